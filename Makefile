@@ -1,0 +1,53 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up `.venv` themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format studio docs bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "egg-graph needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing egg-graph into $(VENV) (torch and triton are large: the first time takes minutes)"
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run  ## optimize examples/softmax.py with the embedded expert: no key, no GPU needed
+	$(BIN)/egg-graph optimize examples/softmax.py
+
+test: $(VENV)/.dev  ## run every test that this machine can run
+	LANGGRAPH_STRICT_MSGPACK=true $(BIN)/python -m pytest
+
+lint: $(VENV)/.dev  ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
+	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
+
+docs: $(VENV)/.run  ## redraw the graph's diagram in docs/graph.md and README.md
+	$(BIN)/egg-graph graph --write docs/graph.md --write README.md
+
+bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=docs/results/overhead.json
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .langgraph_api

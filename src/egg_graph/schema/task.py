@@ -1,0 +1,70 @@
+"""What is to be optimized, and for which machine."""
+
+import hashlib
+from typing import Literal
+
+from egg_graph.schema.base import Value
+
+Precision = Literal["ieee", "tf32", "bf16", "fp16"]
+"""The precision policy; it binds candidate and baseline alike.
+
+`ieee`: dtypes as declared, fp32 products in IEEE arithmetic. `tf32`: dtypes as declared, operands of fp32
+products may be rounded to TF32. `bf16`, `fp16`: parameters and floating inputs cast, products accumulated in fp32.
+"""
+
+
+class Figure(Value):
+    """One number of a data sheet, with its unit and where it was read."""
+
+    value: float
+    unit: str
+    source: str
+
+
+class Hardware(Value):
+    """One GPU as the agents and the roofline see it.
+
+    `figures` holds, in SI units: dram_bandwidth and l2_bandwidth [byte/s], dram_capacity, l2_capacity,
+    shared_memory_per_block and shared_memory_per_multiprocessor [byte], multiprocessors,
+    registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, warp_size [count],
+    peak_fp32, peak_tf32, peak_bf16, peak_fp16 [flop/s, dense], power [W].
+    """
+
+    key: str
+    name: str
+    vendor: Literal["nvidia", "amd"]
+    arch: str
+    """Compilation target: `sm_90`, `gfx942`, ..."""
+    figures: dict[str, Figure]
+    notes: tuple[str, ...] = ()
+
+    def figure(self, name: str) -> float:
+        """Value of a figure that must be there.
+
+        Raises:
+            KeyError: if the specification does not give this figure.
+        """
+        return self.figures[name].value
+
+    def peak(self, precision: Precision) -> float:
+        """Dense matrix-product rate [flop/s] under a precision policy."""
+        return self.figure({"ieee": "peak_fp32", "tf32": "peak_tf32", "bf16": "peak_bf16", "fp16": "peak_fp16"}[precision])
+
+
+class KernelTask(Value):
+    """A PyTorch reference to be replaced, in KernelBench's form, and the terms of the replacement."""
+
+    name: str
+    reference: str
+    """Python source that defines `Model(nn.Module)`, `get_inputs()` and, if `Model` takes arguments, `get_init_inputs()`."""
+    target: Hardware
+    precision: Precision = "tf32"
+    triton_only: bool = False
+    """Forbid library calls (cuBLAS, cuDNN) beside the candidate's own Triton kernels."""
+    further_shapes: tuple[dict[str, int], ...] = ()
+    """Overrides of the reference's module-level integers, each one a further shape to be right at."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that defines the task, as 16 hex digits."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
