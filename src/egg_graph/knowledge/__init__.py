@@ -1,0 +1,19 @@
+"""Expert principles and hardware specifications: loading, matching, scoring. Data files live in the package's prompts."""
+
+from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_hardware
+from egg_graph.knowledge.matching import match_principles
+from egg_graph.knowledge.principles import load_principles
+from egg_graph.knowledge.resources import prompt_files, prompt_text
+from egg_graph.knowledge.scoring import PrincipleScore, score
+
+__all__ = [
+    "PrincipleScore",
+    "detect_hardware",
+    "hardware_keys",
+    "load_hardware",
+    "load_principles",
+    "match_principles",
+    "prompt_files",
+    "prompt_text",
+    "score",
+]

@@ -1,0 +1,106 @@
+"""Hardware specifications: one TOML file per GPU, each figure with its unit and source."""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from egg_graph.knowledge.toml_files import complaint, tables
+from egg_graph.schema import BadInput, Hardware
+
+_UNITS = {
+    "dram_bandwidth": "byte/s",
+    "l2_bandwidth": "byte/s",
+    "dram_capacity": "byte",
+    "l2_capacity": "byte",
+    "shared_memory_per_block": "byte",
+    "shared_memory_per_multiprocessor": "byte",
+    "peak_fp32": "flop/s",
+    "peak_tf32": "flop/s",
+    "peak_bf16": "flop/s",
+    "peak_fp16": "flop/s",
+    "power": "W",
+}
+"""Figures whose unit is fixed, so that a data sheet's GB/s or TFLOPS cannot slip in unnoticed."""
+
+_NEEDED = (
+    "dram_bandwidth",
+    "dram_capacity",
+    "shared_memory_per_block",
+    "shared_memory_per_multiprocessor",
+    "multiprocessors",
+    "registers_per_multiprocessor",
+    "max_warps_per_multiprocessor",
+    "max_blocks_per_multiprocessor",
+    "warp_size",
+    "peak_fp32",
+)
+"""What the roofline and the occupancy calculation cannot do without."""
+
+
+class _Entry(NamedTuple):
+    hardware: Hardware
+    detect: tuple[str, ...]
+
+
+def load_hardware(key: str, folder: str | Path | None = None) -> Hardware:
+    """The specification with this key (`h200`, `mi300x`, ...); a file in `folder` wins over a shipped one.
+
+    Raises:
+        BadInput: if there is none (the message lists those there are), or a file is wrong (file, key, how to mend it).
+    """
+    known = _load(folder)
+    if key not in known:
+        raise BadInput(
+            f"hardware {key!r}: unknown; choose one of {', '.join(sorted(known))}, or add hardware_{key}.toml to a folder of your own"
+        )
+    return known[key].hardware
+
+
+def hardware_keys(folder: str | Path | None = None) -> tuple[str, ...]:
+    """Keys of every specification there is, sorted."""
+    return tuple(sorted(_load(folder)))
+
+
+def detect_hardware(gpu_name: str, folder: str | Path | None = None) -> str | None:
+    """Key of the specification for a GPU as its driver names it ("NVIDIA H200"), or None where none fits.
+
+    The whole name must agree, case and punctuation aside: an A100 with 40 GB is not one with 80 GB, a laptop's
+    RTX 4090 is another chip, and a MIG slice is no whole GPU. None is better than a near miss.
+    """
+    name = _words(gpu_name)
+    for key, entry in _load(folder).items():
+        if any(_words(known) == name for known in entry.detect):
+            return key
+    return None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def _load(folder: str | Path | None) -> dict[str, _Entry]:
+    entries = (_entry(where, table) for where, table in tables("hardware_", folder))
+    return {entry.hardware.key: entry for entry in entries}
+
+
+def _entry(where: str, table: dict[str, Any]) -> _Entry:
+    detect = table.pop("detect", [])
+    if not isinstance(detect, list) or not all(isinstance(item, str) and _words(item) for item in detect):
+        raise BadInput(f'{where}: detect: not a list of names; write detect = ["NVIDIA H200"]')
+    try:
+        hardware = Hardware.model_validate(table)
+    except ValidationError as error:
+        raise complaint(where, error) from error
+    for name in _NEEDED:
+        if name not in hardware.figures:
+            raise BadInput(f'{where}: figures.{name}: missing; add {name} = {{ value = ..., unit = "...", source = "..." }}')
+    for name, figure in hardware.figures.items():
+        if figure.value <= 0:
+            raise BadInput(f"{where}: figures.{name}: {figure.value:g} is not positive; leave out what is unknown")
+        if figure.unit != _UNITS.get(name, figure.unit):
+            raise BadInput(f"{where}: figures.{name}: unit {figure.unit!r}; convert to {_UNITS[name]!r}")
+        if not figure.source.strip():
+            raise BadInput(f"{where}: figures.{name}: no source; say where the figure was read")
+    return _Entry(hardware, tuple(detect))

@@ -1,0 +1,46 @@
+"""Expert principles: TOML files that a team extends or overrides with a folder of its own (paper, sections 1 and 3)."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from egg_graph.knowledge.toml_files import complaint, tables
+from egg_graph.schema import BadInput, Principle
+
+
+def load_principles(folder: str | Path | None = None) -> tuple[Principle, ...]:
+    """Every principle: the shipped ones, then those of `folder`'s `principles_*.toml` files.
+
+    A principle of the user's with the id of a shipped one takes its place.
+
+    Raises:
+        BadInput: one line with the file, the principle, the key and how to mend it.
+    """
+    found: dict[str, Principle] = {}
+    for where, table in tables("principles_", folder):
+        seen: set[str] = set()
+        for principle in _principles(where, table):
+            if principle.id in seen:
+                raise BadInput(f"{where}: principle {principle.id}: id used twice in this file; give each its own")
+            seen.add(principle.id)
+            found[principle.id] = principle
+    return tuple(found.values())
+
+
+def _principles(where: str, table: dict[str, Any]) -> list[Principle]:
+    stage = table.pop("stage", None)
+    entries = table.pop("principle", [])
+    if table:
+        raise BadInput(f"{where}: {next(iter(table))}: unknown key; a file holds `stage` and [[principle]] tables")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise BadInput(f"{where}: principle: not a list of tables; begin each with [[principle]]")
+    principles = []
+    for number, entry in enumerate(entries, start=1):
+        if stage is not None:
+            entry.setdefault("stages", [stage])
+        try:
+            principles.append(Principle.model_validate(entry))
+        except ValidationError as error:
+            raise complaint(f"{where}: principle {entry.get('id', f'number {number}')}", error) from error
+    return principles

@@ -1,0 +1,38 @@
+"""Where prompts, principles and hardware specifications are found, installed or not."""
+
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from egg_graph.schema import BadInput
+
+_CHECKOUT = Path(__file__).resolve().parents[3] / "prompts"
+
+
+@cache
+def _root() -> Traversable:
+    """The prompts package; the checkout's own folder where the package runs from plain `src` without installation."""
+    try:
+        return files("egg_graph.prompts")
+    except ModuleNotFoundError:
+        if (_CHECKOUT / "__init__.py").is_file():
+            return _CHECKOUT
+        raise
+
+
+def prompt_files(suffix: str) -> tuple[str, ...]:
+    """Names of the shipped files that end with `suffix` (".j2", ".toml"), sorted."""
+    return tuple(sorted(entry.name for entry in _root().iterdir() if entry.name.endswith(suffix)))
+
+
+def prompt_text(name: str) -> str:
+    """Text of one shipped file.
+
+    Raises:
+        BadInput: if there is no such file.
+    """
+    entry = _root().joinpath(name)
+    if not entry.is_file():
+        raise BadInput(f"prompts/{name}: no such file among the shipped prompts")
+    return entry.read_text(encoding="utf-8")

@@ -1,0 +1,48 @@
+"""Principles held against what was measured: how often the predicted effect came true."""
+
+from collections.abc import Iterable
+
+from egg_graph.schema import Attempt, Value
+
+
+class PrincipleScore(Value):
+    """The record of one principle over some attempts."""
+
+    principle: str
+    """Id of the principle."""
+    applied: int = 0
+    """Attempts whose analysis named it."""
+    held: int = 0
+    """Of these, how often the predicted metric moved in the predicted direction."""
+    missed: int = 0
+    """How often it did not."""
+    unmeasured: int = 0
+    """How often it could not be told: the kernel failed, or the metric was not measured."""
+    improved: int = 0
+    """How often the attempt became the best kernel."""
+
+    @property
+    def rate(self) -> float | None:
+        """Part of the measured predictions that held, 0 to 1; None where none was measured."""
+        measured = self.held + self.missed
+        return self.held / measured if measured else None
+
+
+def score(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
+    """One record per principle that any analysis named, the most applied first, then by id."""
+    scores: dict[str, PrincipleScore] = {}
+    for attempt in attempts:
+        if attempt.analysis is None:
+            continue
+        held = attempt.effect.held if attempt.effect is not None else None
+        for principle in dict.fromkeys(attempt.analysis.principles):
+            old = scores.get(principle, PrincipleScore(principle=principle))
+            scores[principle] = PrincipleScore(
+                principle=principle,
+                applied=old.applied + 1,
+                held=old.held + (held is True),
+                missed=old.missed + (held is False),
+                unmeasured=old.unmeasured + (held is None),
+                improved=old.improved + attempt.improved,
+            )
+    return tuple(sorted(scores.values(), key=lambda record: (-record.applied, record.principle)))
