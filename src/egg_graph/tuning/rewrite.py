@@ -1,0 +1,176 @@
+"""Rewrite a candidate's text: bake a configuration into CONFIG, or turn it into plain constants.
+
+Both edit by the positions that the syntax tree gives, so layout and comments survive, and both hold the result's
+tree against the tree they meant to write before they return it.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from egg_graph.schema import BadInput, Knob
+from egg_graph.tuning.literals import Literal, find, parse, parse_space
+
+
+class Edit(NamedTuple):
+    """Replace `source[start:end]`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def bake(source: str, config: Mapping[str, Knob]) -> str:
+    """Write a configuration into the CONFIG literal; every other character of the source stays.
+
+    Args:
+        source: a module with a CONFIG literal.
+        config: new values; knobs of CONFIG that are not named keep theirs.
+
+    Raises:
+        BadInput: if the source has no well-formed CONFIG, or `config` names a knob that CONFIG lacks.
+    """
+    parse_space(source)
+    literal = find(parse(source), "CONFIG")
+    entries = {} if literal is None else literal.entries
+    for knob, value in config.items():
+        if knob not in entries:
+            raise BadInput(f"cannot bake {knob!r}: CONFIG has {', '.join(entries) or 'no knobs'}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadInput(f"cannot bake {knob!r}: {value!r} has no literal")
+    offsets = _Offsets(source)
+    return _apply(source, [offsets.replace(entries[knob], repr(value)) for knob, value in config.items()])
+
+
+def finish(source: str) -> str:
+    """Turn `CONFIG["X"]` into plain constants and drop CONFIG and SPACE, for a person to read.
+
+    A use of CONFIG that is no plain subscript (`**CONFIG`, `CONFIG.get(...)`, a subscript inside an f-string) is left
+    alone, and then the CONFIG literal stays too, because the module still needs it.
+
+    Raises:
+        BadInput: if the source does not parse or one of the literals is malformed.
+    """
+    config, _ = parse_space(source)
+    tree = parse(source)
+    offsets = _Offsets(source)
+    uses = [] if (literal := find(tree, "CONFIG")) is None else _subscripts(tree, config)
+    text = {id(use): _constant(config[_key(use)], source, offsets.end(use), parent) for use, parent in uses}
+    edits = [offsets.replace(use, text[id(use)]) for use, _ in uses]
+    dropped: list[ast.stmt] = []
+    for name, found in (("CONFIG", literal), ("SPACE", find(tree, "SPACE"))):
+        plain = len(uses) if name == "CONFIG" else 0
+        if found is not None and len(_reads(tree, name)) == plain:
+            dropped.append(found.statement)
+            edits.append(offsets.remove(found))
+    result = _apply(source, edits)
+    _check(result, tree, {id(use): config[_key(use)] for use, _ in uses}, dropped)
+    return result
+
+
+def _reads(tree: ast.AST, name: str) -> list[ast.Name]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+
+
+def _subscripts(tree: ast.AST, config: Mapping[str, Knob]) -> list[tuple[ast.Subscript, ast.AST]]:
+    """Every `CONFIG["X"]` outside an f-string, with its parent node."""
+    found = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        parent = waiting.pop()
+        for child in ast.iter_child_nodes(parent):
+            if isinstance(child, ast.JoinedStr):
+                continue  # a constant may not fit between its quotes, and Python 3.11 gives no true positions there
+            if _is_use(child, config):
+                found.append((child, parent))
+            else:
+                waiting.append(child)
+    return found  # type: ignore[return-value]
+
+
+def _is_use(node: ast.AST, config: Mapping[str, Knob]) -> bool:
+    match node:
+        case ast.Subscript(value=ast.Name(id="CONFIG"), slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return key in config
+    return False
+
+
+def _key(use: ast.Subscript) -> str:
+    assert isinstance(use.slice, ast.Constant)
+    return str(use.slice.value)
+
+
+def _constant(value: Knob, source: str, end: int, parent: ast.AST) -> str:
+    """The constant as text, bracketed where a bare one would bind to its neighbours."""
+    text = repr(value)
+    if isinstance(parent, ast.Attribute) or text.startswith("-"):
+        return f"({text})"
+    return text + " " if re.match(r"\w", source[end : end + 1]) else text
+
+
+class _Offsets:
+    """Character offsets of syntax-tree positions, which count lines from 1 and columns in UTF-8 bytes."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", source))]
+
+    def at(self, line: int, column: int) -> int:
+        start = self.starts[line - 1]
+        following = self.source[start:] if line == len(self.starts) else self.source[start : self.starts[line]]
+        return start + len(following.encode()[:column].decode())
+
+    def start(self, node: ast.expr | ast.stmt) -> int:
+        return self.at(node.lineno, node.col_offset)
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.at(node.end_lineno, node.end_col_offset)
+
+    def replace(self, node: ast.expr, text: str) -> Edit:
+        return Edit(self.start(node), self.end(node), text)
+
+    def remove(self, literal: Literal) -> Edit:
+        """Drop a statement with its whole line; where another shares the line, it becomes `pass`."""
+        start, end = self.start(literal.statement), self.end(literal.statement)
+        rest = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|\Z)").match(self.source, end)
+        if start not in self.starts or rest is None:
+            return Edit(start, end, "pass")
+        return Edit(start, rest.end(), _GONE)
+
+
+_GONE = "\0"
+"""Stands where a line was dropped; no parsed source can hold it."""
+_BLANK = r"(?:[ \t]*(?:\r\n|\r|\n))"
+
+
+def _apply(source: str, edits: list[Edit]) -> str:
+    for edit in sorted(edits, reverse=True):
+        source = source[: edit.start] + edit.text + source[edit.end :]
+    around_gone = rf"(?:\A|(?<=\n)|(?<=\r)(?!\n))(?:{_BLANK}|{_GONE})*{_GONE}(?:{_BLANK}|{_GONE})*"
+    return re.sub(around_gone, _close_gap, source)
+
+
+def _close_gap(match: re.Match[str]) -> str:
+    """Of the blank lines before and after what was dropped, keep the longer run; none at the top of the file."""
+    return "" if match.start() == 0 else max(match.group().split(_GONE), key=lambda run: len(re.findall(_BLANK, run)))
+
+
+def _check(result: str, tree: ast.Module, values: Mapping[int, Knob], dropped: list[ast.stmt]) -> None:
+    """Hold the rewritten text against the tree that was meant."""
+
+    class Meant(ast.NodeTransformer):
+        def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+            if id(node) in values:
+                return ast.parse(repr(values[id(node)]), mode="eval").body
+            return self.generic_visit(node)
+
+    meant = Meant().visit(tree)
+    meant.body = [statement for statement in meant.body if statement not in dropped]
+    written = ast.parse(result)
+    written.body = [s for s in written.body if not isinstance(s, ast.Pass)]
+    meant.body = [s for s in meant.body if not isinstance(s, ast.Pass)]
+    if ast.dump(written) != ast.dump(meant):
+        raise AssertionError("the rewritten module is not the one that was meant; please report its source")

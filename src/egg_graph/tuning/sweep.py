@@ -1,0 +1,55 @@
+"""Which configurations to try, in which order, and which trial won."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from egg_graph.schema import USABLE, BadInput, Knob, Trial
+
+
+def configurations(
+    config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]], limit: int
+) -> list[dict[str, Knob]]:
+    """Choose configurations to try, nearest first, always the same for the same arguments.
+
+    The current configuration comes first, then every one that differs from it in one knob, then in two, and so on to
+    the whole product: where the limit cuts, what is lost is farthest from a kernel known to work.
+
+    Args:
+        config: the knobs as they stand.
+        knobs: the values that each turned knob may take; a knob not named here keeps its value.
+        limit: the most configurations to return, the current one included.
+
+    Returns:
+        Complete configurations (every knob of `config`), without duplicates.
+
+    Raises:
+        BadInput: if `knobs` turns a knob that `config` lacks, or `limit` is below 1.
+    """
+    if limit < 1:
+        raise BadInput(f"the limit of a sweep must be at least 1, not {limit}")
+    for knob in knobs:
+        if knob not in config:
+            raise BadInput(f"knob {knob!r} is not in the configuration ({', '.join(config) or 'which is empty'})")
+    return list(itertools.islice(_nearest_first(config, knobs), limit))
+
+
+def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> Iterator[dict[str, Knob]]:
+    others = {knob: _others(config[knob], values) for knob, values in knobs.items()}
+    for distance in range(len(others) + 1):
+        for turned in itertools.combinations(others, distance):
+            for values in itertools.product(*(others[knob] for knob in turned)):
+                yield {**config, **dict(zip(turned, values, strict=True))}
+
+
+def _others(current: Knob, values: Sequence[Knob]) -> list[Knob]:
+    """The values other than the current one, each once; 1, 1.0 and True are three values."""
+    seen = {repr(current)}
+    return [value for value in values if repr(value) not in seen and not seen.add(repr(value))]  # type: ignore[func-returns-value]
+
+
+def best(trials: Sequence[Trial]) -> Trial | None:
+    """The usable trial of least merit; of equals the earlier, so that the current configuration wins a draw.
+
+    Returns None where no trial is usable.
+    """
+    return min((trial for trial in trials if trial.status in USABLE), key=lambda trial: trial.merit, default=None)
