@@ -1,5 +1,28 @@
-"""May this candidate replace this reference, and what is the evidence? Usable alone: needs torch, triton and pydantic."""
+"""May this candidate replace this reference, and what is the evidence? Usable alone: needs torch, triton and pydantic.
+
+Importing this package loads neither torch nor triton; what needs them imports them when it is called.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.protocol import Evaluator
 
-__all__ = ["Evaluator"]
+if TYPE_CHECKING:
+    from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
+    from egg_graph.evaluator.shapes import choose_shapes
+
+__all__ = ["Evaluator", "Reference", "choose_shapes", "load_reference", "shape_knobs"]
+
+_HOME = {
+    "Reference": "reference",
+    "load_reference": "reference",
+    "shape_knobs": "reference",
+    "choose_shapes": "shapes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
