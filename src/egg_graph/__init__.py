@@ -1,1 +1,78 @@
-"""egg-graph: PyTorch references in, proven Triton kernels out. Implements EGG (arXiv 2606.26758) on LangGraph."""
+"""egg-graph: PyTorch references in, proven Triton kernels out. Implements EGG (arXiv 2606.26758) on LangGraph.
+
+Names load on first use: `import egg_graph` alone loads neither torch, triton, openai nor langgraph.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from egg_graph.context import Context
+    from egg_graph.evaluator.protocol import Evaluator
+    from egg_graph.graph import build_egg_graph, egg_graph_builder
+    from egg_graph.run import Run, optimize, resume
+    from egg_graph.schema import (
+        BadInput,
+        Candidate,
+        EggError,
+        Evaluation,
+        InfrastructureError,
+        KernelTask,
+        ModelRefused,
+    )
+    from egg_graph.state import InputState, OutputState, State
+    from egg_graph.team import Team
+
+_HOMES = {
+    "BadInput": "schema",
+    "Candidate": "schema",
+    "Context": "context",
+    "EggError": "schema",
+    "Evaluation": "schema",
+    "Evaluator": "evaluator.protocol",
+    "InfrastructureError": "schema",
+    "InputState": "state",
+    "KernelTask": "schema",
+    "ModelRefused": "schema",
+    "OutputState": "state",
+    "Run": "run",
+    "State": "state",
+    "Team": "team",
+    "build_egg_graph": "graph",
+    "egg_graph_builder": "graph",
+    "optimize": "run",
+    "resume": "run",
+}
+
+__all__ = [
+    "BadInput",
+    "Candidate",
+    "Context",
+    "EggError",
+    "Evaluation",
+    "Evaluator",
+    "InfrastructureError",
+    "InputState",
+    "KernelTask",
+    "ModelRefused",
+    "OutputState",
+    "Run",
+    "State",
+    "Team",
+    "build_egg_graph",
+    "egg_graph_builder",
+    "optimize",
+    "resume",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'egg_graph' has no attribute {name!r}")
+    value = getattr(import_module(f"egg_graph.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,8 +1,14 @@
-"""The Team as the graph knows it: three roles, whoever plays them."""
+"""The Team as the graph knows it: three roles, whoever plays them; and how a `model=` argument becomes one."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
-from egg_graph.schema import Analysis, Brief, Diagnosis, Draft
+from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+Role = Literal["analyst", "coder", "debugger"]
 
 
 @runtime_checkable
@@ -22,3 +28,53 @@ class Team(Protocol):
     def debug(self, brief: Brief) -> Diagnosis:
         """Name the root cause of the failure in `brief.evaluation`."""
         ...
+
+
+ModelLike = "BaseChatModel | str"
+TeamLike = "BaseChatModel | str | Mapping[Role, BaseChatModel | str] | Team | None"
+
+
+def check_model(model: Any) -> None:
+    """Refuse at once what can never become a team.
+
+    Raises:
+        BadInput: if `model` is an empty name, a mapping with an unknown role, or of another type altogether.
+    """
+    if isinstance(model, Mapping):
+        if not model or (unknown := set(model) - set(get_args(Role))):
+            wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if model else "it is empty"
+            raise BadInput(f"model={dict(model)!r}: {wrong}; map one or more of {', '.join(get_args(Role))} to a model")
+        for one in model.values():
+            check_model(one)
+    elif isinstance(model, str):
+        if not model.strip():
+            raise BadInput(
+                "model='' names no model; pass a name such as 'openai:gpt-5', or None for the embedded expert"
+            )
+    elif not (model is None or isinstance(model, Team) or hasattr(model, "invoke")):
+        raise BadInput(
+            f"model={model!r}: pass a chat model, a name such as 'openai:gpt-5', a mapping role -> model, "
+            "a Team, or None for the embedded expert"
+        )
+
+
+def resolve_team(model: Any = None) -> Team:
+    """The team that a `model=` argument stands for.
+
+    Args:
+        model: a Team as it is; a chat model, its name, or a mapping role -> model for a team that models play; None for
+            the embedded expert, which needs no model.
+
+    Raises:
+        BadInput: if it is none of these.
+    """
+    check_model(model)
+    if isinstance(model, Team):
+        return model
+    if model is None:
+        from egg_graph.expert import EmbeddedExpert
+
+        return EmbeddedExpert()
+    from egg_graph.agents import ModelTeam
+
+    return ModelTeam(model)

@@ -1,0 +1,91 @@
+"""What each role sees of the run: the one place where inter-stage and intra-stage context become a Brief.
+
+Everyone sees the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of the
+finished stages and this stage's own attempts. Beyond that:
+
+| role | kernel at hand | analysis | diagnosis | principles |
+| --- | --- | --- | --- | --- |
+| analyst | the best kernel | the stage's last one | no | those that match |
+| coder, seed | none | no | no | those that match |
+| coder, optimize | the best kernel | the plan to follow | no | those the plan names, else those that match |
+| coder, repair | the broken candidate | the plan it was made by | the one to follow | no |
+| debugger | the broken candidate | the plan it was made by | the last one, if it did not help | no |
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from egg_graph.routing import stage_attempts
+from egg_graph.schema import Attempt, Brief, Candidate, Principle
+from egg_graph.stage import Stage
+from egg_graph.state import StageState
+
+
+def analyst_brief(state: StageState, stage: Stage, principles: Sequence[Principle]) -> Brief:
+    return Brief(
+        **_common(state, stage),
+        mode="optimize",
+        kernel=state["best"],
+        evaluation=state.get("evaluation"),
+        analysis=state.get("analysis"),
+        principles=tuple(principles),
+    )
+
+
+def coder_brief(
+    state: StageState, stage: Stage, principles: Sequence[Principle], seed_hint: Candidate | None = None
+) -> Brief:
+    """The brief of the coder, in the mode that `state["mode"]` names (seed, while no role has acted)."""
+    match state.get("mode") or "seed":
+        case "repair":
+            broken = _last(state, stage)
+            return Brief(
+                **_common(state, stage),
+                mode="repair",
+                kernel=broken.candidate,
+                evaluation=broken.evaluation,
+                analysis=state.get("analysis"),
+                diagnosis=state.get("diagnosis"),
+            )
+        case "optimize":
+            analysis = state["analysis"]
+            named = tuple(p for p in principles if analysis is not None and p.id in analysis.principles)
+            return Brief(
+                **_common(state, stage),
+                mode="optimize",
+                kernel=state["best"],
+                evaluation=state.get("evaluation"),
+                analysis=analysis,
+                principles=named or tuple(principles),
+            )
+    return Brief(**_common(state, stage), mode="seed", principles=tuple(principles), seed_hint=seed_hint)
+
+
+def debugger_brief(state: StageState, stage: Stage) -> Brief:
+    broken = _last(state, stage)
+    return Brief(
+        **_common(state, stage),
+        mode="repair",
+        kernel=broken.candidate,
+        evaluation=broken.evaluation,
+        analysis=state.get("analysis"),
+        diagnosis=state.get("diagnosis"),
+    )
+
+
+def _common(state: StageState, stage: Stage) -> dict[str, Any]:
+    return {
+        "task": state["task"],
+        "baseline": state["baseline"],
+        "stage": stage.name,
+        "objective": stage.objective,
+        "metrics": stage.metrics,
+        "best": state.get("best"),
+        "best_evaluation": state.get("evaluation"),
+        "summaries": tuple(state.get("summaries", [])),
+        "attempts": tuple(stage_attempts(state, stage.name)),
+    }
+
+
+def _last(state: StageState, stage: Stage) -> Attempt:
+    return stage_attempts(state, stage.name)[-1]

@@ -1,0 +1,95 @@
+"""Context: the knobs of one run, with the descriptions and choices that LangGraph Studio draws."""
+
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from egg_graph.schema import BadInput, Precision, StageName
+
+ATTEMPTS_CEILING = 1000
+"""The most attempts that `max_attempts` may allow; the graph's recursion limit is derived from it."""
+
+Device = Literal["auto", "gpu", "none"]
+Count = Annotated[int, Field(ge=0)]
+
+
+def knob(default: Any, description: str) -> Any:
+    """A field of `Context` with the description that its JSON Schema shows."""
+    return field(default=default, metadata={"description": description})
+
+
+@dataclass(kw_only=True, frozen=True)
+class Context:
+    """The knobs of one run; every one has a default.
+
+    Raises:
+        BadInput: if a value is not one of a knob's choices or out of its range.
+    """
+
+    precision: Precision = knob(
+        "tf32",
+        "Precision policy, binding kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
+        "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast.",
+    )
+    target: str = knob(
+        "auto", "GPU to write for: a key such as h100 or mi300x; auto takes the machine's own GPU, without one h200."
+    )
+    device: Device = knob(
+        "auto", "Where kernels are judged. gpu: insist on one; none: prove without one; auto: a GPU if there is one."
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = knob(24, "Kernels evaluated in the whole run.")
+    max_repairs: Count = knob(3, "Repairs in a row of one broken kernel, before it is given up.")
+    max_optimizations: Count = knob(2, "Optimizations that each stage may try.")
+    max_configs: Count = knob(12, "Configurations in one sweep of the tuner, the current one included.")
+    max_seconds: Annotated[float, Field(gt=0)] = knob(3600.0, "Seconds of work, after which no new attempt starts [s].")
+    max_tokens: Count = knob(
+        2_000_000, "Model tokens, in and out together, after which no new attempt starts; 0 for no limit."
+    )
+    stages: tuple[StageName, ...] = knob(
+        get_args(StageName), "Stages that run; leave some out to measure what each is worth."
+    )
+    tune: bool = knob(True, "Sweep each stage's knobs when the stage has its kernel.")
+    triton_only: bool = knob(False, "Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
+    expert_seed: bool = knob(False, "Show the coder the embedded expert's kernel, as a seed that it must beat.")
+    knowledge_dir: str | None = knob(
+        None, "Folder with principles and hardware specifications of your own, beside those that ship."
+    )
+
+    def __post_init__(self) -> None:
+        for name, adapter in _adapters().items():
+            given = getattr(self, name)
+            try:
+                value = adapter.validate_python(given)
+            except ValidationError as error:
+                wrong = error.errors(include_url=False)[0]["msg"]
+                raise BadInput(f"Context.{name} cannot be {given!r}: {wrong}") from error
+            object.__setattr__(self, name, value)
+
+
+@cache
+def _adapters() -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(Context, include_extras=True)
+    return {f.name: TypeAdapter(hints[f.name]) for f in fields(Context)}
+
+
+def resolve(context: object) -> Context:
+    """The Context of a run, whatever the runtime carries.
+
+    An omitted context is None. Inside another graph it is that graph's own object: its attribute `egg` is taken if it
+    is a Context, so that a parent can steer the run; otherwise the defaults hold.
+    """
+    if isinstance(context, Context):
+        return context
+    carried = getattr(context, "egg", None)
+    return carried if isinstance(carried, Context) else Context()
+
+
+def recursion_limit(attempts: int = ATTEMPTS_CEILING) -> int:
+    """Steps that a run of `attempts` attempts can take at most.
+
+    Three nodes lead to an attempt (analyst or debugger, coder, evaluator), each stage adds open, tuner and close, and
+    the frame prepare, baseline, two groups of stages and conclude.
+    """
+    return 3 * attempts + 4 * 4 + 8

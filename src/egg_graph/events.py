@@ -1,0 +1,95 @@
+"""The events of a run, on the stream's `custom` channel: small dicts with stable keys, for a progress display.
+
+| event | sent by | keys beside `event` |
+| --- | --- | --- |
+| `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |
+| `stage` | open, close | `stage`, `status` (`opened`, or the outcome of its summary), `attempt` (attempts so far), `reason` |
+| `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `diagnosed`), `reason` |
+| `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
+| `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
+| `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
+
+`error` and `budget` belong to the check that comes nearest to its budget (or exceeds it most). Milliseconds are None
+where no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is baseline over candidate.
+"""  # noqa: E501
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from egg_graph.schema import Attempt, Baseline, Evaluation, Knob, Mode, StageName, Trial
+
+
+class Event(TypedDict, total=False):
+    """One event; which keys it has, the table above says."""
+
+    event: Literal["baseline", "stage", "role", "attempt", "trial", "verdict"]
+    stage: StageName
+    role: Literal["analyst", "coder", "debugger"]
+    attempt: int
+    mode: Mode
+    candidate: str
+    status: str
+    reason: str
+    improved: bool
+    repeated: bool
+    config: dict[str, Knob]
+    error: float | None
+    budget: float | None
+    milliseconds: float | None
+    bound_ms: float | None
+    ratio: float | None
+    eager_ms: float | None
+    compile_ms: float | None
+    floor_ms: float
+
+
+def numbers(evaluation: Evaluation) -> Event:
+    """The figures of an evaluation that a progress line shows."""
+    checks = [c for c in evaluation.checks if c.budget > 0]
+    worst = max(checks, key=lambda c: c.error / c.budget, default=None)
+    timing, bound = evaluation.timing, evaluation.bound
+    return Event(
+        error=None if worst is None else worst.error,
+        budget=None if worst is None else worst.budget,
+        milliseconds=None if timing is None else timing.candidate_ms,
+        bound_ms=None if bound is None else bound.milliseconds,
+        ratio=None if timing is None else timing.ratio,
+    )
+
+
+def baseline_event(baseline: Baseline) -> Event:
+    return Event(
+        event="baseline",
+        status="unevaluable" if baseline.unevaluable else "ok",
+        reason=baseline.unevaluable,
+        eager_ms=baseline.eager_ms,
+        compile_ms=baseline.compile_ms,
+        floor_ms=baseline.floor_ms,
+    )
+
+
+def attempt_event(attempt: Attempt, *, repeated: bool) -> Event:
+    return Event(
+        event="attempt",
+        stage=attempt.candidate.stage,
+        attempt=attempt.number,
+        mode=attempt.candidate.mode,
+        candidate=attempt.candidate.id,
+        status=attempt.evaluation.status,
+        reason=attempt.evaluation.reason,
+        improved=attempt.improved,
+        repeated=repeated,
+        **numbers(attempt.evaluation),  # type: ignore[typeddict-item]
+    )
+
+
+def trial_event(stage: StageName, trial: Trial) -> Event:
+    return Event(
+        event="trial",
+        stage=stage,
+        config=trial.config,
+        status=trial.status,
+        reason=trial.reason,
+        milliseconds=trial.milliseconds,
+    )

@@ -1,0 +1,136 @@
+"""The evaluator and the tuner of a stage: where candidates meet evidence."""
+
+from dataclasses import dataclass
+
+from langgraph.runtime import Runtime
+
+from egg_graph.context import Context, resolve
+from egg_graph.events import attempt_event, trial_event
+from egg_graph.nodes.clock import clocked
+from egg_graph.parts import Parts
+from egg_graph.routing import exhausted
+from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
+from egg_graph.stage import Stage
+from egg_graph.standing import effect, improves
+from egg_graph.state import StageState
+
+
+@dataclass
+class JudgingNodes:
+    """Evaluator and tuner of one stage."""
+
+    stage: Stage
+    parts: Parts
+
+    @clocked
+    def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Judge the draft in work; one that this run has judged before costs nothing."""
+        candidate = state["candidate"]
+        assert candidate is not None, "the coder comes before the evaluator"
+        return self._record(candidate, state, runtime)
+
+    @clocked
+    def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Sweep the knobs that the best kernel leaves to this stage; no model is called.
+
+        The evaluator ranks all configurations by cheaper evidence; the winner is evaluated like any other candidate and
+        kept only if it is better.
+        """
+        context = resolve(runtime.context)
+        if exhausted(state, context):
+            return StageState()
+        configurations = self._configurations(state, context)
+        if len(configurations) < 2:
+            return StageState()
+        winner = self._sweep(configurations, state, runtime)
+        return StageState() if winner is None else self._record(winner, state, runtime)
+
+    def _configurations(self, state: StageState, context: Context) -> list[Candidate]:
+        from egg_graph.tuning import bake, configurations
+
+        best = state.get("best")
+        knobs = {} if best is None else best.space.get(self.stage.name, {})
+        if best is None or not knobs or not context.tune or context.max_configs < 2:
+            return []
+        return [
+            best
+            if config == best.config
+            else best.model_copy(
+                update={
+                    "source": bake(best.source, config),
+                    "author": "tuner",
+                    "stage": self.stage.name,
+                    "mode": "tune",
+                    "parent": best.id,
+                    "plan": _turned(best.config, config),
+                    "config": config,
+                }
+            )
+            for config in configurations(best.config, knobs, context.max_configs)
+        ]
+
+    def _sweep(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> Candidate | None:
+        """The winner of a sweep; None where no configuration is usable or the current one wins."""
+        from egg_graph.tuning import best
+
+        trials = self.parts.the_evaluator(resolve(runtime.context)).screen(state["task"], candidates)
+        for trial in trials:
+            runtime.stream_writer(trial_event(self.stage.name, trial))
+        winner = best(trials)
+        if winner is None:
+            return None
+        candidate = next(c for c, trial in zip(candidates, trials, strict=True) if trial is winner)
+        return None if candidate is state["best"] else candidate
+
+    def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Evaluate a candidate, and add the attempt to the history."""
+        known = _judged(candidate, state)
+        evaluation = known or self._judge(candidate, state, runtime)
+        best = state.get("evaluation")
+        improved = improves(evaluation, best)
+        tuned, repaired = candidate.mode == "tune", candidate.mode == "repair"
+        analysis = None if tuned else state.get("analysis")
+        attempt = Attempt(
+            number=len(state.get("attempts", [])) + 1,
+            candidate=candidate,
+            evaluation=evaluation,
+            analysis=analysis,
+            diagnosis=state.get("diagnosis") if repaired else None,
+            improved=improved,
+            effect=None if analysis is None else effect(analysis.expected, best, evaluation),
+            usage=Usage() if tuned else state.get("pending", Usage()),
+        )
+        runtime.stream_writer(attempt_event(attempt, repeated=known is not None))
+        update = StageState(attempts=[attempt], candidate=candidate, profile=evaluation.profile)
+        if not tuned:
+            update["pending"] = Usage()
+        if improved:
+            update.update(best=candidate, evaluation=evaluation, kernel=candidate.source)
+        return update
+
+    def _judge(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
+        if candidate.problem:
+            return _without_code(candidate, state)
+        return self.parts.judge(resolve(runtime.context), state["task"], candidate, self.stage.name)
+
+
+def _judged(candidate: Candidate, state: StageState) -> Evaluation | None:
+    """This run's evaluation of the same source, if there is one."""
+    return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
+
+
+def _without_code(candidate: Candidate, state: StageState) -> Evaluation:
+    """A draft with no usable module fails before the evaluator sees it."""
+    cure = "Answer with one complete Python module that defines class ModelNew(nn.Module)."
+    return Evaluation(
+        candidate=candidate.id,
+        task=state["task"].digest,
+        status="compile_error",
+        reason=candidate.problem,
+        findings=(Finding(kind="no_code", message=candidate.problem, where="the coder's answer", cure=cure),),
+        rungs=(Rung(name="draft", outcome="failed", statement=candidate.problem),),
+    )
+
+
+def _turned(old: dict[str, Knob], new: dict[str, Knob]) -> str:
+    return ", ".join(f"{knob} {old[knob]} -> {value}" for knob, value in new.items() if value != old[knob])

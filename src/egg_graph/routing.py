@@ -1,0 +1,94 @@
+"""Where a run goes next: pure functions over the state and the knobs, readable as the paper's figure.
+
+    evaluator ── repair ──→ debugger        the candidate is broken and may still be mended
+              ── optimize → analyst         there is a kernel, and this stage may try another optimization
+              ── accept ──→ tuner           neither: the stage takes the best kernel it has
+
+Every cycle passes the evaluator, every evaluation adds an attempt, and attempts are bounded: so every run ends.
+"""
+
+from typing import Literal
+
+from egg_graph.context import Context
+from egg_graph.schema import Attempt, StageName
+from egg_graph.state import OutputState
+
+
+def exhausted(state: OutputState, context: Context) -> str:
+    """Which budget of the run is used up, in words; empty while none is."""
+    usage = state.get("usage")
+    tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
+    if len(state.get("attempts", [])) >= context.max_attempts:
+        return f"max_attempts ({context.max_attempts}) reached"
+    if tokens >= context.max_tokens > 0:
+        return f"max_tokens ({context.max_tokens}) reached"
+    if state.get("seconds", 0.0) >= context.max_seconds:
+        return f"max_seconds ({context.max_seconds:g}) reached"
+    return ""
+
+
+def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
+    """The attempts of one stage, in order: its intra-stage history."""
+    return [a for a in state.get("attempts", []) if a.candidate.stage == stage]
+
+
+def optimizations(attempts: list[Attempt]) -> int:
+    """How many optimizations were tried; repairs of one belong to it."""
+    return sum(a.candidate.mode == "optimize" for a in attempts)
+
+
+def repairs_in_a_row(attempts: list[Attempt]) -> int:
+    """How many repairs the candidate in work has had."""
+    count = 0
+    for attempt in reversed(attempts):
+        if attempt.candidate.mode != "repair":
+            break
+        count += 1
+    return count
+
+
+def without_kernel(state: OutputState) -> bool:
+    """True when attempts were made and none was usable: there is nothing to tune."""
+    return state.get("best") is None and bool(state.get("attempts"))
+
+
+def after_baseline(state: OutputState) -> Literal["algorithmic_structure", "conclude"]:
+    """A reference that cannot be judged is not worth one attempt."""
+    return "conclude" if state["baseline"].unevaluable else "algorithmic_structure"
+
+
+def after_structure(state: OutputState) -> Literal["hardware_tuning", "conclude"]:
+    """Without a kernel there is nothing to tune."""
+    return "conclude" if without_kernel(state) else "hardware_tuning"
+
+
+def enter(state: OutputState, context: Context, stage: StageName) -> Literal["enter", "skip"]:
+    """A stage that was left out, or that has no kernel to work on, is skipped without a trace."""
+    return "enter" if stage in context.stages and not without_kernel(state) else "skip"
+
+
+def after_opening(state: OutputState, context: Context) -> Literal["seed", "optimize", "tune", "exhausted"]:
+    """The first stage to run seeds; the others start from the kernel they are handed."""
+    if exhausted(state, context):
+        return "exhausted"
+    if state.get("best") is None:
+        return "seed"
+    return "optimize" if context.max_optimizations > 0 else "tune"
+
+
+def after_analysis(state: OutputState) -> Literal["worth_optimizing", "not_worth_optimizing"]:
+    analysis = state.get("analysis")
+    return "worth_optimizing" if analysis is not None and analysis.worth_optimizing else "not_worth_optimizing"
+
+
+def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:
+    """Repair, optimize or accept, on the result of the evaluator."""
+    attempts = stage_attempts(state, stage)
+    status = attempts[-1].evaluation.status
+    if exhausted(state, context) or status == "unevaluable":
+        return "accept"
+    if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs:
+        return "repair"
+    if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
+        return "optimize"
+    return "accept"

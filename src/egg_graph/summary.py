@@ -1,0 +1,44 @@
+"""Cut a finished stage down to what the next ones need: the INTER-stage context."""
+
+from egg_graph.context import Context
+from egg_graph.routing import exhausted, stage_attempts
+from egg_graph.schema import Attempt, Outcome, StageName, StageSummary, Usage
+from egg_graph.state import StageState
+
+
+def summarize(state: StageState, stage: StageName, context: Context) -> StageSummary:
+    """What was tried in a stage, what paid, what failed and why, and what is left."""
+    attempts = stage_attempts(state, stage)
+    best, evaluation, analysis = state.get("best"), state.get("evaluation"), state.get("analysis")
+    usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
+    return StageSummary(
+        stage=stage,
+        outcome=_outcome(state, attempts, context),
+        attempts=len(attempts),
+        tried=tuple(_line(a) for a in attempts),
+        paid=tuple(_line(a) for a in attempts if a.improved),
+        failed=tuple(f"{_line(a)} -> {a.evaluation.status}: {a.evaluation.reason}" for a in attempts if not a.improved),
+        left="" if analysis is None else analysis.root_cause or analysis.bottleneck,
+        best=None if best is None else best.id,
+        best_status=None if evaluation is None else evaluation.status,
+        usage=usage,
+    )
+
+
+def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Outcome:
+    analysis = state.get("analysis")
+    if any(a.improved for a in attempts):
+        return "improved"
+    if any(a.evaluation.status == "unevaluable" for a in attempts):
+        return "unevaluable"
+    if attempts and not any(a.evaluation.usable for a in attempts):
+        return "all_failed"
+    if exhausted(state, context):
+        return "budget_exhausted"
+    if analysis is not None and not analysis.worth_optimizing:
+        return "not_worth_optimizing"
+    return "kept"
+
+
+def _line(attempt: Attempt) -> str:
+    return f"attempt {attempt.number} ({attempt.candidate.mode}): {attempt.candidate.plan or 'no plan told'}"

@@ -1,0 +1,51 @@
+"""The last word of a run: its status, and what was proven and what was not, in words."""
+
+from egg_graph.context import Context
+from egg_graph.routing import exhausted
+from egg_graph.schema import Candidate, Evaluation
+from egg_graph.state import RunStatus, State
+
+
+def conclude(
+    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None
+) -> tuple[RunStatus, str]:
+    """Status and verdict of a run that hands over `best` (None: the reference is kept)."""
+    baseline = state["baseline"]
+    if baseline.unevaluable:
+        return "unevaluable", f"No kernel can be judged against this reference: {baseline.unevaluable}"
+    if best is None or evaluation is None:
+        return "reference_kept", _kept(state, context)
+    lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
+    lines += [f"  not proven: {line}" for line in evaluation.not_proven]
+    if stopped := exhausted(state, context):
+        lines.append(f"  the run stopped early: {stopped}")
+    return evaluation.status, "\n".join(lines)
+
+
+def _headline(evaluation: Evaluation) -> str:
+    timing, bound = evaluation.timing, evaluation.bound
+    if timing is not None:
+        baseline_ms = timing.eager_ms if timing.baseline == "eager" or timing.compile_ms is None else timing.compile_ms
+        told = (
+            f"{timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms of PyTorch ({timing.baseline}) at equal precision: "
+            f"{timing.ratio:.2f}x, 95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
+        )
+        advice = " Keep the reference: the kernel is right, but slower." if evaluation.status == "slower" else ""
+        return f"Accepted as {evaluation.status}: {told}.{advice}"
+    if bound is not None:
+        told = f"it cannot run faster than {bound.milliseconds:.4g} ms on the target ({bound.limiter}); no speed was measured"
+        return f"Accepted as {evaluation.status}: {told}."
+    return f"Accepted as {evaluation.status}: no speed was measured."
+
+
+def _kept(state: State, context: Context) -> str:
+    attempts = state.get("attempts", [])
+    why = exhausted(state, context)
+    lines = [
+        f"The reference is kept: none of {len(attempts)} attempts gave a usable kernel" + (f" ({why})." if why else ".")
+    ]
+    if not attempts:
+        lines = [f"The reference is kept: no attempt was made ({why or 'no stage was to run'})."]
+    return "\n".join(
+        [*lines, *(f"  attempt {a.number}: {a.evaluation.status}: {a.evaluation.reason}" for a in attempts)]
+    )
