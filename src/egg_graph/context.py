@@ -15,9 +15,9 @@ Device = Literal["auto", "gpu", "none"]
 Count = Annotated[int, Field(ge=0)]
 
 
-def knob(default: Any, description: str) -> Any:
-    """A field of `Context` with the description that its JSON Schema shows."""
-    return field(default=default, metadata={"description": description})
+def told(description: str) -> dict[str, str]:
+    """Metadata of a knob: the description that its JSON Schema shows."""
+    return {"description": description}
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -28,33 +28,55 @@ class Context:
         BadInput: if a value is not one of a knob's choices or out of its range.
     """
 
-    precision: Precision = knob(
-        "tf32",
-        "Precision policy, binding kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
-        "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast.",
+    precision: Precision = field(
+        default="tf32",
+        metadata=told(
+            "Precision policy, binding kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
+            "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast."
+        ),
     )
-    target: str = knob(
-        "auto", "GPU to write for: a key such as h100 or mi300x; auto takes the machine's own GPU, without one h200."
+    target: str = field(
+        default="auto",
+        metadata=told(
+            "GPU to write for: a key such as h100 or mi300x; auto takes the machine's own GPU, without one h200."
+        ),
     )
-    device: Device = knob(
-        "auto", "Where kernels are judged. gpu: insist on one; none: prove without one; auto: a GPU if there is one."
+    device: Device = field(
+        default="auto",
+        metadata=told(
+            "Where kernels are judged. gpu: insist on one; none: prove without one; auto: a GPU if there is one."
+        ),
     )
-    max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = knob(24, "Kernels evaluated in the whole run.")
-    max_repairs: Count = knob(3, "Repairs in a row of one broken kernel, before it is given up.")
-    max_optimizations: Count = knob(2, "Optimizations that each stage may try.")
-    max_configs: Count = knob(12, "Configurations in one sweep of the tuner, the current one included.")
-    max_seconds: Annotated[float, Field(gt=0)] = knob(3600.0, "Seconds of work, after which no new attempt starts [s].")
-    max_tokens: Count = knob(
-        2_000_000, "Model tokens, in and out together, after which no new attempt starts; 0 for no limit."
+    max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = field(
+        default=24, metadata=told("Kernels evaluated in the whole run.")
     )
-    stages: tuple[StageName, ...] = knob(
-        get_args(StageName), "Stages that run; leave some out to measure what each is worth."
+    max_repairs: Count = field(
+        default=3, metadata=told("Repairs in a row of one broken kernel, before it is given up.")
     )
-    tune: bool = knob(True, "Sweep each stage's knobs when the stage has its kernel.")
-    triton_only: bool = knob(False, "Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
-    expert_seed: bool = knob(False, "Show the coder the embedded expert's kernel, as a seed that it must beat.")
-    knowledge_dir: str | None = knob(
-        None, "Folder with principles and hardware specifications of your own, beside those that ship."
+    max_optimizations: Count = field(default=2, metadata=told("Optimizations that each stage may try."))
+    max_configs: Count = field(
+        default=12, metadata=told("Configurations in one sweep of the tuner, the current one included.")
+    )
+    max_seconds: Annotated[float, Field(gt=0)] = field(
+        default=3600.0, metadata=told("Seconds of work, after which no new attempt starts [s].")
+    )
+    max_tokens: Count = field(
+        default=2_000_000,
+        metadata=told("Model tokens, in and out together, after which no new attempt starts; 0 for no limit."),
+    )
+    stages: tuple[StageName, ...] = field(
+        default=get_args(StageName), metadata=told("Stages that run; leave some out to measure what each is worth.")
+    )
+    tune: bool = field(default=True, metadata=told("Sweep each stage's knobs when the stage has its kernel."))
+    triton_only: bool = field(
+        default=False, metadata=told("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
+    )
+    expert_seed: bool = field(
+        default=False, metadata=told("Show the coder the embedded expert's kernel, as a seed that it must beat.")
+    )
+    knowledge_dir: str | None = field(
+        default=None,
+        metadata=told("Folder with principles and hardware specifications of your own, beside those that ship."),
     )
 
     def __post_init__(self) -> None:

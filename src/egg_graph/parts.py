@@ -1,4 +1,4 @@
-"""What the nodes work with: team, evaluator and principles, each made on first use, so that a graph is built at once."""
+"""What the nodes work with: team, evaluator and principles, each made on first use, so that building is quick."""
 
 import atexit
 import threading

@@ -5,9 +5,9 @@ its evidence, every attempt, and one summary per finished stage. A stage's own k
 Every pydantic type is reachable from an annotation, so that a strict checkpoint loads what it saved.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired, Required
 
-from typing_extensions import NotRequired, Required, TypedDict
+from typing_extensions import TypedDict
 
 from egg_graph.schema import (
     Analysis,

@@ -1,12 +1,9 @@
 """The Team as the graph knows it: three roles, whoever plays them; and how a `model=` argument becomes one."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 Role = Literal["analyst", "coder", "debugger"]
 
@@ -22,16 +19,12 @@ class Team(Protocol):
         ...
 
     def write(self, brief: Brief) -> Draft:
-        """Write a module in `brief.mode`: seed, optimize (follow `brief.analysis`), or repair (follow `brief.diagnosis`)."""
+        """Write a module in `brief.mode`: seed, optimize (follow `brief.analysis`) or repair (`brief.diagnosis`)."""
         ...
 
     def debug(self, brief: Brief) -> Diagnosis:
         """Name the root cause of the failure in `brief.evaluation`."""
         ...
-
-
-ModelLike = "BaseChatModel | str"
-TeamLike = "BaseChatModel | str | Mapping[Role, BaseChatModel | str] | Team | None"
 
 
 def check_model(model: Any) -> None:

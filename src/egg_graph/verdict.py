@@ -25,16 +25,17 @@ def conclude(
 def _headline(evaluation: Evaluation) -> str:
     timing, bound = evaluation.timing, evaluation.bound
     if timing is not None:
-        baseline_ms = timing.eager_ms if timing.baseline == "eager" or timing.compile_ms is None else timing.compile_ms
+        compiled = timing.baseline == "compile" and timing.compile_ms is not None
         told = (
-            f"{timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms of PyTorch ({timing.baseline}) at equal precision: "
-            f"{timing.ratio:.2f}x, 95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
+            f"{timing.candidate_ms:.4g} ms against {timing.compile_ms if compiled else timing.eager_ms:.4g} ms of "
+            f"PyTorch ({timing.baseline}) at equal precision: {timing.ratio:.2f}x, "
+            f"95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
         )
         advice = " Keep the reference: the kernel is right, but slower." if evaluation.status == "slower" else ""
         return f"Accepted as {evaluation.status}: {told}.{advice}"
     if bound is not None:
-        told = f"it cannot run faster than {bound.milliseconds:.4g} ms on the target ({bound.limiter}); no speed was measured"
-        return f"Accepted as {evaluation.status}: {told}."
+        told = f"its lower bound on the target is {bound.milliseconds:.4g} ms ({bound.limiter})"
+        return f"Accepted as {evaluation.status}: {told}; no speed was measured."
     return f"Accepted as {evaluation.status}: no speed was measured."
 
 

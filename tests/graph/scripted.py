@@ -63,8 +63,8 @@ def kernel(word: str, number: float = 1.0, space: str = "") -> str:
 
 def tunable(word: str, number: float, stage: StageName, values: Iterable[int]) -> str:
     """A source with one knob, NUMBER, for one stage; the evaluator takes the knob's value as its milliseconds."""
-    space = f'CONFIG = {{"NUMBER": {number:g}}}\nSPACE = {{"{stage}": {{"NUMBER": {list(values)}}}}}\nprint(CONFIG["NUMBER"])\n'
-    return kernel(word, number, space)
+    config, space = {"NUMBER": number}, {stage: {"NUMBER": list(values)}}
+    return kernel(word, number, f'CONFIG = {config}\nSPACE = {space}\nprint(CONFIG["NUMBER"])\n')
 
 
 class ScriptedTeam:

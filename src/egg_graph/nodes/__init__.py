@@ -1,1 +1,1 @@
-"""The nodes: what each step of the graph does. Sync on purpose: a server runs them in threads, invoke runs them plainly."""
+"""The nodes: what each step of the graph does. Sync on purpose, for a server runs sync nodes in threads."""

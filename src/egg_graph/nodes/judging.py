@@ -105,7 +105,7 @@ class JudgingNodes:
         if not tuned:
             update["pending"] = Usage()
         if improved:
-            update.update(best=candidate, evaluation=evaluation, kernel=candidate.source)
+            update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
         return update
 
     def _judge(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:

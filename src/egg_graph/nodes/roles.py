@@ -11,7 +11,7 @@ from egg_graph.events import Event
 from egg_graph.nodes.clock import clocked
 from egg_graph.parts import Parts
 from egg_graph.routing import stage_attempts
-from egg_graph.schema import BadInput, Candidate, Draft, Mode, Principle, Usage
+from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, Usage
 from egg_graph.stage import Stage
 from egg_graph.state import StageState
 from egg_graph.summary import summarize
@@ -101,7 +101,9 @@ def make_candidate(
     source that does not parse is left to the evaluator, which says where."""
     from egg_graph.tuning import parse_space
 
-    config, space, problem = {}, {}, draft.problem
+    config: dict[str, Knob] = {}
+    space: ConfigSpace = {}
+    problem = draft.problem
     if not problem and not draft.source.strip():
         problem = "the answer holds no code"
     if not problem and _parses(draft.source):
