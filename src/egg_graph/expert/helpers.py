@@ -4,6 +4,8 @@ Triton has no tanh, expm1 or log1p of its own; these stay accurate to a few unit
 over the whole range, without a library call that an interpreter would have to imitate.
 """
 
+from egg_graph.expert.tile_helpers import TILE_HELPERS, TILE_NEEDS
+
 HELPERS: dict[str, str] = {
     "tanh": '''@triton.jit
 def tanh(x):
@@ -72,7 +74,8 @@ def finite_or(x, other):
 ''',
 }  # fmt: skip
 
-NEEDS: dict[str, tuple[str, ...]] = {"softplus": ("log1p",)}
+HELPERS |= TILE_HELPERS
+NEEDS: dict[str, tuple[str, ...]] = {"softplus": ("log1p",)} | TILE_NEEDS
 """Helpers that call other helpers."""
 
 

@@ -1,0 +1,108 @@
+"""Tile sizes and launch options to start from, and the values worth trying, for one matrix product on one GPU."""
+
+from dataclasses import dataclass
+
+from egg_graph.schema import Hardware, Knob, StageName
+
+MULTIPROCESSORS = 132
+SHARED_BYTES = 232448
+"""Of an H100 or H200, where no target is given."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What decides a tile: the sizes at full shape and how the operands are multiplied."""
+
+    matrices: int
+    M: int
+    N: int
+    K: int
+    bytes_per_element: int
+    ieee: bool = False
+    """fp32 products on the fp32 pipes, not on tensor cores."""
+    target: Hardware | None = None
+
+    @property
+    def multiprocessors(self) -> int:
+        return int(self.target.figure("multiprocessors")) if self.target else MULTIPROCESSORS
+
+    @property
+    def shared_bytes(self) -> int:
+        return int(self.target.figure("shared_memory_per_block")) if self.target else SHARED_BYTES
+
+    def tiles(self, block_m: int, block_n: int) -> int:
+        return self.matrices * -(-self.M // block_m) * -(-self.N // block_n)
+
+
+def power_of_two(n: int, least: int, most: int) -> int:
+    """The smallest power of two that covers n, within bounds."""
+    result = least
+    while result < n and result < most:
+        result *= 2
+    return result
+
+
+def pointer_tile(problem: Problem) -> dict[str, Knob]:
+    """One program per tile, operands through registers: 128 x 128, smaller where that leaves multiprocessors idle."""
+    block_k = 16 if problem.ieee else 128 // problem.bytes_per_element
+    block_m, block_n = power_of_two(problem.M, 16, 128), power_of_two(problem.N, 16, 128)
+    while problem.tiles(block_m, block_n) < problem.multiprocessors and max(block_m, block_n) > 64:
+        if block_n >= block_m:
+            block_n //= 2
+        else:
+            block_m //= 2
+    return {
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+        "BLOCK_K": block_k,
+        "GROUP_M": 8,
+        "num_warps": 8 if block_m * block_n >= 128 * 128 else 4,
+        "num_stages": 3,
+    }
+
+
+def persistent_tile(problem: Problem) -> dict[str, Knob]:
+    """Operands by TMA, one program per multiprocessor: 128 x 256 (measured best on an H200), its store in four chunks."""
+    block_m, block_n, block_k = power_of_two(problem.M, 64, 128), 256, 128 // problem.bytes_per_element
+    while block_n > 64 and (
+        problem.N <= block_n // 2 or problem.tiles(block_m, block_n) < problem.multiprocessors // 2
+    ):
+        block_n //= 2
+    split = max(1, block_n // 64)
+    stage = (block_m + block_n) * block_k * problem.bytes_per_element
+    staging = block_m * (block_n // split) * problem.bytes_per_element
+    return {
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+        "BLOCK_K": block_k,
+        "GROUP_M": 8,
+        "PROGRAMS": problem.multiprocessors,
+        "EPILOGUE_SPLIT": split,
+        "num_warps": 8 if block_m >= 128 else 4,
+        "num_stages": max(2, min(4, (problem.shared_bytes - staging - 2048) // stage)),
+    }
+
+
+def space(config: dict[str, Knob], problem: Problem) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
+    """What each tuning stage may turn of these knobs."""
+    persistent = "PROGRAMS" in config
+    k = int(config["BLOCK_K"])
+    choices: dict[StageName, dict[str, tuple[Knob, ...]]] = {
+        "parallel_mapping": {"num_warps": (4, 8), "GROUP_M": (4, 8, 16)},
+        "tensor_tiling": {
+            "BLOCK_M": _near(int(config["BLOCK_M"]), 16, 256),
+            "BLOCK_N": _near(int(config["BLOCK_N"]), 16, 256),
+            "BLOCK_K": (k,) if persistent else (k, 2 * k),
+        },
+        "memory_optimization": {"num_stages": (2, 3, 4)},
+    }
+    if "SPLIT_K" in config:
+        choices["parallel_mapping"]["SPLIT_K"] = _near(int(config["SPLIT_K"]), 2, 64)
+    if persistent:
+        choices["memory_optimization"]["EPILOGUE_SPLIT"] = (1, 2, 4)
+    return choices
+
+
+def _near(value: int, least: int, most: int) -> tuple[Knob, ...]:
+    """Half, the value, and double."""
+    return tuple(v for v in (value // 2, value, value * 2) if least <= v <= most)

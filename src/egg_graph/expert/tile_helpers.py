@@ -1,0 +1,59 @@
+"""Device and host functions that kernels of matrix products and attention share, as source text."""
+
+TILE_HELPERS: dict[str, str] = {
+    "grouped_tile": '''@triton.jit
+def grouped_tile(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile. Tiles run down GROUP_M rows before the next column: neighbours share operands in L2."""
+    group = tile // (GROUP_M * tiles_n)
+    first = group * GROUP_M
+    height = tl.minimum(tiles_m - first, GROUP_M)
+    inside = tile % (GROUP_M * tiles_n)
+    return first + inside % height, inside // height
+''',
+    "column_halves": '''@triton.jit
+def column_halves(x):
+    """Left and right half of a tile's columns."""
+    M: tl.constexpr = x.shape[0]
+    N: tl.constexpr = x.shape[1]
+    return tl.split(tl.permute(tl.reshape(x, (M, 2, N // 2)), (0, 2, 1)))
+''',
+    "tma_ready": '''def tma_ready(x):
+    """Whether the tensor memory accelerator can read x: last axis contiguous, every other stride a multiple of 16 bytes."""
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in (*x.stride()[:-1], x.storage_offset()))
+    return x.stride(-1) == 1 and aligned and 0 not in x.stride()
+''',
+    "pack_rows": '''@triton.jit
+def pack_rows_kernel(
+    x_ptr, packed_ptr, R, K, PITCH, stride_z, stride_r, stride_k,
+    ROUND: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """packed[z, r, k] = x[z, r, k] from any strides, with zeros from K up to PITCH; rounded to TF32 under ROUND."""
+    tiles_k = tl.cdiv(PITCH, BLOCK_K)
+    tile = tl.program_id(0) % (tl.cdiv(R, BLOCK_R) * tiles_k)
+    matrix = (tl.program_id(0) // (tl.cdiv(R, BLOCK_R) * tiles_k)).to(tl.int64)
+    r = (tile // tiles_k) * BLOCK_R + tl.arange(0, BLOCK_R)
+    k = (tile % tiles_k) * BLOCK_K + tl.arange(0, BLOCK_K)
+    source = x_ptr + matrix * stride_z + r.to(tl.int64)[:, None] * stride_r + k.to(tl.int64)[None, :] * stride_k
+    x = tl.load(source, mask=(r < R)[:, None] & (k < K)[None, :], other=0.0)
+    if ROUND:
+        x = round_to_tf32(x)
+    target = packed_ptr + (matrix * R + r)[:, None] * PITCH + k[None, :]
+    tl.store(target, x, mask=(r < R)[:, None] & (k < PITCH)[None, :])
+
+
+def pack_rows(x, round_tf32):
+    """A copy of x [Z, R, K] that tensor cores and the tensor memory accelerator can take: rows of K contiguous numbers,
+    each row starting on 16 bytes (padded with zeros), rounded to TF32 once here instead of at every use."""
+    Z, R, K = x.shape
+    pitch = triton.cdiv(K, 8) * 8
+    packed = torch.empty((Z, R, pitch), device=x.device, dtype=x.dtype)
+    grid = (Z * triton.cdiv(R, 64) * triton.cdiv(pitch, 64),)
+    pack_rows_kernel[grid](
+        x, packed, R, K, pitch, x.stride(0), x.stride(1), x.stride(2),
+        ROUND=round_tf32, BLOCK_R=64, BLOCK_K=64, num_warps=8,
+    )
+    return packed
+''',
+}  # fmt: skip
+
+TILE_NEEDS: dict[str, tuple[str, ...]] = {"pack_rows": ("round_to_tf32",)}
