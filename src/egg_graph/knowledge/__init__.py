@@ -1,4 +1,4 @@
-"""Expert principles and hardware specifications: loading, matching, scoring. Data files live in the package's prompts."""
+"""Expert principles and hardware specifications: loading, matching, scoring. The data files ship in prompts/."""
 
 from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_hardware
 from egg_graph.knowledge.matching import match_principles

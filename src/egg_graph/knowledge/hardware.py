@@ -53,7 +53,8 @@ def load_hardware(key: str, folder: str | Path | None = None) -> Hardware:
     known = _load(folder)
     if key not in known:
         raise BadInput(
-            f"hardware {key!r}: unknown; choose one of {', '.join(sorted(known))}, or add hardware_{key}.toml to a folder of your own"
+            f"hardware {key!r}: unknown; choose one of {', '.join(sorted(known))}, "
+            f"or add hardware_{key}.toml to a folder of your own"
         )
     return known[key].hardware
 
@@ -95,7 +96,9 @@ def _entry(where: str, table: dict[str, Any]) -> _Entry:
         raise complaint(where, error) from error
     for name in _NEEDED:
         if name not in hardware.figures:
-            raise BadInput(f'{where}: figures.{name}: missing; add {name} = {{ value = ..., unit = "...", source = "..." }}')
+            raise BadInput(
+                f'{where}: figures.{name}: missing; add {name} = {{ value = ..., unit = "...", source = "..." }}'
+            )
     for name, figure in hardware.figures.items():
         if figure.value <= 0:
             raise BadInput(f"{where}: figures.{name}: {figure.value:g} is not positive; leave out what is unknown")

@@ -1,0 +1,74 @@
+"""One question to a chat model, one re-ask if the answer cannot be read, and what it cost."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from egg_graph.agents.endpoint import endpoint_failure
+from egg_graph.agents.parsing import Reply, Unreadable
+from egg_graph.schema import Usage
+
+T = TypeVar("T")
+
+_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+"""How providers say that an answer hit the output limit."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What came of a conversation: a value, or why there is none."""
+
+    value: T | None
+    problem: str
+    """Why the last answer could not be read; empty where there is a value."""
+    usage: Usage
+
+
+def converse(model: BaseChatModel, role: str, system: str, prompt: str, read: Callable[[Reply], T]) -> Outcome[T]:
+    """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
+
+    Raises:
+        ModelRefused: if the endpoint rejects the request; asking again would change nothing.
+        InfrastructureError: if the endpoint is busy, broken or out of reach; worth another try.
+    """
+    messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(prompt)]
+    usage = Usage()
+    problem = ""
+    for _ in range(2):
+        reply, cost = _ask(model, role, messages)
+        usage += cost
+        try:
+            return Outcome(read(reply), "", usage)
+        except Unreadable as unreadable:
+            problem = unreadable.reason
+            messages = [
+                *messages[:2],
+                AIMessage(reply.text or "(no text)"),
+                HumanMessage(f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"),
+            ]
+    return Outcome(None, problem, usage)
+
+
+def _ask(model: BaseChatModel, role: str, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+    start = time.monotonic()
+    try:
+        message = model.invoke(messages, config={"tags": ["egg", role], "run_name": f"egg {role}"})
+    except Exception as error:
+        failure = endpoint_failure(error, model)
+        if failure is None:
+            raise
+        raise failure from error
+    counted = message.usage_metadata or {}
+    usage = Usage(
+        calls=1,
+        input_tokens=counted.get("input_tokens", 0),
+        output_tokens=counted.get("output_tokens", 0),
+        seconds=time.monotonic() - start,
+    )
+    meta = message.response_metadata
+    truncated = bool({meta.get("finish_reason"), meta.get("stop_reason")} & _CUT_OFF)
+    return Reply(text=str(message.text), truncated=truncated), usage

@@ -1,0 +1,76 @@
+"""A chat model played by whoever reads and writes files: another agent, or a person."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from egg_graph.schema import ModelRefused
+
+
+class HandoffModel(BaseChatModel):
+    """Writes each prompt to `NNN-role.prompt.md` in a folder and waits for `NNN-role.answer.md`.
+
+    So any agent with a file system, or a person with an editor, can play a role:
+
+        team = ModelTeam(HandoffModel(folder="handoff"))
+
+    An answer counts once the file has text and has not changed for one poll. A prompt that was asked before, word for
+    word, keeps its number: an answer already there is taken, so an interrupted run goes on where it stopped. Token
+    counts are unknown and stay zero.
+    """
+
+    folder: Path
+    timeout: float = 3600.0
+    """Seconds to wait for one answer; then `ModelRefused` says which file was missing."""
+    poll: float = 0.2
+    """Seconds between two looks."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "handoff"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        text = "\n\n".join(f"# {message.type}\n\n{message.text}" for message in messages)
+        prompt = self._prompt_file(_role(run_manager), text)
+        answer = prompt.with_name(prompt.name.replace(".prompt.md", ".answer.md"))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self._wait(answer)))])
+
+    def _prompt_file(self, role: str, text: str) -> Path:
+        """The file that holds this prompt: the one from before, or a new one with the next number."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        asked = sorted(self.folder.glob("*.prompt.md"))
+        for file in asked:
+            if file.name.endswith(f"-{role}.prompt.md") and file.read_text(encoding="utf-8") == text:
+                return file
+        number = max((int(file.name[:3]) for file in asked if file.name[:3].isdigit()), default=0) + 1
+        file = self.folder / f"{number:03d}-{role}.prompt.md"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def _wait(self, answer: Path) -> str:
+        deadline = time.monotonic() + self.timeout
+        before = None
+        while time.monotonic() < deadline:
+            now = answer.read_text(encoding="utf-8") if answer.is_file() else ""
+            if now.strip() and now == before:
+                return now
+            before = now
+            time.sleep(self.poll)
+        raise ModelRefused(f"{answer}: no answer within {self.timeout:g} s; write it there and run again")
+
+
+def _role(run_manager: CallbackManagerForLLMRun | None) -> str:
+    """The role among the tags of the call ("egg", role)."""
+    tags = run_manager.tags if run_manager is not None else []
+    return next((tag for tag in tags if tag in ("analyst", "coder", "debugger")), "model")

@@ -1,0 +1,159 @@
+"""Mending a module that breaks the output contract in plain ways, keeping its text: test code out, imports in."""
+
+import ast
+from dataclasses import dataclass
+
+from egg_graph.agents.parsing.syntax import parsed
+
+_FORBIDDEN = frozenset({"get_inputs", "get_init_inputs"})
+_IMPORTS = {
+    "torch": "import torch",
+    "nn": "import torch.nn as nn",
+    "F": "import torch.nn.functional as F",
+    "triton": "import triton",
+    "tl": "import triton.language as tl",
+    "libdevice": "from triton.language.extra import libdevice",
+    "math": "import math",
+    "np": "import numpy as np",
+    "functools": "import functools",
+    **{
+        name: f"from typing import {name}" for name in ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")
+    },
+}
+"""Names that everyone means the same by, in the order in which their imports are written."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module's source, and what was mended in it."""
+
+    source: str
+    mended: tuple[str, ...] = ()
+
+
+def mend_module(source: str) -> Module:
+    """Remove `if __name__`, get_inputs, get_init_inputs and top-level test code; add imports that are plainly missing.
+
+    Everything else, comments included, stays as written. Source that does not parse is returned as it is.
+    """
+    tree = parsed(source)
+    if tree is None:
+        return Module(source)
+    removed = _test_code(tree)
+    kept = [node for node in tree.body if node not in removed]
+    missing = _missing_imports(kept)
+    lines = _without(source.splitlines(), removed, kept)
+    lines[_after_header(kept, lines) : _after_header(kept, lines)] = [_IMPORTS[name] for name in missing]
+    mended = tuple(f"removed {_called(node)}" for node in removed) + tuple(
+        f"added {_IMPORTS[name]!r}" for name in missing
+    )
+    return Module("\n".join(lines).strip("\n") + "\n", mended) if mended else Module(source)
+
+
+def _test_code(tree: ast.Module) -> list[ast.stmt]:
+    """Top-level statements that are no part of a module, and those that only live from them."""
+    removed: list[ast.stmt] = []
+    gone: set[str] = set()
+    needed = _names_in(node for node in tree.body if isinstance(node, ast.ClassDef))
+    for node in tree.body:
+        names = _names_in([node])
+        if _is_main_guard(node) or _is_named(node, _FORBIDDEN):
+            drop = True
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            drop = node.name not in needed and _is_test_name(node.name) and not node.decorator_list
+        elif isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef)):
+            drop = False
+        else:
+            drop = bool(names & gone) or _runs_the_model(node)
+        if drop and _defined(node) & needed:
+            drop = _is_named(node, _FORBIDDEN)
+        if drop:
+            removed.append(node)
+            gone |= _defined(node)
+    return removed
+
+
+def _is_main_guard(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and any(
+        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
+    )
+
+
+def _is_named(node: ast.stmt, names: frozenset[str]) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names
+
+
+def _is_test_name(name: str) -> bool:
+    return name == "main" or name.startswith(("test_", "run_test", "benchmark", "_test"))
+
+
+def _runs_the_model(node: ast.stmt) -> bool:
+    """A call of the model, a print or an assertion at top level."""
+    if isinstance(node, ast.Assert):
+        return True
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        function = node.value.func
+        return isinstance(function, ast.Name) and (function.id == "print" or _is_test_name(function.id))
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in {"Model", "ModelNew"}
+        for part in ast.walk(node)
+    )
+
+
+def _missing_imports(body: list[ast.stmt]) -> list[str]:
+    bound = {name for node in body for name in _defined(node)}
+    used = _names_in(body)
+    return [name for name in _IMPORTS if name in used and name not in bound]
+
+
+def _names_in(nodes: "list[ast.stmt] | object") -> set[str]:
+    """Names that are read anywhere in these statements."""
+    return {
+        part.id
+        for node in nodes  # type: ignore[attr-defined]
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+    }
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    """Names that a top-level statement binds in the module."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    found: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in part.names}
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+    return found
+
+
+def _called(node: ast.stmt) -> str:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node.name
+    return "the __main__ block" if _is_main_guard(node) else f"test code at line {node.lineno}"
+
+
+def _span(node: ast.stmt) -> range:
+    """Line numbers of a statement from 1, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return range(min([node.lineno, *(d.lineno for d in decorators)]), (node.end_lineno or node.lineno) + 1)
+
+
+def _without(lines: list[str], removed: list[ast.stmt], kept: list[ast.stmt]) -> list[str]:
+    """The lines without those of `removed`; a line shared with a kept statement (`a = 1; print(a)`) stays."""
+    stays = {number for node in kept for number in _span(node)}
+    drops = {number for node in removed for number in _span(node)} - stays
+    return [text for number, text in enumerate(lines, start=1) if number not in drops]
+
+
+def _after_header(kept: list[ast.stmt], lines: list[str]) -> int:
+    """Index of the first line after the module's docstring and `from __future__` imports, where imports may go."""
+    end = 0
+    for position, node in enumerate(kept):
+        docstring = position == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        end = node.end_lineno or node.lineno
+    return min(end, len(lines))

@@ -1,0 +1,80 @@
+"""A Team played by chat models."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from langchain_core.language_models import BaseChatModel
+
+from egg_graph.agents.analyst import analyze
+from egg_graph.agents.coder import write
+from egg_graph.agents.debugger import debug
+from egg_graph.agents.models import load_chat_model
+from egg_graph.agents.rendering import ROLES, Prompts
+from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
+
+Model = BaseChatModel | str
+
+
+class ModelTeam:
+    """Analyst, coder and debugger played by chat models (implements `egg_graph.team.Team`).
+
+    Each call is one prompt rendered from the brief alone, one answer, and at most one re-ask with the reason. An
+    answer that stays unreadable is recorded (`Draft.problem`, an `Analysis` that is not worth optimizing, a
+    `Diagnosis` made from the evaluator's finding), never raised. Every call carries the tags "egg" and the role.
+    """
+
+    def __init__(
+        self, models: Model | Mapping[str, Model], *, prompts: str | Path | None = None, name: str | None = None
+    ) -> None:
+        """
+        Args:
+            models: one chat model (or its name, see `load_chat_model`) for all roles, or a mapping from each of
+                "analyst", "coder" and "debugger" to one.
+            prompts: a folder with templates of your own; each takes the place of the shipped one of its name.
+            name: the author that candidates carry; the coder's model by default.
+
+        Raises:
+            BadInput: if a role is missing or unknown, or a model cannot be loaded by its name.
+        """
+        self._models = _by_role(models)
+        self._prompts = Prompts(prompts)
+        self.name = name or _model_name(self._models["coder"])
+
+    def analyze(self, brief: Brief) -> Analysis:
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
+        return analyze(self._models["analyst"], self._prompts, brief)
+
+    def write(self, brief: Brief) -> Draft:
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
+        return write(self._models["coder"], self._prompts, brief)
+
+    def debug(self, brief: Brief) -> Diagnosis:
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
+        return debug(self._models["debugger"], self._prompts, brief)
+
+
+def _by_role(models: Model | Mapping[str, Model]) -> dict[str, BaseChatModel]:
+    if isinstance(models, (str, BaseChatModel)):
+        one = _loaded(models)
+        return dict.fromkeys(ROLES, one)
+    if not isinstance(models, Mapping):
+        raise BadInput(
+            f"model: a {type(models).__name__}; give a chat model, its name, or a mapping from role to model"
+        )
+    unknown, missing = sorted(set(models) - set(ROLES)), [role for role in ROLES if role not in models]
+    if unknown or missing:
+        wrong = f"unknown role {unknown[0]!r}" if unknown else f"no model for the {missing[0]}"
+        raise BadInput(f"model: {wrong}; map each of {', '.join(ROLES)} to a chat model or a name")
+    return {role: _loaded(models[role]) for role in ROLES}
+
+
+def _loaded(model: Model) -> BaseChatModel:
+    if isinstance(model, str):
+        return load_chat_model(model)
+    if not isinstance(model, BaseChatModel):
+        raise BadInput(f"model: a {type(model).__name__}; give a LangChain chat model or its name")
+    return model
+
+
+def _model_name(model: BaseChatModel) -> str:
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or model._llm_type)
