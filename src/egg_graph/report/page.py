@@ -1,0 +1,83 @@
+"""One self-contained HTML page about a run: no script, no request to anywhere, readable on paper."""
+
+import jinja2
+from markupsafe import Markup
+
+from egg_graph.report.plots import attempts_plot, roofline_plot, times_plot
+from egg_graph.report.record import Record
+from egg_graph.report.words import FILTERS, cost, tone
+
+
+def render(run: Record) -> str:
+    """The page's HTML.
+
+    Candidate sources, logs and model answers are hostile text: everything is escaped by the template engine or the
+    highlighter, and the page forbids itself scripts and requests.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("egg_graph.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(FILTERS)
+    plots = {
+        "attempts": attempts_plot(run.attempts, run.baseline, run.evaluation),
+        "times": times_plot(run.baseline, run.evaluation),
+        "roofline": roofline_plot(run.task, run.baseline, run.evaluation),
+    }
+    return environment.get_template("page.html.j2").render(
+        run=run,
+        evaluation=run.evaluation,
+        tone=tone(run.status),
+        headline=_headline(run),
+        facts=_facts(run),
+        environment=_environment(run),
+        plots=plots,
+        source=_highlighted(run.best.source) if run.best else None,
+        reference=_highlighted(run.task.reference),
+        highlight_css=_highlight_css(),
+    )
+
+
+def _headline(run: Record) -> str:
+    """The verdict's own first line; the proofs follow it in columns."""
+    return run.verdict.splitlines()[0] if run.verdict else run.status
+
+
+def _facts(run: Record) -> list[tuple[str, str]]:
+    facts = [
+        ("target", f"{run.task.target.name} ({run.task.target.arch})"),
+        ("precision", run.task.precision),
+        ("attempts", str(len(run.attempts))),
+        ("took", f"{run.seconds:.0f} s"),
+        ("model", cost(run.usage) if run.usage.calls else "none: the embedded expert"),
+    ]
+    evaluation = run.evaluation
+    if evaluation is None:
+        return facts
+    if evaluation.timing is not None:
+        facts.insert(0, ("speedup", f"{evaluation.timing.ratio:.2f}x over {evaluation.timing.baseline}"))
+        facts.insert(0, ("time", f"{evaluation.timing.candidate_ms:.4g} ms"))
+    elif evaluation.bound is not None:
+        facts.insert(0, ("bound, not a time", f"{evaluation.bound.milliseconds:.4g} ms"))
+    if evaluation.triton_share is not None:
+        facts.append(("in its own Triton", f"{evaluation.triton_share:.0%}"))
+    return facts
+
+
+def _environment(run: Record) -> list[tuple[str, str]]:
+    found = (run.evaluation and run.evaluation.environment) or run.baseline.environment
+    return [] if found is None else [(name, str(value)) for name, value in found.model_dump().items() if value]
+
+
+def _highlighted(source: str) -> Markup:
+    from pygments import highlight  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
+    from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
+
+    # markup of the formatter alone: it escapes the source
+    return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=False, cssclass="code")))
+
+
+def _highlight_css() -> Markup:
+    from pygments.formatters import HtmlFormatter
+
+    return Markup(HtmlFormatter(style="friendly", cssclass="code", nobackground=True).get_style_defs(".code"))
