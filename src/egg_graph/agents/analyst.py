@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
@@ -25,7 +25,7 @@ _ALIASES: dict[str, Category] = {
 }
 
 
-def analyze(model: BaseChatModel, prompts: Prompts, brief: Brief) -> Analysis:
+def analyze(model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Analysis:
     """Ask for an analysis. An answer unreadable twice becomes "not worth optimizing", with the reason as root cause."""
     if brief.kernel is None or brief.evaluation is None:
         raise BadInput("brief.kernel: missing; the analyst needs a kernel and its evaluation")

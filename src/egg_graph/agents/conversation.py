@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
@@ -28,7 +28,7 @@ class Outcome(Generic[T]):
     usage: Usage
 
 
-def converse(model: BaseChatModel, role: str, system: str, prompt: str, read: Callable[[Reply], T]) -> Outcome[T]:
+def converse(model: Runnable[Any, Any], role: str, system: str, prompt: str, read: Callable[[Reply], T]) -> Outcome[T]:
     """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
 
     Raises:
@@ -53,7 +53,7 @@ def converse(model: BaseChatModel, role: str, system: str, prompt: str, read: Ca
     return Outcome(None, problem, usage)
 
 
-def _ask(model: BaseChatModel, role: str, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+def _ask(model: Runnable[Any, Any], role: str, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
     start = time.monotonic()
     try:
         message = model.invoke(messages, config={"tags": ["egg", role], "run_name": f"egg {role}"})

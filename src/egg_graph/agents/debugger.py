@@ -1,6 +1,8 @@
 """The debugger: error, reference and broken kernel -> critical issue and modification plan (paper, App. E.5)."""
 
-from langchain_core.language_models import BaseChatModel
+from typing import Any
+
+from langchain_core.runnables import Runnable
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
@@ -12,7 +14,7 @@ MAX_WORDS = 30
 _FORMAT = 'Return only the JSON object with "critical_issue" and "modification_plan", each at most 30 words.'
 
 
-def debug(model: BaseChatModel, prompts: Prompts, brief: Brief) -> Diagnosis:
+def debug(model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Diagnosis:
     """Ask for a diagnosis, 30 words at most each. Unreadable twice: one made from the evaluator's first finding."""
     if brief.kernel is None or brief.evaluation is None:
         raise BadInput("brief.evaluation: missing; the debugger needs a kernel and its evaluation")

@@ -1,8 +1,10 @@
 """What an error of a model's endpoint means: refused (never again), or worth another try. One clear line either way."""
 
 import json
+import traceback
+from typing import Any
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 
 from egg_graph.schema import EggError, InfrastructureError, ModelRefused
 
@@ -11,6 +13,9 @@ _TRANSIENT_CLASSES = frozenset(
     {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError", "TransportError"}
 )
 """Base classes of openai, httpx and their kin; named, so that no HTTP library is imported here."""
+
+_READERS = frozenset({"_create_chat_result", "_convert_chunk_to_generation_chunk"})
+"""Functions of langchain-openai that take a response's body apart."""
 
 _CURES = {
     400: "check the model's name, its context length and the parameters it accepts",
@@ -24,7 +29,7 @@ _CURES = {
 }
 
 
-def endpoint_failure(error: Exception, model: BaseChatModel) -> EggError | None:
+def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | None:
     """The error as ours, or None where it is not the endpoint's (then let it pass)."""
     if isinstance(error, EggError):
         return error
@@ -39,14 +44,14 @@ def endpoint_failure(error: Exception, model: BaseChatModel) -> EggError | None:
         return InfrastructureError(f"{who}: no answer in time; raise the model's timeout, or try again later")
     if isinstance(error, ConnectionError) or any(cls.__name__ in _TRANSIENT_CLASSES for cls in type(error).__mro__):
         return InfrastructureError(f"{who}: {_message(error)}; check that it runs and OPENAI_BASE_URL names it")
-    if isinstance(error, json.JSONDecodeError) or _not_a_completion(error):
+    if _not_a_completion(error):
         return InfrastructureError(
             f"{who}: its answer is no chat completion ({_message(error)}); check OPENAI_BASE_URL"
         )
     return None
 
 
-def _endpoint(model: BaseChatModel) -> str:
+def _endpoint(model: Runnable[Any, Any]) -> str:
     name = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
     url = getattr(model, "openai_api_base", None)
     return f"model {name}" + (f" at {url}" if url else "")
@@ -69,9 +74,11 @@ def _exhausted(error: Exception) -> bool:
 
 
 def _not_a_completion(error: Exception) -> bool:
-    """langchain-openai's complaints about a body that is JSON, or text, but no chat completion."""
-    text = str(error)
-    return type(error).__name__ == "APIResponseValidationError" or (
-        isinstance(error, (KeyError, TypeError, AttributeError, ValueError))
-        and any(sign in text for sign in ("'choices'", "model_dump", "chat completion"))
+    """Raised while langchain-openai read the body of a response that is JSON, or text, but no chat completion."""
+    if isinstance(error, json.JSONDecodeError) or "No generation chunks" in str(error):
+        return True
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(
+        frame.f_globals.get("__name__", "").startswith("langchain_openai") and frame.f_code.co_name in _READERS
+        for frame in frames
     )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 
 from egg_graph.agents.analyst import analyze
 from egg_graph.agents.coder import write
@@ -12,7 +13,8 @@ from egg_graph.agents.models import load_chat_model
 from egg_graph.agents.rendering import ROLES, Prompts
 from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
 
-Model = BaseChatModel | str
+Model = Runnable[Any, Any] | str
+"""A LangChain chat model (or a runnable made of one: `.bind(...)`, `.with_fallbacks(...)`), or a name."""
 
 
 class ModelTeam:
@@ -53,8 +55,8 @@ class ModelTeam:
         return debug(self._models["debugger"], self._prompts, brief)
 
 
-def _by_role(models: Model | Mapping[str, Model]) -> dict[str, BaseChatModel]:
-    if isinstance(models, (str, BaseChatModel)):
+def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:
+    if isinstance(models, (str, Runnable)):
         one = _loaded(models)
         return dict.fromkeys(ROLES, one)
     if not isinstance(models, Mapping):
@@ -68,13 +70,13 @@ def _by_role(models: Model | Mapping[str, Model]) -> dict[str, BaseChatModel]:
     return {role: _loaded(models[role]) for role in ROLES}
 
 
-def _loaded(model: Model) -> BaseChatModel:
+def _loaded(model: Model) -> Runnable[Any, Any]:
     if isinstance(model, str):
         return load_chat_model(model)
-    if not isinstance(model, BaseChatModel):
+    if not isinstance(model, Runnable):
         raise BadInput(f"model: a {type(model).__name__}; give a LangChain chat model or its name")
     return model
 
 
-def _model_name(model: BaseChatModel) -> str:
-    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or model._llm_type)
+def _model_name(model: Runnable[Any, Any]) -> str:
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)

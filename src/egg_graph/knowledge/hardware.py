@@ -70,9 +70,9 @@ def detect_hardware(gpu_name: str, folder: str | Path | None = None) -> str | No
     The whole name must agree, case and punctuation aside: an A100 with 40 GB is not one with 80 GB, a laptop's
     RTX 4090 is another chip, and a MIG slice is no whole GPU. None is better than a near miss.
     """
-    name = _words(gpu_name)
+    names = [_words(field) for field in gpu_name.split(",")]  # rocm-smi answers with a line of CSV
     for key, entry in _load(folder).items():
-        if any(_words(known) == name for known in entry.detect):
+        if any(_words(known) in names for known in entry.detect):
             return key
     return None
 
@@ -96,9 +96,8 @@ def _entry(where: str, table: dict[str, Any]) -> _Entry:
         raise complaint(where, error) from error
     for name in _NEEDED:
         if name not in hardware.figures:
-            raise BadInput(
-                f'{where}: figures.{name}: missing; add {name} = {{ value = ..., unit = "...", source = "..." }}'
-            )
+            line = f'{name} = {{ value = ..., unit = "...", source = "..." }}'
+            raise BadInput(f"{where}: figures.{name}: missing; add {line}")
     for name, figure in hardware.figures.items():
         if figure.value <= 0:
             raise BadInput(f"{where}: figures.{name}: {figure.value:g} is not positive; leave out what is unknown")

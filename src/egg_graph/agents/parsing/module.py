@@ -1,6 +1,7 @@
 """Mending a module that breaks the output contract in plain ways, keeping its text: test code out, imports in."""
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from egg_graph.agents.parsing.syntax import parsed
@@ -16,9 +17,13 @@ _IMPORTS = {
     "math": "import math",
     "np": "import numpy as np",
     "functools": "import functools",
-    **{
-        name: f"from typing import {name}" for name in ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Union")
-    },
+    "Any": "from typing import Any",
+    "Callable": "from typing import Callable",
+    "Dict": "from typing import Dict",
+    "List": "from typing import List",
+    "Optional": "from typing import Optional",
+    "Tuple": "from typing import Tuple",
+    "Union": "from typing import Union",
 }
 """Names that everyone means the same by, in the order in which their imports are written."""
 
@@ -44,10 +49,8 @@ def mend_module(source: str) -> Module:
     missing = _missing_imports(kept)
     lines = _without(source.splitlines(), removed, kept)
     lines[_after_header(kept, lines) : _after_header(kept, lines)] = [_IMPORTS[name] for name in missing]
-    mended = tuple(f"removed {_called(node)}" for node in removed) + tuple(
-        f"added {_IMPORTS[name]!r}" for name in missing
-    )
-    return Module("\n".join(lines).strip("\n") + "\n", mended) if mended else Module(source)
+    mended = [f"removed {_called(node)}" for node in removed] + [f"added {_IMPORTS[name]!r}" for name in missing]
+    return Module("\n".join(lines).strip("\n") + "\n", tuple(mended)) if mended else Module(source)
 
 
 def _test_code(tree: ast.Module) -> list[ast.stmt]:
@@ -106,11 +109,11 @@ def _missing_imports(body: list[ast.stmt]) -> list[str]:
     return [name for name in _IMPORTS if name in used and name not in bound]
 
 
-def _names_in(nodes: "list[ast.stmt] | object") -> set[str]:
+def _names_in(nodes: Iterable[ast.stmt]) -> set[str]:
     """Names that are read anywhere in these statements."""
     return {
         part.id
-        for node in nodes  # type: ignore[attr-defined]
+        for node in nodes
         for part in ast.walk(node)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
     }
