@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
 from egg_graph.schema import BadInput
@@ -267,14 +267,14 @@ def _forward(reference: Reference, mode: AbstractContextManager[object]) -> Size
     with mode, torch.no_grad():
         model, inputs = reference.model(0), reference.inputs(0)
         counter = FlopCounterMode(display=False)
-        with counter, _Largest() as seen:
+        with counter, _largest_mode() as seen:
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     leaves += [*model.parameters(), *model.buffers()]
     return Size(sum(x.numel() for x in leaves), max(seen.largest, 0), float(counter.get_total_flops()))
 
 
-def _Largest() -> object:
+def _largest_mode() -> Any:
     """A dispatch mode that keeps the size of the largest tensor any operator made."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

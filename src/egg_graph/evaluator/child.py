@@ -1,0 +1,104 @@
+"""The forked child: confine itself, run one job, report in JSON, end.
+
+A job is a function `(payload, folder, channel) -> dict` named "module:function" in `job.json`. It runs candidate
+code; whatever comes of that is reported as findings, or shows in how the process ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import traceback
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator import confine
+
+DONE = 0
+OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
+
+
+def main(order: dict[str, Any], channel: int) -> None:
+    """Never returns. Only descriptors 0 to 2 and `channel` stay open."""
+    folder = Path(order["folder"])
+    os.setsid()
+    confine.die_with_parent()
+    confine.no_new_privileges()
+    _redirect(folder)
+    channel = _keep_only(channel)
+    _environment(folder)
+    confine.set_limits(
+        memory_bytes=order["memory_bytes"], cpu_seconds=4 * order["wall_seconds"], file_bytes=order["file_bytes"]
+    )
+    task = json.loads((folder / "job.json").read_text())
+    module, function = task["job"].split(":")
+    run = getattr(importlib.import_module(module), function)
+    try:
+        answer = {"answer": run(task["payload"], folder, channel)}
+    except SystemExit as error:
+        answer = {"exited": str(error.code)}
+    except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; all of it is its finding
+        answer = {"finding": _finding(error, folder)}
+    with os.fdopen(channel, "wb", closefd=False) as file:
+        file.write(json.dumps(answer).encode())
+    os._exit(DONE)
+
+
+def _redirect(folder: Path) -> None:
+    log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _keep_only(channel: int) -> int:
+    os.dup2(channel, 3)
+    os.closerange(4, 4096)
+    return 3
+
+
+def _environment(folder: Path) -> None:
+    """The nursery's environment is clean already; folders become the job's own."""
+    for name, sub in (
+        ("HOME", "."),
+        ("TMPDIR", "tmp"),
+        ("TRITON_CACHE_DIR", "triton"),
+        ("TORCHINDUCTOR_CACHE_DIR", "inductor"),
+    ):
+        path = folder / sub
+        path.mkdir(exist_ok=True)
+        os.environ[name] = str(path)
+    os.environ.pop("PYTHONPATH", None)
+    os.chdir(folder)
+
+
+def _finding(error: BaseException, folder: Path) -> dict[str, str]:
+    """What the exception means, pointing at the candidate's own line where it is on the traceback."""
+    from egg_graph.evaluator.faults import KernelFault
+
+    fault = _find_fault(error)
+    if isinstance(fault, KernelFault):
+        return fault.finding().model_dump()
+    path = str(folder / "candidate.py")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}" if frames else ""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
+    traceback.print_exception(error)
+    if isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY_WORDS):
+        cure = "allocate only what one forward needs; sizes come from the inputs"
+        return {"kind": "memory_exceeded", "message": f"memory limit exceeded: {text}", "where": where, "cure": cure}
+    return {"kind": "exception", "message": text, "where": where, "cure": ""}
+
+
+def _find_fault(error: BaseException) -> BaseException | None:
+    """A KernelFault anywhere in the chain of causes (Triton wraps what a kernel raises)."""
+    from egg_graph.evaluator.faults import KernelFault
+
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None or isinstance(seen, KernelFault):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

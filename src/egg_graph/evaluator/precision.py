@@ -1,0 +1,105 @@
+"""The precision policy, applied to candidate and reference alike.
+
+`ieee` and `tf32` leave dtypes as declared; `bf16` and `fp16` cast parameters, buffers and floating inputs. What TF32
+costs is emulated where there is no GPU: operands of matrix products are rounded to ten mantissa bits, to nearest with
+ties away from zero, as `cvt.rna.tf32.f32` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from egg_graph.schema import Precision
+
+CAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "convolution", "linear"})
+"""ATen operators whose floating operands a tensor core reads."""
+ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
+"""Of these, the first argument is added in fp32 and not rounded."""
+
+
+def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
+    """Floating tensors to `dtype` (None keeps theirs); integers stay integers, everything is a fresh copy."""
+    return [
+        (x.clone() if dtype is None or not x.is_floating_point() else x.to(dtype, copy=True))
+        if isinstance(x, torch.Tensor)
+        else x
+        for x in inputs
+    ]
+
+
+def cast_model(model: nn.Module, precision: Precision) -> nn.Module:
+    """The module itself, its floating parameters and buffers cast as the policy says."""
+    dtype = CAST.get(precision)
+    return model if dtype is None else model.to(dtype)
+
+
+def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """float32 rounded to 10 mantissa bits, to nearest, ties away from zero; inf and NaN stay."""
+    bits = x.contiguous().view(torch.int32)
+    rounded = ((bits + 0x1000) & -0x2000).view(torch.float32)
+    return torch.where(torch.isfinite(x), rounded, x)
+
+
+def truncate_to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """float32 with the 13 low mantissa bits dropped: what a tensor core does to operands nobody rounded."""
+    return (x.contiguous().view(torch.int32) & -0x2000).view(torch.float32)
+
+
+class TF32Products(TorchDispatchMode):
+    """Rounds (or truncates) the fp32 operands of matrix products and convolutions to what a tensor core reads."""
+
+    def __init__(self, *, truncate: bool = False) -> None:
+        super().__init__()
+        self.reduce = truncate_to_tf32 if truncate else round_to_tf32
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in PRODUCTS:
+            skip = 1 if name in ADDENDS else 0
+            operands = 2 + skip
+            args = tuple(
+                self.reduce(a)
+                if skip <= i < operands and isinstance(a, torch.Tensor) and a.dtype == torch.float32
+                else a
+                for i, a in enumerate(args)
+            )
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def pytorch_at(precision: Precision, device: torch.device) -> Iterator[None]:
+    """PyTorch with the policy's product arithmetic: real flags on a GPU, emulated TF32 on a CPU.
+
+    Attention is taken apart into matrix products, so that its products fall under the policy too.
+    """
+    if device.type == "cuda":
+        with _cuda_tf32(precision == "tf32"):
+            yield
+        return
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        if precision == "tf32":
+            with TF32Products():
+                yield
+        else:
+            yield
+
+
+@contextmanager
+def _cuda_tf32(on: bool) -> Iterator[None]:
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    reduced = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction
+    try:
+        matmul.allow_tf32 = cudnn.allow_tf32 = on
+        matmul.allow_bf16_reduced_precision_reduction = matmul.allow_fp16_reduced_precision_reduction = False
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+        matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction = reduced
