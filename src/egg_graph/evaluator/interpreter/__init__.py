@@ -1,0 +1,33 @@
+"""Triton's interpreter under guard: right numbers, exact bounds, races, and a full-shape run without memory.
+
+To be called in a process that was started with TRITON_INTERPRET=1 (one may import torch and triton, call `install`,
+and fork a child per candidate; a child serves one run and ends):
+
+    run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None) -> RealRun
+    run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
+             budget_seconds=20.0) -> FakeRun
+    install() -> None
+
+`RealRun(output, launches, races, unwritten)` holds tensors; `FakeRun` and `Launch` are pydantic values that cross
+processes as JSON. What is wrong with a candidate is raised as `KernelFault(kind, message, where, cure)`; its own
+Python errors come through unchanged. Importing this package loads neither torch nor triton.
+"""
+
+from egg_graph.evaluator.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.interpreter.fake import TensorSpec, run_fake
+from egg_graph.evaluator.interpreter.install import install
+from egg_graph.evaluator.interpreter.real import RealRun, run_real
+from egg_graph.evaluator.launches import FakeRun, Launch, LibraryCall
+
+__all__ = [
+    "FakeRun",
+    "KernelFault",
+    "Launch",
+    "LibraryCall",
+    "RealRun",
+    "TensorSpec",
+    "Unfakeable",
+    "install",
+    "run_fake",
+    "run_real",
+]

@@ -1,0 +1,97 @@
+"""Memory from `torch.empty*` holds nothing: it is poisoned, and what kernels leave unwritten is reported exactly."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import keystr, tree_flatten_with_path
+
+from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter.memory import AddressSpace
+from egg_graph.schema import Finding
+
+aten = torch.ops.aten
+FACTORIES = {
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+    aten.empty_permuted.default,
+}
+
+
+@dataclass
+class Allocation:
+    """A storage from `torch.empty*`."""
+
+    tensor: torch.Tensor
+    version: int
+    """Version counter after poisoning: it moves when PyTorch, not a kernel, writes."""
+
+
+class Poison(TorchDispatchMode):
+    """Fill fresh memory with poison and keep a map of what kernels write to it."""
+
+    def __init__(self, memory: AddressSpace) -> None:
+        super().__init__()
+        self.memory = memory
+        self.allocations: dict[int, Allocation] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if function in FACTORIES and result.layout == torch.strided and result.device.type == "cpu":
+            storage = result.untyped_storage()
+            elements = storage.nbytes() // result.element_size()
+            fill_with_poison(torch.empty(0, dtype=result.dtype).set_(storage, 0, (elements,)))
+            self.allocations[storage._cdata] = Allocation(result, result._version)
+            self.memory.written[storage._cdata] = np.zeros(elements, bool)
+        return result
+
+    def unwritten(self, output: Any) -> list[Finding]:
+        """Elements of output leaves that no kernel wrote, for leaves whose memory only kernels touched."""
+        findings = []
+        for path, leaf in tree_flatten_with_path(output)[0]:
+            missing = self._missing(leaf) if isinstance(leaf, torch.Tensor) else None
+            if missing is not None and missing.any():
+                first = [int(i) for i in np.argwhere(missing)[0]]
+                findings.append(
+                    Finding(
+                        kind="unwritten_output",
+                        message=f"{int(missing.sum())} of {missing.size} elements of the output are never written, "
+                        f"the first at index {first}",
+                        where=f"output{keystr(path)}, shape {list(leaf.shape)}",
+                        cure="Check the grid, the block size and the mask of the store: together they must cover it.",
+                    )
+                )
+        return findings
+
+    def _missing(self, leaf: torch.Tensor) -> np.ndarray | None:
+        storage = leaf.untyped_storage()
+        allocation = self.allocations.get(storage._cdata)
+        if allocation is None or leaf.is_inference() or leaf._version != allocation.version:
+            return None
+        written = self.memory.written[storage._cdata]
+        if leaf.element_size() != allocation.tensor.element_size() or leaf.numel() == 0:
+            return None
+        view = np.lib.stride_tricks.as_strided(
+            written[leaf.storage_offset() :], tuple(leaf.shape), tuple(leaf.stride()), writeable=False
+        )
+        return ~view
+
+
+def fill_with_poison(flat: torch.Tensor) -> None:
+    """Fill a one-dimensional tensor with what is recognisably undefined."""
+    size = flat.element_size()
+    if flat.dtype in (torch.float16, torch.float32, torch.float64):
+        flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).fill_(formats.POISON_BITS[size])
+    elif flat.dtype == torch.bfloat16:
+        flat.view(torch.int16).fill_(formats.POISON_BFLOAT16)
+    elif flat.dtype.is_floating_point:
+        flat.view(torch.uint8).fill_(0x7F)
+    elif flat.dtype.is_complex:
+        fill_with_poison(torch.view_as_real(flat).reshape(-1))
+    elif flat.dtype != torch.bool:
+        flat.fill_(formats.POISON_INTEGER[size])

@@ -1,0 +1,153 @@
+"""`tl.inline_asm_elementwise` for straight-line PTX of known instructions, with their documented precision.
+
+Precisions are those of the PTX ISA manual: `tanh.approx.f32` has a relative error of 2^-11, the other approximations
+here are within a few units of the last place of fp32 and are computed as fp32.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from triton.runtime.interpreter import InterpreterBuilder, _get_np_dtype
+
+from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter.session import current
+from egg_graph.evaluator.interpreter.values import make
+
+Instruction = Callable[..., np.ndarray]
+
+
+def _f32(operation: Instruction) -> Instruction:
+    """An instruction on fp32 registers, whatever type their bits were declared with."""
+    return lambda *sources: operation(*[_as(x, np.float32) for x in sources]).astype(np.float32, copy=False)
+
+
+def _b32(operation: Instruction) -> Instruction:
+    """An instruction on 32-bit integer registers."""
+    return lambda *sources: operation(*[_as(x, np.uint32) for x in sources]).astype(np.uint32, copy=False)
+
+
+def _as(register: np.ndarray, dtype: Any) -> np.ndarray:
+    return np.ascontiguousarray(register).view(dtype)
+
+
+def _tf32_nearest_even(x: np.ndarray) -> np.ndarray:
+    u = x.view(np.uint32)
+    even = ((u + np.uint32(0xFFF) + ((u >> 13) & np.uint32(1))) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(x), even, x)
+
+
+INSTRUCTIONS: dict[str, Instruction] = {
+    "cvt.rna.tf32.f32": _f32(formats.round_to_tf32),
+    "cvt.rn.tf32.f32": _f32(_tf32_nearest_even),
+    "tanh.approx.f32": _f32(lambda x: formats.round_mantissa(np.tanh(x), 10)),
+    "ex2.approx.f32": _f32(np.exp2),
+    "lg2.approx.f32": _f32(np.log2),
+    "rsqrt.approx.f32": _f32(lambda x: 1 / np.sqrt(x)),
+    "sqrt.approx.f32": _f32(np.sqrt),
+    "sqrt.rn.f32": _f32(np.sqrt),
+    "rcp.approx.f32": _f32(lambda x: 1 / x),
+    "rcp.rn.f32": _f32(lambda x: 1 / x),
+    "sin.approx.f32": _f32(np.sin),
+    "cos.approx.f32": _f32(np.cos),
+    "div.approx.f32": _f32(np.divide),
+    "div.full.f32": _f32(np.divide),
+    "div.rn.f32": _f32(np.divide),
+    "add.f32": _f32(np.add),
+    "add.rn.f32": _f32(np.add),
+    "sub.f32": _f32(np.subtract),
+    "mul.f32": _f32(np.multiply),
+    "mul.rn.f32": _f32(np.multiply),
+    "fma.rn.f32": _f32(lambda a, b, c: (a.astype(np.float64) * b + c)),
+    "max.f32": _f32(np.fmax),
+    "min.f32": _f32(np.fmin),
+    "neg.f32": _f32(np.negative),
+    "abs.f32": _f32(np.abs),
+    "mov.b32": _b32(lambda x: x),
+    "mov.f32": _f32(lambda x: x),
+    "and.b32": _b32(np.bitwise_and),
+    "or.b32": _b32(np.bitwise_or),
+    "xor.b32": _b32(np.bitwise_xor),
+    "add.u32": _b32(np.add),
+    "shl.b32": _b32(np.left_shift),
+    "shr.u32": _b32(np.right_shift),
+}
+_INSTRUCTION = re.compile(r"([a-z][\w.]*)\s+([^;]+)")
+_HEX_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})$")
+
+
+class AsmResult:
+    """What `create_inline_asm` returns: one handle per output."""
+
+    def __init__(self, handles: list[Any]) -> None:
+        self.handles = handles
+
+    def get_result(self, index: int) -> Any:
+        """Handle of one output."""
+        return self.handles[index]
+
+
+def inline_asm(self: Any, asm: str, constraints: str, values: list[Any], types: Any, is_pure: bool, pack: int) -> Any:
+    """Run the instructions on all elements at once.
+
+    Raises:
+        KernelFault: `unsupported_in_kernel` for an instruction or operand that is not known here.
+    """
+    result_types = types if isinstance(types, list | tuple) else [types]
+    shape = np.broadcast_shapes(*[v.data.shape for v in values]) if values else (1,)
+    columns = [np.broadcast_to(v.data, shape).reshape(-1, pack) for v in values]
+    if any(c.dtype.itemsize != 4 for c in columns) or any(_get_np_dtype(t.scalar).itemsize != 4 for t in result_types):
+        raise _unknown(asm, "registers that pack several narrow elements")
+    outputs = len(result_types)
+    registers: dict[str, np.ndarray] = {}
+    for index, column in enumerate(columns):
+        for element in range(pack):
+            registers[f"${(outputs + index) * pack + element}"] = column[:, element]
+    _execute(asm, registers)
+    handles = []
+    for index, result_type in enumerate(result_types):
+        parts = [_register(asm, registers, f"${index * pack + element}") for element in range(pack)]
+        bits = np.stack([_as(p, np.uint32) for p in np.broadcast_arrays(*parts)], axis=-1)
+        handles.append(make(bits.reshape(shape).view(_get_np_dtype(result_type.scalar)), result_type.scalar))
+    return AsmResult(handles)
+
+
+def _execute(asm: str, registers: dict[str, np.ndarray]) -> None:
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", asm, flags=re.S).replace("{", " ").replace("}", " ")
+    for statement in filter(None, (s.strip() for s in text.split(";"))):
+        if statement.startswith(".reg"):
+            continue
+        match = _INSTRUCTION.fullmatch(statement)
+        mnemonic = match.group(1).replace(".ftz", "").replace(".sat", ".sat") if match else ""
+        if match is None or mnemonic not in INSTRUCTIONS:
+            raise _unknown(asm, f"'{statement}'")
+        target, *sources = [operand.strip() for operand in match.group(2).split(",")]
+        registers[target] = INSTRUCTIONS[mnemonic](*[_register(asm, registers, s) for s in sources])
+
+
+def _register(asm: str, registers: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """A register's value, or an immediate."""
+    if name in registers:
+        return registers[name]
+    if match := _HEX_FLOAT.match(name):
+        return np.array([int(match.group(1), 16)], np.uint32)
+    try:
+        return np.array([int(name, 0) & 0xFFFFFFFF], np.uint32)
+    except ValueError:
+        raise _unknown(asm, f"operand {name}") from None
+
+
+def _unknown(asm: str, what: str) -> KernelFault:
+    return KernelFault(
+        "unsupported_in_kernel",
+        f"the interpreter cannot run the inline assembly {' '.join(asm.split())!r}: it does not know {what}",
+        current().where(),
+        "Write it in Triton, or use one of: " + ", ".join(sorted(INSTRUCTIONS)) + ".",
+    )
+
+
+def install(builder: type[InterpreterBuilder]) -> None:
+    """Give the builder inline assembly."""
+    builder.create_inline_asm = inline_asm

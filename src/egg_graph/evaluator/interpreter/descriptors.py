@@ -1,0 +1,110 @@
+"""Tensor descriptors (TMA): loads outside of the described tensor give the padding, stores outside are dropped.
+
+A fake run checks the clipped block by its corners and makes no addresses.
+"""
+
+from typing import Any
+
+import numpy as np
+from triton._C.libtriton import ir
+from triton.runtime.interpreter import InterpreterBuilder, _get_np_dtype
+
+from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.interpreter import formats, loads
+from egg_graph.evaluator.interpreter.memory import WINDOW_BITS, count
+from egg_graph.evaluator.interpreter.session import current
+from egg_graph.evaluator.interpreter.values import make
+
+
+def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, eviction_policy: Any) -> Any:
+    """`descriptor.load([...])`."""
+    element = descriptor.base.dtype.element_ty
+    dtype = _get_np_dtype(element)
+    if current().fake:
+        _count_clipped(descriptor, indices, dtype.itemsize, "load")
+        return make(np.broadcast_to(np.zeros((), dtype), tuple(descriptor.block_shape)), element)
+    pointers, mask = _materialize(descriptor, indices)
+    padding = np.zeros((), dtype)
+    if descriptor.padding == ir.PADDING_OPTION.PAD_NAN:
+        padding = np.array(np.nan, dtype) if dtype.kind == "f" else np.array(0x7FC0, dtype)
+    other = make(np.broadcast_to(padding, pointers.data.shape), element)
+    block = loads.load(self, pointers, make(mask, pointers.dtype), other)
+    if getattr(descriptor, "round_to_tf32", False):
+        block = make(formats.round_to_tf32(block.data), element)
+    return block
+
+
+def store(self: Any, descriptor: Any, value: Any, indices: list[Any]) -> None:
+    """`descriptor.store([...], value)`."""
+    if current().fake:
+        itemsize = _get_np_dtype(descriptor.base.dtype.element_ty).itemsize
+        _count_clipped(descriptor, indices, itemsize, "store")
+        return
+    pointers, mask = _materialize(descriptor, indices)
+    loads.store(self, pointers, value, make(mask, pointers.dtype))
+
+
+def reduce(self: Any, kind: Any, descriptor: Any, value: Any, indices: list[Any]) -> None:
+    """`descriptor.atomic_add([...], value)` and its kin."""
+    name = str(kind).rsplit(".", 1)[-1]
+    operation = {"ADD": "FADD"}.get(name, name) if value.data.dtype.kind == "f" else name
+    pointers, mask = _materialize(descriptor, indices)
+    relaxed = ir.MEM_SEMANTIC.RELAXED
+    loads.atomic_rmw(
+        self, getattr(ir.ATOMIC_OP, operation), pointers, value, make(mask, pointers.dtype), relaxed, None
+    )
+
+
+def _materialize(descriptor: Any, indices: list[Any]) -> tuple[Any, np.ndarray]:
+    _check_alignment(descriptor, indices)
+    return descriptor.materialize_pointers(indices)
+
+
+def _check_alignment(descriptor: Any, indices: list[Any]) -> None:
+    itemsize = _get_np_dtype(descriptor.base.dtype.element_ty).itemsize
+    start = int(indices[-1].data.reshape(-1)[0])
+    if start * itemsize % 16:
+        raise KernelFault(
+            "unsupported_in_kernel",
+            f"a tensor descriptor block starts at element {start} of its last dimension, which is not a multiple of 16 bytes",
+            current().where(),
+            "Start blocks at multiples of 16 bytes in the last dimension, or load through pointers.",
+        )
+
+
+def _count_clipped(descriptor: Any, indices: list[Any], itemsize: int, verb: str) -> None:
+    """Check and count the part of a block that lies inside of the described tensor.
+
+    Raises:
+        KernelFault: `out_of_bounds` where the described shape is larger than the memory behind it.
+    """
+    session = current()
+    _check_alignment(descriptor, indices)
+    elements, last = 1, 0
+    for index, block, size, stride in zip(
+        indices, descriptor.block_shape, descriptor.shape, descriptor.strides, strict=True
+    ):
+        start = int(index.data.reshape(-1)[0])
+        stop = min(start + int(block), int(size.data.reshape(-1)[0]))
+        elements *= max(0, stop - max(0, start))
+        last += max(0, stop - 1) * int(stride.data.reshape(-1)[0])
+    if elements == 0:
+        return
+    base = int(descriptor.base.data.reshape(-1)[0])
+    region = session.memory.regions[base >> WINDOW_BITS]
+    end = base - region.base + (last + 1) * itemsize
+    if end > region.nbytes:
+        assert session.launch is not None
+        raise KernelFault(
+            "out_of_bounds",
+            f"descriptor {verb} outside of argument '{region.name}': byte {end} of {region.nbytes}",
+            session.where(f"argument '{region.name}'", f"program {session.launch.program}"),
+            "Give the descriptor the tensor's own shape and strides.",
+        )
+    count(session, region, elements * itemsize, verb)
+
+
+def install(builder: type[InterpreterBuilder]) -> None:
+    """Replace the builder's descriptor operators."""
+    builder.create_descriptor_load, builder.create_descriptor_store = load, store
+    builder.create_descriptor_reduce = reduce

@@ -1,0 +1,75 @@
+"""`tl.dot` in the arithmetic of tensor cores.
+
+Operands in fp32 under `tf32` lose their 13 low mantissa bits without rounding, as Hopper's wgmma does: a bias that
+PyTorch does not have. Operands that were rounded to TF32 beforehand (`cvt.rna.tf32.f32`) pass unchanged.
+"""
+
+from typing import Any
+
+import numpy as np
+from triton.runtime.interpreter import InterpreterBuilder
+
+from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter.session import current
+from egg_graph.evaluator.interpreter.values import from_float, make, to_float
+
+
+def precision_name(operand: Any, input_precision: Any) -> str:
+    """`bf16`, `fp16`, `fp8e5`, `int8`, `fp64`, or for fp32 with how its operands are split: `fp32/tf32`."""
+    name = str(operand.dtype.scalar)
+    return f"{name}/{str(input_precision).rsplit('.', 1)[-1].lower()}" if name == "fp32" else name
+
+
+def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
+    """The matrix product of fp32 operands under `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`."""
+    if precision == "tf32":
+        return np.matmul(formats.truncate_to_tf32(a), formats.truncate_to_tf32(b))
+    if precision == "ieee":
+        return np.matmul(a, b)
+    bfloat16 = precision.startswith("bf16")
+    parts = 3 if precision == "bf16x6" else 2
+    left, right = _split(a, parts, bfloat16=bfloat16), _split(b, parts, bfloat16=bfloat16)
+    pairs = [(i, j) for i in range(parts) for j in range(parts) if i + j < parts]
+    total = np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
+    for i, j in sorted(pairs, key=sum, reverse=True):
+        total += np.matmul(left[i], right[j])
+    return total
+
+
+def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
+    """`x` as a sum of `parts` arrays of lower precision, the largest first."""
+    pieces = []
+    for _ in range(parts):
+        if bfloat16:
+            piece = formats.bfloat16_to_float32(formats.float32_to_bfloat16(x))
+        else:
+            piece = formats.truncate_to_tf32(x)
+        pieces.append(piece)
+        x = x - piece
+    return pieces
+
+
+def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_imprecise: Any) -> Any:
+    """`tl.dot`: products accumulated in fp32 (int32 for int8, fp64 for fp64)."""
+    session = current()
+    assert session.launch is not None
+    name = precision_name(a, input_precision)
+    flops = 2.0 * a.data.shape[-1] * accumulator.data.size
+    session.launch.dot_flops[name] = session.launch.dot_flops.get(name, 0.0) + flops
+    shape, dtype = accumulator.data.shape, accumulator.dtype.scalar
+    if session.fake:
+        return make(np.broadcast_to(np.zeros((), accumulator.data.dtype), shape), dtype)
+    if name == "int8":
+        product = np.matmul(a.data.astype(np.int32), b.data.astype(np.int32))
+    elif name == "fp64":
+        product = np.matmul(a.data, b.data)
+    else:
+        left, right = (to_float(x).astype(np.float32, copy=False) for x in (a, b))
+        product = products(left, right, name.partition("/")[2] or "ieee")
+    total = product + to_float(accumulator).astype(product.dtype, copy=False)
+    return make(from_float(total, accumulator.dtype), dtype)
+
+
+def install(builder: type[InterpreterBuilder]) -> None:
+    """Replace the builder's matrix product."""
+    builder.create_dot = dot

@@ -1,0 +1,214 @@
+"""`kernel[grid](...)` under the guard: specialise, run the programs, keep the record."""
+
+import inspect
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from triton.backends.amd.compiler import HIPOptions
+from triton.backends.nvidia.compiler import CUDAOptions
+from triton.runtime import interpreter
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
+
+from egg_graph.evaluator.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
+from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
+from egg_graph.evaluator.launches import Launch
+from egg_graph.schema import Knob
+
+OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+Triple = tuple[int, int, int]
+
+
+def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> None:
+    """Replacement of `InterpretedFunction.run`."""
+    if warmup:
+        return
+    session = current()
+    started = time.perf_counter()
+    function = self.rewrite()
+    launched_at = session.candidate_line()
+    bound, options = _bind(self, function, args, keywords)
+    constexprs = constexpr_names(function)
+    special = Specialisation(bound, constexprs, _unspecialised(self))
+    shape = _grid(grid, bound, self.__name__)
+    total = shape[0] * shape[1] * shape[2]
+    session.memory.begin_launch()
+    device = {
+        name: value if name in constexprs else to_device(value, name, session.memory, fake=session.fake)
+        for name, value in bound.items()
+    }
+    with _launching(session, self) as progress:
+        executed = _run_programs(session, progress, lambda: function(**device), shape)
+    scale = total / executed if executed else 0.0
+    session.launches.append(
+        Launch(
+            kernel=self.__name__,
+            line=_definition_line(self),
+            launched_at=launched_at,
+            grid=shape,
+            signature=special.signature,
+            constexprs=special.constexprs,
+            divisible_by_16=tuple(special.divisible),
+            options=options,
+            arguments=special.arguments,
+            configs=session.configs,
+            programs=total,
+            executed=executed,
+            load_bytes=progress.load_bytes * scale,
+            store_bytes=progress.store_bytes * scale,
+            compulsory_bytes=_compulsory_bytes(session, scale),
+            dot_flops={name: flops * scale for name, flops in progress.dot_flops.items()},
+            atomics=progress.atomics * scale,
+            seconds=round(time.perf_counter() - started, 4),
+        )
+    )
+    session.configs = ()
+
+
+def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:
+    """Kernel parameters and launch options.
+
+    Raises:
+        KeyError: for a keyword that is neither; the launcher refuses it with the same words.
+    """
+    options = {name: value for name, value in keywords.items() if name not in self.arg_names}
+    for name in options:
+        if name not in OPTIONS:
+            raise KeyError(f"Keyword argument {name} was specified but unrecognised")
+    parameters = {name: value for name, value in keywords.items() if name in self.arg_names}
+    bound = inspect.getcallargs(function, *args, **parameters)
+    plain = {name: value for name, value in options.items() if isinstance(value, int | float | str | bool)}
+    return {name: bound[name] for name in self.arg_names}, plain
+
+
+def _unspecialised(self: Any) -> set[str]:
+    """Parameters that `@triton.jit(do_not_specialize=...)` names or numbers."""
+    listed = self.kwargs.get("do_not_specialize") or ()
+    return {self.arg_names[item] if isinstance(item, int) else item for item in listed}
+
+
+def _definition_line(self: Any) -> int:
+    source, first = inspect.getsourcelines(self.fn)
+    return first + next((i for i, line in enumerate(source) if line.strip().startswith("def ")), 0)
+
+
+def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Triple:
+    """The grid as three integers.
+
+    Raises:
+        KernelFault: if the GPU would refuse it.
+    """
+    sizes = grid(dict(bound)) if callable(grid) else grid
+    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, tuple | list) else (sizes,)))
+    if not 1 <= len(sizes) <= 3 or any(s < 0 or s > limit for s, limit in zip(sizes, GRID_LIMITS, strict=False)):
+        raise KernelFault(
+            "exception",
+            f"grid {sizes} of kernel {kernel} is not launchable: at most {GRID_LIMITS} programs along x, y and z",
+            f"kernel {kernel}",
+            "Put the large dimension first, or loop inside of the kernel.",
+        )
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+@contextmanager
+def _launching(session: Session, kernel: Any) -> Iterator[LaunchInProgress]:
+    """Errors inside of a kernel become faults that name its line."""
+    progress = session.launch = LaunchInProgress(kernel.__name__, _definition_line(kernel))
+    try:
+        with np.errstate(all="ignore"):
+            yield progress
+    except (KernelFault, Unfakeable):
+        raise
+    except Exception as error:
+        line = session.line_of(error.__traceback__)
+        raise KernelFault(
+            "exception",
+            f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
+            f"kernel {kernel.__name__}, line {line}, program {progress.program}",
+        ) from error
+    finally:
+        session.launch = None
+
+
+def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[], Any], shape: Triple) -> int:
+    """Run all programs, or a sample of them in a fake run; returns how many."""
+    builder = interpreter.interpreter_builder
+    builder.set_grid_dim(*shape)
+    total = shape[0] * shape[1] * shape[2]
+    deadline = time.perf_counter() + session.budget_seconds
+    executed = 0
+    for linear in _chosen(session, total):
+        if session.fake and executed >= 2 and time.perf_counter() > deadline:
+            break
+        program = (linear % shape[0], linear // shape[0] % shape[1], linear // (shape[0] * shape[1]))
+        progress.program, progress.linear, progress.synchronised = program, linear, False
+        builder.set_grid_idx(*program)
+        body()
+        executed += 1
+    return executed
+
+
+def _chosen(session: Session, total: int) -> list[int] | range:
+    """Programs to run: all, or the first, the last and random ones between."""
+    if not session.fake or total <= session.sample:
+        return range(total)
+    between = random.Random(0).sample(range(1, total - 1), min(session.sample, total) - 2)
+    return [0, total - 1, *between]
+
+
+def _compulsory_bytes(session: Session, scale: float) -> float:
+    """Every storage read and every storage written, once each; never more than was asked for."""
+    return sum(
+        min(region.viewed_bytes, region.load_bytes * scale) + min(region.viewed_bytes, region.store_bytes * scale)
+        for region in session.memory.regions.values()
+    )
+
+
+def call(self: Any, *args: Any, **keywords: Any) -> Any:
+    """Replacement of `InterpretedFunction.__call__`: a kernel calls another `@triton.jit` function."""
+    return self.rewrite()(*args, **keywords)
+
+
+def compile_and_exec(self: Any, tree: Any) -> Any:
+    """Replacement of `FunctionRewriter._compile_and_exec`.
+
+    The original pours the interpreter module's names into the candidate's globals, where they would hide a missing
+    `import math`.
+    """
+    code = compile(tree, filename=self.filename, mode="exec")
+    names = self.fn.__globals__
+    names.setdefault("interpreter_semantic", interpreter.interpreter_semantic)
+    local = dict(self.kwargs)
+    exec(code, names, local)
+    return local[self.fn.__name__]
+
+
+def autotune(self: Any, *args: Any, **keywords: Any) -> Any:
+    """Replacement of `Autotuner.run`: the first configuration, all of them on record."""
+    self.nargs = dict(zip(self.arg_names, args, strict=False))
+    configs = self.prune_configs(keywords)
+    current().configs = tuple(_plain(config) for config in configs)
+    chosen = configs[0]
+    everything = {**self.nargs, **keywords, **chosen.all_kwargs()}
+    if chosen.pre_hook:
+        chosen.pre_hook(everything)
+    self.pre_hook(everything, reset_only=True)
+    return self.fn.run(*args, **keywords, **chosen.all_kwargs())
+
+
+def _plain(config: Any) -> dict[str, Knob]:
+    return {name: value for name, value in config.all_kwargs().items() if isinstance(value, int | float | str | bool)}
+
+
+def install() -> None:
+    """Replace Triton's launch of interpreted kernels."""
+    InterpretedFunction.run, InterpretedFunction.__call__ = run, call
+    FunctionRewriter._compile_and_exec = compile_and_exec
+    Autotuner.run = autotune

@@ -1,0 +1,138 @@
+"""A fake run: the full shape without memory, a sample of programs on virtual addresses."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.faults import Unfakeable
+from egg_graph.evaluator.launches import FakeRun
+from egg_graph.schema import Hardware
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input tensor by its form alone."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    """Name of a `torch` dtype."""
+    stride: tuple[int, ...] | None = None
+    """In elements; contiguous if None."""
+
+
+def run_fake(
+    module_path: str | Path,
+    init_args: Sequence[Any],
+    init_kwargs: Mapping[str, Any],
+    make_inputs: Callable[[], Sequence[Any]] | Sequence[Any],
+    *,
+    hardware: Hardware,
+    sample: int = 6,
+    dtype: str | None = None,
+    budget_seconds: float = 20.0,
+) -> FakeRun:
+    """Run a candidate's forward at full shape on tensors that have a form but no memory.
+
+    Proves for the sampled programs that no access leaves its tensor and no index overflows int32, and records every
+    launch as the compiler will see it. Gathers see index 0, since loads give zeros.
+
+    Args:
+        module_path: the candidate's file.
+        init_args: of `ModelNew`.
+        init_kwargs: of `ModelNew`.
+        make_inputs: a function that makes the inputs of `forward` (called under fake tensors), or the inputs
+            themselves: `TensorSpec` for tensors (at any depth of lists, tuples and dicts), other values as they are.
+        hardware: the target.
+        sample: programs to interpret per launch: the first, the last and random ones between.
+        dtype: what floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None keeps them.
+        budget_seconds: per launch, after which no further program is sampled (at least two are).
+
+    Raises:
+        KernelFault: as `run_real`.
+        Unfakeable: if the candidate needs values (`.item()`, branching on data).
+        Exception: whatever the candidate's own Python raises, unchanged.
+    """
+    from egg_graph.evaluator.interpreter.install import install
+
+    install()
+    import torch
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+
+    from egg_graph.evaluator.interpreter.device import FakeCuda
+    from egg_graph.evaluator.interpreter.library import LibraryRecorder
+    from egg_graph.evaluator.interpreter.memory import AddressSpace
+    from egg_graph.evaluator.interpreter.module import construct, load_module
+    from egg_graph.evaluator.interpreter.session import Session, running
+    from egg_graph.evaluator.pretend import pretend_gpu
+
+    started = time.perf_counter()
+    pretend_gpu(hardware)
+    path = Path(module_path).resolve()
+    session = Session("fake", str(path), AddressSpace(), hardware, sample, budget_seconds)
+    recorder = LibraryRecorder()
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with running(session), fake_mode, FakeCuda(), recorder:
+            module = load_module(path)
+            with torch.device("cuda"):
+                model = construct(module, init_args, init_kwargs)
+                model = _on_cuda(model, dtype)
+                inputs = _inputs(make_inputs, dtype)
+            recorder.recording = True
+            with torch.no_grad():
+                output = model(*inputs)
+            recorder.recording = False
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise Unfakeable(f"the candidate depends on tensor values: {error}") from error
+    return FakeRun(
+        launches=tuple(session.launches),
+        library=tuple(recorder.calls),
+        outputs=_describe_leaves(output),
+        seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def _on_cuda(model: Any, dtype: str | None) -> Any:
+    """Parameters and buffers on the pretended GPU, floating ones in the policy's dtype."""
+    import torch
+
+    model = model.cuda()
+    return model.to(getattr(torch, dtype)) if dtype is not None else model
+
+
+def _inputs(make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None) -> list[Any]:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    from egg_graph.evaluator.interpreter.device import to_fake_cuda
+
+    def place(value: Any) -> Any:
+        if isinstance(value, TensorSpec):
+            stride = value.stride if value.stride is not None else _contiguous(value.shape)
+            value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype), device="cuda")
+        if not isinstance(value, torch.Tensor):
+            return value
+        value = to_fake_cuda(value)
+        return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
+
+    values = make_inputs() if callable(make_inputs) else make_inputs
+    return [tree_map(place, value) for value in values]
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(1, size)
+    return tuple(reversed(strides))
+
+
+def _describe_leaves(output: Any) -> tuple[str, ...]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    from egg_graph.evaluator.interpreter.arguments import describe
+
+    return tuple(describe(x) if isinstance(x, torch.Tensor) else repr(x) for x in tree_leaves(output))

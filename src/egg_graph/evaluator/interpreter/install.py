@@ -1,0 +1,60 @@
+"""Put the guard into Triton's interpreter, once per process."""
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+_installed = False
+
+
+def install() -> None:
+    """Patch Triton's interpreter for the rest of this process. Calling it again changes nothing.
+
+    Raises:
+        RuntimeError: if Triton was imported without TRITON_INTERPRET=1.
+    """
+    global _installed
+    if _installed:
+        return
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        raise RuntimeError("the guarded interpreter needs TRITON_INTERPRET=1 in the environment before triton is imported")
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    if not isinstance(tl.standard.sum, interpreter.InterpretedFunction):
+        raise RuntimeError("triton was imported before TRITON_INTERPRET=1 was set")
+    from egg_graph.evaluator.interpreter import (
+        arithmetic,
+        assembly,
+        descriptors,
+        dots,
+        execution,
+        libdevice,
+        loads,
+        reductions,
+    )
+
+    for part in (arithmetic, assembly, descriptors, dots, loads):
+        part.install(interpreter.InterpreterBuilder)
+    for whole in (execution, libdevice, reductions):
+        whole.install()
+    interpreter.interpreter_builder.options = _options(interpreter)
+    _patch_language(interpreter, tl)
+    _installed = True
+
+
+def _options(interpreter: Any) -> Any:
+    """Own overflow detection replaces Triton's, which triples integer arithmetic and asserts nothing."""
+    known = interpreter.InterpreterOptions.allowed_dot_input_precisions
+    return interpreter.InterpreterOptions(
+        sanitize_overflow=False,
+        allowed_dot_input_precisions=(*known, *(p for p in ("bf16x3", "bf16x6") if p not in known)),
+    )
+
+
+def _patch_language(interpreter: Any, tl: Any) -> None:
+    """Point `triton.language` at the interpreter for good; Triton does it again for every launch."""
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    # Triton 3.6 takes int() of a one-element array here, which numpy 2.4 refuses.
+    tl.tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])
+    tl.tensor.__bool__ = lambda self: bool(self.handle.data.reshape(-1)[0]) if self.handle.data.size == 1 else True

@@ -1,0 +1,123 @@
+"""libdevice in numpy: `tl.extra.libdevice`, `tl.extra.cuda.libdevice` and `tl.extra.hip.libdevice`."""
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.interpreter.arithmetic import apply, erf
+from egg_graph.evaluator.interpreter.session import current, is_fake
+from egg_graph.evaluator.interpreter.values import make
+
+
+def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A special function that numpy lacks, from `torch.special`."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        import torch
+
+        if is_fake():
+            return np.zeros_like(x)
+        return getattr(torch.special, name)(torch.from_numpy(np.ascontiguousarray(x))).numpy().reshape(x.shape)
+
+    return function
+
+
+def _round_away(x: np.ndarray) -> np.ndarray:
+    """C's `round`: halves go away from zero."""
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+SAME = {name: getattr(np, name) for name in (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "floor", "ceil", "trunc", "rint", "hypot", "copysign", "fmod", "nextafter", "isnan", "isinf", "signbit", "ldexp",
+    "abs",
+)}  # fmt: skip
+OTHER: dict[str, Callable[..., Any]] = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "nearbyint": np.rint, "round": _round_away,
+    "erf": erf, "erfc": _torch("erfc"), "erfinv": _torch("erfinv"), "erfcx": _torch("erfcx"), "normcdf": _torch("ndtr"),
+    "normcdfinv": _torch("ndtri"), "lgamma": _torch("gammaln"), "j0": _torch("bessel_j0"), "j1": _torch("bessel_j1"),
+    "cyl_bessel_i0": _torch("i0"), "cyl_bessel_i1": _torch("i1"), "exp10": lambda x: np.power(np.float32(10), x),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "sinpi": lambda x: np.sin(np.pi * x), "cospi": lambda x: np.cos(np.pi * x), "fdim": lambda x, y: np.fmax(x - y, 0),
+    "remainder": lambda x, y: x - y * np.rint(x / y), "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),
+    "fma": lambda x, y, z: x * y + z, "fma_rn": lambda x, y, z: x * y + z, "finitef": np.isfinite,
+    "isfinited": np.isfinite, "rcp_rn": lambda x: 1 / x, "sqrt_rn": np.sqrt, "rsqrt_rn": lambda x: 1 / np.sqrt(x),
+    "add_rn": np.add, "sub_rn": np.subtract, "mul_rn": np.multiply, "div_rn": np.divide, "fast_dividef": np.divide,
+    "fast_sinf": np.sin, "fast_cosf": np.cos, "fast_tanf": np.tan, "fast_tanhf": np.tanh, "fast_expf": np.exp,
+    "fast_exp10f": lambda x: np.power(np.float32(10), x), "fast_logf": np.log, "fast_log2f": np.log2,
+    "fast_log10f": np.log10, "fast_powf": np.power, "popc": np.bitwise_count,
+}  # fmt: skip
+BITCASTS = {"int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32}
+FUNCTIONS: dict[str, Callable[..., Any]] = {**SAME, **OTHER}
+
+
+def _elementwise(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A libdevice function on Triton tensors; the result has the first operand's type, predicates give int32."""
+
+    def function(*args: Any, **_: Any) -> Any:
+        tensors = [interpreter.interpreter_semantic.to_tensor(arg) for arg in args]
+        first = max(tensors, key=lambda t: t.handle.data.size)
+        dtype = tensors[0].dtype
+        values = apply(operation, *[t.handle.data for t in tensors])
+        if values.dtype == bool:
+            return _tensor(values.astype(np.int32), tl.int32, first)
+        return _tensor(values.astype(tensors[0].handle.data.dtype, copy=False), dtype, first)
+
+    function.__name__ = name
+    return function
+
+
+def _bitcast(name: str, target: Any) -> Callable[..., Any]:
+    def function(arg: Any, **_: Any) -> Any:
+        tensor = interpreter.interpreter_semantic.to_tensor(arg)
+        return tl.tensor.to(tensor, target, bitcast=True)
+
+    function.__name__ = name
+    return function
+
+
+def _tensor(data: np.ndarray, dtype: Any, like: Any) -> Any:
+    shape = like.type.shape if like.type.is_block() else None
+    return tl.tensor(make(data, dtype), tl.block_type(dtype, shape) if shape else dtype)
+
+
+def _unknown(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **_: Any) -> Any:
+        raise KernelFault(
+            "unsupported_in_kernel",
+            f"the interpreter knows no libdevice function '{name}'",
+            current().where(),
+            "Compose it from functions of triton.language.",
+        )
+
+    function.__name__ = name
+    return function
+
+
+def install() -> None:
+    """Replace every function of the libdevice modules."""
+    import triton.language.extra.cuda.libdevice as cuda
+    import triton.language.extra.hip.libdevice as hip
+    import triton.language.extra.libdevice as generic
+
+    for module in (generic, cuda, hip):
+        _replace(module)
+
+
+def _replace(module: ModuleType) -> None:
+    for name, member in list(vars(module).items()):
+        if name.startswith("_") or not inspect.isfunction(member) or not member.__module__.endswith("libdevice"):
+            continue
+        if name in BITCASTS:
+            setattr(module, name, _bitcast(name, BITCASTS[name]))
+        elif name in FUNCTIONS:
+            setattr(module, name, _elementwise(name, FUNCTIONS[name]))
+        else:
+            setattr(module, name, _unknown(name))

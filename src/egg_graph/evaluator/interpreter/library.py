@@ -1,0 +1,67 @@
+"""ATen operators that a forward runs beside its kernels: what they move and compute."""
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from egg_graph.evaluator.interpreter.arguments import describe
+from egg_graph.evaluator.interpreter.memory import distinct_bytes
+from egg_graph.evaluator.launches import LibraryCall
+
+NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
+           "set_", "resize_", "sym_size", "sym_stride", "sym_numel", "is_same_size", "record_stream"}  # fmt: skip
+
+
+class LibraryRecorder(TorchDispatchMode):
+    """Record the operators that would launch work on the device; views and allocations are free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[LibraryCall] = []
+        self.recording = False
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if self.recording and isinstance(function, torch._ops.OpOverload) and function.namespace == "aten":
+            self._record(function, args, kwargs or {}, result)
+        return result
+
+    def _record(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        name = function._schema.name.removeprefix("aten::")
+        operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        results = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
+        if name in NO_WORK or not results or _is_view(function):
+            return
+        if all(x.device.type != "cuda" for x in results):
+            return
+        known = {x.untyped_storage()._cdata for x in operands}
+        if not function._schema.is_mutable and all(x.untyped_storage()._cdata in known for x in results):
+            return  # returned its operand unchanged, as a no-op `contiguous` or `to` does
+        distinct = {x.untyped_storage()._cdata: x for x in operands}
+        moved = sum(map(distinct_bytes, distinct.values())) + sum(map(distinct_bytes, results))
+        if name in ("fill_", "zero_", "copy_"):
+            moved -= distinct_bytes(results[0])  # the target is written, not read
+        self.calls.append(
+            LibraryCall(
+                name=f"aten.{name}",
+                bytes=float(moved),
+                flops=_flops(function, args, kwargs, result),
+                dtype=str(operands[0].dtype).removeprefix("torch.") if operands else "",
+                outputs=tuple(describe(x) for x in results),
+            )
+        )
+
+
+def _is_view(function: Any) -> bool:
+    """Whether all results alias an operand without writing to it."""
+    returns = function._schema.returns
+    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def _flops(function: Any, args: Any, kwargs: Any, result: Any) -> float:
+    """Of matrix products, convolutions and attention, by PyTorch's own formulas; 0 for the rest."""
+    formula = flop_registry.get(function._overloadpacket)
+    return float(formula(*args, **kwargs, out_val=result)) if formula is not None else 0.0

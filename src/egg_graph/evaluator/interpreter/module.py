@@ -1,0 +1,64 @@
+"""Load a candidate's file and construct its `ModelNew`."""
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from egg_graph.evaluator.faults import KernelFault
+
+ENTRY_POINT = "ModelNew"
+
+
+def load_module(path: str | Path) -> ModuleType:
+    """Import a candidate from its file. What its top level raises comes through unchanged.
+
+    Raises:
+        KernelFault: `syntax_error`.
+    """
+    path = Path(path).resolve()
+    name = f"candidate_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise KernelFault(
+            "syntax_error", error.msg or "invalid syntax", f"line {error.lineno}", "Send a complete Python module."
+        ) from error
+    return module
+
+
+def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """`ModelNew(*args, **kwargs)`.
+
+    Raises:
+        KernelFault: `missing_entry_point`.
+    """
+    entry = getattr(module, ENTRY_POINT, None)
+    if entry is None:
+        raise KernelFault(
+            "missing_entry_point", f"the module defines no class {ENTRY_POINT}", cure=f"Define class {ENTRY_POINT}."
+        )
+    return entry(*args, **kwargs)
+
+
+def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
+    """Give the model the reference's parameters and buffers.
+
+    Raises:
+        KernelFault: `weights_mismatch`.
+    """
+    try:
+        model.load_state_dict(state_dict, strict=True)
+    except RuntimeError as error:
+        raise KernelFault(
+            "weights_mismatch",
+            " ".join(str(error).split()),
+            ENTRY_POINT,
+            "Give ModelNew the same parameter and buffer names and shapes as Model.",
+        ) from error

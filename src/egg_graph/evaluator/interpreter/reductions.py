@@ -1,0 +1,157 @@
+"""Reductions and scans on whole arrays, in tree order as on a GPU, with any combine function."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime.interpreter import ReduceOps, ScanOps
+
+from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter.session import is_fake
+from egg_graph.evaluator.interpreter.values import from_float, is_uniform, make, to_float
+
+Arrays = tuple[np.ndarray, ...]
+Combine = Callable[[Arrays, Arrays], Arrays]
+
+
+def _tensor(data: np.ndarray, dtype: Any) -> Any:
+    """A block, or a scalar where no dimension is left."""
+    if data.ndim == 0:
+        return tl.tensor(make(data.reshape(1), dtype), dtype)
+    return tl.tensor(make(np.ascontiguousarray(data), dtype), tl.block_type(dtype, list(data.shape)))
+
+
+def combiner(function: Any, dtypes: list[Any]) -> Combine:
+    """The kernel's combine function on raw arrays."""
+    callable_ = getattr(function, "fn", function)
+
+    def combine(left: Arrays, right: Arrays) -> Arrays:
+        operands = [_tensor(x, t) for side in (left, right) for x, t in zip(side, dtypes, strict=True)]
+        result = callable_(*operands)
+        results = result if isinstance(result, tuple | list | tl.tuple) else (result,)
+        shape = left[0].shape
+        return tuple(np.broadcast_to(_raw(r, t), shape) for r, t in zip(results, dtypes, strict=True))
+
+    return combine
+
+
+def _raw(value: Any, dtype: Any) -> np.ndarray:
+    return value.handle.data if isinstance(value, tl.tensor) else from_float(np.array([value]), dtype)
+
+
+def tree_reduce(arrays: Arrays, combine: Combine) -> Arrays:
+    """Reduce the last axis pairwise; its length is a power of two, as Triton's blocks are."""
+    while arrays[0].shape[-1] > 1:
+        left = tuple(x[..., 0::2] for x in arrays)
+        right = tuple(x[..., 1::2] for x in arrays)
+        if left[0].shape != right[0].shape:
+            raise ValueError(f"cannot reduce an axis of length {arrays[0].shape[-1]}: not a power of two")
+        arrays = combine(left, right)
+    return tuple(x[..., 0] for x in arrays)
+
+
+def tree_scan(arrays: Arrays, combine: Combine) -> Arrays:
+    """Inclusive scan of the last axis in log2(n) sweeps."""
+    length, step = arrays[0].shape[-1], 1
+    while step < length:
+        later = combine(tuple(x[..., :-step] for x in arrays), tuple(x[..., step:] for x in arrays))
+        arrays = tuple(np.concatenate([x[..., :step], y], axis=-1) for x, y in zip(arrays, later, strict=True))
+        step *= 2
+    return arrays
+
+
+def _extreme(choose: Any, total: Any) -> Callable[[np.ndarray, int], np.ndarray]:
+    """Maximum or minimum along an axis: NaN loses, an undefined value spoils the result."""
+
+    def reduce(values: np.ndarray, axis: int) -> np.ndarray:
+        result = total(values, axis=axis)
+        if result.dtype.kind != "f" or not np.isnan(result).any():
+            return result
+        bad = formats.poisoned(values).any(axis=axis)
+        return np.where(bad, formats.undefined((1,), result.dtype), choose.reduce(values, axis=axis))
+
+    return reduce
+
+
+def _sum(values: np.ndarray, axis: int) -> np.ndarray:
+    if values.dtype.kind != "f":
+        return np.sum(values, axis=axis)
+    return tree_reduce((np.moveaxis(values, axis, -1),), lambda a, b: (a[0] + b[0],))[0]
+
+
+_STANDARD = {
+    "_sum_combine": _sum,
+    "_elementwise_max": _extreme(np.fmax, np.max),
+    "_elementwise_min": _extreme(np.fmin, np.min),
+    "_xor_combine": lambda values, axis: np.bitwise_xor.reduce(values, axis=axis),
+    "_or_combine": lambda values, axis: np.bitwise_or.reduce(values, axis=axis),
+}
+_SCANS = {"_sum_combine": np.add, "_prod_combine": np.multiply}
+
+
+def _standard_name(function: Any) -> str:
+    """Name of a combine function of `triton.language.standard`, else empty."""
+    name = getattr(function, "__name__", "")
+    return name if getattr(tl.standard, name, None) is function else ""
+
+
+def reduce_impl(self: Any, inputs: Any) -> Any:
+    """`tl.reduce` and all that is built on it."""
+    name = _standard_name(self.combine_fn)
+    dtypes = [x.dtype for x in inputs]
+    arrays = tuple(x.handle.data for x in inputs)
+    ndim = arrays[0].ndim
+    axis = self.axis
+    if axis is None:
+        arrays, axis = tuple(x.reshape(-1) for x in arrays), 0
+    if is_fake() and all(is_uniform(x) and x.dtype.kind == "f" for x in arrays):
+        results: Arrays = tuple(x.take(0, axis=axis) for x in arrays)
+    elif name in _STANDARD and len(arrays) == 1:
+        values = _STANDARD[name](to_float(inputs[0].handle).reshape(arrays[0].shape), axis)
+        results = (from_float(values, dtypes[0]),)
+    elif "argmax" in name or "argmin" in name:
+        results = _arg_extreme(name, inputs, axis if self.axis is not None else None)
+    else:
+        results = tree_reduce(tuple(np.moveaxis(x, axis, -1) for x in arrays), combiner(self.combine_fn, dtypes))
+    if self.keep_dims:
+        results = tuple(np.expand_dims(x, tuple(range(ndim)) if self.axis is None else axis) for x in results)
+    tensors = [_tensor(np.asarray(x), t) for x, t in zip(results, dtypes, strict=True)]
+    return tensors if len(tensors) > 1 else tensors[0]
+
+
+def _arg_extreme(name: str, inputs: Any, axis: int | None) -> Arrays:
+    """Value and position of the first maximum or minimum."""
+    values = to_float(inputs[0].handle)
+    flat = values.reshape(-1) if axis is None else values
+    along = 0 if axis is None else axis
+    position = (np.argmax if "argmax" in name else np.argmin)(flat, axis=along)
+    best = np.take_along_axis(flat, np.expand_dims(position, along), along).squeeze(along)
+    return from_float(best, inputs[0].dtype), position.astype(inputs[1].handle.data.dtype)
+
+
+def scan_impl(self: Any, inputs: Any) -> Any:
+    """`tl.associative_scan`, `tl.cumsum`, `tl.cumprod`."""
+    dtypes = [x.dtype for x in inputs]
+    name = _standard_name(self.combine_fn)
+    axis = self.axis
+    if is_fake() and all(is_uniform(x.handle.data) for x in inputs):
+        return list(inputs)
+    if name in _SCANS and len(inputs) == 1:
+        operation = _SCANS[name]
+        arrays: Arrays = (to_float(inputs[0].handle),)
+        combine: Combine = lambda a, b: (operation(a[0], b[0]),)  # noqa: E731
+    else:
+        arrays, combine = tuple(x.handle.data for x in inputs), combiner(self.combine_fn, dtypes)
+    moved = tuple(np.moveaxis(np.flip(x, axis) if self.reverse else x, axis, -1) for x in arrays)
+    results = tuple(np.moveaxis(x, -1, axis) for x in tree_scan(moved, combine))
+    if self.reverse:
+        results = tuple(np.flip(x, axis) for x in results)
+    if name in _SCANS and len(inputs) == 1:
+        results = (from_float(results[0], dtypes[0]),)
+    return [_tensor(x, t) for x, t in zip(results, dtypes, strict=True)]
+
+
+def install() -> None:
+    """Replace the interpreter's element-by-element loops."""
+    ReduceOps.apply_impl, ScanOps.apply_impl = reduce_impl, scan_impl

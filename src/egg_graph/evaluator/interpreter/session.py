@@ -1,0 +1,109 @@
+"""The run under way: what is recorded while a candidate's forward executes under the guard."""
+
+import sys
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from egg_graph.evaluator.launches import Launch
+from egg_graph.schema import Finding, Hardware, Knob
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.interpreter.memory import AddressSpace
+
+
+@dataclass
+class LaunchInProgress:
+    """Counters of the kernel that is being interpreted."""
+
+    kernel: str
+    line: int
+    program: tuple[int, int, int] = (0, 0, 0)
+    linear: int = 0
+    """Linear index of `program`, x fastest."""
+    synchronised: bool = False
+    """The program has executed an atomic, so later accesses may be ordered by it."""
+    load_bytes: int = 0
+    store_bytes: int = 0
+    atomics: int = 0
+    dot_flops: dict[str, float] = field(default_factory=dict)
+    wrapped_at: int = 0
+    """Line where an int32 sum or product last wrapped around."""
+
+
+@dataclass
+class Session:
+    """One run of one candidate, real (all programs, real memory) or fake (sampled programs, no memory)."""
+
+    mode: Literal["real", "fake"]
+    module_path: str
+    memory: "AddressSpace"
+    hardware: Hardware | None = None
+    sample: int = 6
+    budget_seconds: float = 20.0
+    launches: list[Launch] = field(default_factory=list)
+    races: dict[str, Finding] = field(default_factory=dict)
+    launch: LaunchInProgress | None = None
+    configs: tuple[dict[str, Knob], ...] = ()
+    """Autotune configurations of the launch that follows."""
+
+    @property
+    def fake(self) -> bool:
+        return self.mode == "fake"
+
+    def candidate_line(self) -> int:
+        """Line of the candidate that is executing, 0 if none is on the stack."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.module_path:
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return 0
+
+    def line_of(self, trace: TracebackType | None) -> int:
+        """Innermost line of the candidate in a traceback, 0 if there is none."""
+        line = 0
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.module_path:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+    def where(self, *details: str) -> str:
+        """`kernel name, line 12, ...` of the access under way."""
+        assert self.launch is not None
+        return ", ".join([f"kernel {self.launch.kernel}", f"line {self.candidate_line()}", *details])
+
+
+class _Current:
+    session: Session | None = None
+
+
+def current() -> Session:
+    """The run under way.
+
+    Raises:
+        RuntimeError: outside of `running`.
+    """
+    if _Current.session is None:
+        raise RuntimeError("a kernel was launched outside of run_real and run_fake")
+    return _Current.session
+
+
+def is_fake() -> bool:
+    """Whether the run under way computes no values."""
+    return _Current.session is not None and _Current.session.mode == "fake"
+
+
+class running:  # noqa: N801 - reads as a verb in `with running(session):`
+    """Make a session the current one."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __enter__(self) -> Session:
+        _Current.session = self.session
+        return self.session
+
+    def __exit__(self, *exc: object) -> None:
+        _Current.session = None

@@ -1,0 +1,58 @@
+"""Handles of the interpreter seen as plain float arrays, whatever their storage format."""
+
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime.interpreter import TensorHandle, _get_np_dtype
+
+from egg_graph.evaluator.interpreter import formats
+
+
+def is_bfloat16(handle: Any) -> bool:
+    """Whether the handle holds bfloat16 bits."""
+    return handle.dtype.scalar == tl.bfloat16 and handle.data.dtype == np.uint16
+
+
+def is_emulated(handle: Any) -> bool:
+    """Whether numpy cannot compute with the handle's bits directly."""
+    return is_bfloat16(handle) or (formats.is_float8(str(handle.dtype.scalar)) and handle.data.dtype == np.uint8)
+
+
+def to_float(handle: Any) -> np.ndarray:
+    """The handle's values as numpy computes them: float32 for bfloat16 and float8, as they are otherwise."""
+    if not is_emulated(handle):
+        return handle.data
+    if is_bfloat16(handle):
+        return formats.bfloat16_to_float32(handle.data)
+    return formats.float8_to_float32(handle.data, str(handle.dtype.scalar))
+
+
+def from_float(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> np.ndarray:
+    """Float values as the bits of a Triton dtype, rounded to nearest even or toward zero."""
+    name = str(dtype.scalar)
+    if name == "bf16":
+        return formats.float32_to_bfloat16(values.astype(np.float32), truncate=toward_zero)
+    if formats.is_float8(name):
+        return formats.float32_to_float8(values.astype(np.float32), name)
+    target = _get_np_dtype(dtype.scalar)
+    result = values.astype(target)
+    if toward_zero and target.kind == "f" and target.itemsize < values.dtype.itemsize:
+        beyond = np.abs(result.astype(values.dtype)) > np.abs(values)
+        result = np.where(beyond, np.nextafter(result, target.type(0)), result)
+    return result
+
+
+def make(data: np.ndarray, dtype: Any) -> Any:
+    """A handle."""
+    return TensorHandle(data, dtype)
+
+
+def is_uniform(data: np.ndarray) -> bool:
+    """Whether all elements are one and the same in memory (all strides 0)."""
+    return data.size > 1 and not any(data.strides)
+
+
+def one(data: np.ndarray) -> np.ndarray:
+    """The single value of a uniform array, as a one-element array."""
+    return data[(0,) * data.ndim].reshape(1)
