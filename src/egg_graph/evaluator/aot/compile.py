@@ -1,0 +1,109 @@
+"""Compile one recorded launch for the target and read what came of it."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.aot.diagnostics import captured_stderr, compiler_fault
+from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.launches import Launch, decode_constant
+from egg_graph.schema import Hardware, KernelResources
+
+_modules: dict[Path, dict[str, Any]] = {}
+
+
+def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) -> KernelResources:
+    """Compile a launch's kernel exactly as it would be specialised, for `hardware.arch`.
+
+    Args:
+        module_path: the candidate's file; imported once per process.
+        launch: as recorded by `run_fake`.
+        hardware: the target. Needs the figures shared_memory_per_block, shared_memory_per_multiprocessor,
+            registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, warp_size.
+
+    Raises:
+        KernelFault: `kernel_compile_error`, `unsupported_in_kernel` or `shared_memory_exceeded`.
+        RuntimeError: if the process interprets Triton instead of compiling it.
+        KeyError: if the target's data sheet lacks a figure.
+    """
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        raise RuntimeError("compile_launch needs a process without TRITON_INTERPRET=1")
+    from egg_graph.evaluator.aot.resources import read_resources
+    from egg_graph.evaluator.pretend import gpu_target
+
+    functions = _functions(Path(module_path).resolve(), hardware)
+    kernel = functions.get(launch.kernel)
+    if kernel is None:
+        raise KernelFault(
+            "unsupported_in_kernel",
+            f"kernel {launch.kernel} is not at the module's top level, so it cannot be compiled ahead of time",
+            f"kernel {launch.kernel}, line {launch.line}",
+            "Define every @triton.jit function at module level.",
+        )
+    started = time.perf_counter()
+    with captured_stderr() as messages:
+        try:
+            compiled = _compile(kernel, launch, functions, gpu_target(hardware))
+        except Exception as error:
+            raise compiler_fault(error, messages.text(), kernel, launch) from error
+    resources = read_resources(compiled, launch, hardware, time.perf_counter() - started)
+    if not resources.fits:
+        raise KernelFault(
+            "shared_memory_exceeded",
+            f"the kernel needs {resources.shared_bytes} bytes of shared memory, but {hardware.name} gives a block "
+            f"at most {resources.shared_limit}",
+            f"kernel {launch.kernel}, line {launch.line}, {_configuration(launch)}",
+            "Take smaller blocks or fewer num_stages.",
+        )
+    return resources
+
+
+def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any) -> Any:
+    from triton.compiler import ASTSource
+    from triton.compiler import compile as triton_compile
+
+    names = list(launch.signature)
+
+    def path(dotted: str) -> tuple[int, ...]:
+        name, *inner = dotted.split(".")
+        return (names.index(name), *map(int, inner))
+
+    source = ASTSource(
+        fn=kernel,
+        signature={name: _as_tuples(kind) for name, kind in launch.signature.items()},
+        constexprs={path(p): decode_constant(value, functions) for p, value in launch.constexprs.items()},
+        attrs={path(p): [["tt.divisibility", 16]] for p in launch.divisible_by_16},
+    )
+    options = {name: value for name, value in launch.options.items() if name != "ir_override"}
+    return triton_compile(source, target=target, options=options)
+
+
+def _as_tuples(kind: Any) -> Any:
+    """JSON has lists where a signature has tuples."""
+    return tuple(map(_as_tuples, kind)) if isinstance(kind, list) else kind
+
+
+def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
+    """All top-level functions of the candidate by name, `@triton.jit` ones as JITFunction."""
+    if path not in _modules:
+        from triton.runtime import JITFunction
+
+        from egg_graph.evaluator.interpreter.module import load_module
+        from egg_graph.evaluator.pretend import pretend_gpu
+
+        pretend_gpu(hardware)
+        found: dict[str, Any] = {}
+        for member in vars(load_module(path)).values():
+            while not isinstance(member, JITFunction) and hasattr(member, "fn"):
+                member = member.fn  # autotune and heuristics wrap the kernel
+            if isinstance(member, JITFunction) or callable(member):
+                found.setdefault(getattr(member, "__name__", ""), member)
+        _modules[path] = found
+    return _modules[path]
+
+
+def _configuration(launch: Launch) -> str:
+    knobs = {**{k: v for k, v in launch.constexprs.items() if isinstance(v, int)}, **launch.options}
+    return ", ".join(f"{name}={value}" for name, value in knobs.items())
+
