@@ -1,0 +1,89 @@
+"""The rows as a Markdown page."""
+
+from egg_graph.bench.statistics import Summary, summarize
+from egg_graph.bench.values import Results, Row
+
+_TIMED = (
+    "problem",
+    "verdict",
+    "kernel",
+    "eager",
+    "compile",
+    "eager fp32",
+    "ratio (95 % interval)",
+    "error / budget",
+    "Triton",
+)
+_UNTIMED = ("problem", "verdict", "bound [ms]", "floor [ms]", "error / budget", "Triton", "attempts", "took [s]")
+
+
+def markdown(results: Results) -> str:
+    """A page with the terms, the summary and one line a problem."""
+    timed = any(row.kernel_ms is not None for row in results.rows)
+    header = _TIMED if timed else _UNTIMED
+    cells = [_timed(row) if timed else _untimed(row) for row in results.rows]
+    lines = [f"# {results.name}", "", *_terms(results), "", *_summary(summarize(results.rows)), ""]
+    lines += [_line(header), _line(["---"] * len(header)), *(_line(row) for row in cells)]
+    if timed:
+        lines += ["", "Times in milliseconds. " + results.statistic]
+    else:
+        lines += ["", "Nothing was timed: a bound limits a kernel's time from below, and is never a speed."]
+    return "\n".join(lines) + "\n"
+
+
+def _terms(results: Results) -> list[str]:
+    where = results.environment
+    if where is None:
+        machine = "no machine told"
+    else:
+        told = [where.gpu or "no GPU", where.driver and f"driver {where.driver}", where.cuda and f"CUDA {where.cuda}"]
+        told += [f"torch {where.torch}", f"triton {where.triton}", f"Python {where.python}"]
+        machine = ", ".join(filter(None, told))
+    return [
+        f"egg-graph {results.version}, started {results.started}; {results.model}; "
+        f"precision {results.precision}; written for {results.target}; {machine}. One run a problem.",
+    ]
+
+
+def _summary(summary: Summary) -> list[str]:
+    lines = [f"{summary.usable} of {summary.problems} problems ended with a usable kernel."]
+    if summary.geometric_mean is not None:
+        fast = ", ".join(f"fast_{p} {share:.0%}" for p, share in summary.fast.items())
+        lines.append(
+            f"Ratio over the {summary.timed} timed kernels: geometric mean {summary.geometric_mean:.3f}, median "
+            f"{summary.median:.3f}; over all problems, with the reference kept unless the kernel is faster: "
+            f"{summary.geometric_mean_as_used:.3f}. {fast}."
+        )
+    return lines
+
+
+def _timed(row: Row) -> list[str]:
+    ratio = "-" if row.ratio is None else f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})"
+    times = [_ms(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.eager_fp32_ms)]
+    return [row.name, _verdict(row), *times, ratio, _error(row), _share(row)]
+
+
+def _untimed(row: Row) -> list[str]:
+    figures = [_ms(row.bound_ms), _ms(row.floor_ms), _error(row), _share(row)]
+    return [row.name, _verdict(row), *figures, str(row.attempts), f"{row.seconds:.0f}"]
+
+
+def _verdict(row: Row) -> str:
+    word = row.status.replace("_", " ")
+    return word if row.status in ("faster", "correct", "slower", "inconclusive") else f"{word}: {row.reason}"
+
+
+def _ms(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:.4g}"
+
+
+def _error(row: Row) -> str:
+    return "-" if row.error is None or row.budget is None else f"{row.error:.1e} / {row.budget:.1e}"
+
+
+def _share(row: Row) -> str:
+    return "-" if row.triton_share is None else f"{row.triton_share:.0%}"
+
+
+def _line(cells: list[str] | tuple[str, ...]) -> str:
+    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"

@@ -1,0 +1,52 @@
+"""`egg-graph bench`: a suite of references, one run each, with a table that can be checked."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from egg_graph.cli.console import plain, stdout
+from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.progress import Progress
+from egg_graph.schema import Precision
+
+
+def bench(
+    suite: Annotated[Path, typer.Argument(help="Folder of references, a .txt list of paths, or one reference.")],
+    out: Annotated[Path, typer.Option(help="Results, without suffix: .json and .md are written.")] = Path(
+        "results/bench"
+    ),
+    only: Annotated[str, typer.Option(help="Run the references whose name matches this pattern.")] = "*",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out already has; run the rest.")] = False,
+    runs: Annotated[Path, typer.Option(help="Where the runs' folders are made.")] = Path("runs"),
+    model: Annotated[str | None, typer.Option(help="Chat model.", show_default="the embedded expert")] = None,
+    target: Annotated[str | None, knob("target")] = None,
+    precision: Annotated[Precision | None, knob("precision")] = None,
+    device: Annotated[Literal["auto", "gpu", "none"] | None, knob("device")] = None,
+    max_attempts: Annotated[int | None, knob("max_attempts")] = None,
+    max_seconds: Annotated[float | None, knob("max_seconds")] = None,
+) -> None:
+    """Optimize every reference of a suite; write raw rows (JSON) and a table (Markdown) with the terms of measurement.
+
+    The summary gives geometric mean and median of the ratios, and fast_p over all problems; the file is rewritten after
+    every problem, so that an interrupted suite goes on with --keep.
+    """
+    from egg_graph.bench import find_references, markdown, run_suite
+
+    knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)
+    console = stdout()
+    with Progress(console) as progress:
+        results = run_suite(
+            find_references(suite, only),
+            out,
+            model=model,
+            runs_dir=runs,
+            keep=keep,
+            on_start=lambda name: console.rule(f"[bold]{plain(name)}[/]", align="left"),
+            on_event=progress,
+            on_row=lambda row: console.print(f"{plain(row.status)}  {plain(row.reason)}"),
+            **knobs,
+        )
+    console.print()
+    typer.echo(markdown(results))
+    console.print(f"{plain(out)}.json, {plain(out)}.md")

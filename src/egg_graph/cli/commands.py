@@ -1,0 +1,33 @@
+"""The command group: every command, in the order in which the help lists them."""
+
+import typer
+
+from egg_graph.cli.bench import bench
+from egg_graph.cli.doctor import doctor
+from egg_graph.cli.errors import OneLineErrors
+from egg_graph.cli.evaluate import evaluate
+from egg_graph.cli.graph import graph
+from egg_graph.cli.hardware import hardware
+from egg_graph.cli.optimize import optimize
+from egg_graph.cli.principles import principles
+from egg_graph.cli.report import report
+
+app = typer.Typer(
+    name="egg-graph",
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Expert-guided agents that write, prove and tune Triton kernels for PyTorch modules.",
+    epilog="Start with [bold]egg-graph doctor[/bold], then [bold]egg-graph optimize examples/softmax.py[/bold].",
+)
+app.command()(optimize)
+app.command()(evaluate)
+app.command()(report)
+app.command()(bench)
+app.command()(doctor)
+app.command(rich_help_panel="What it knows")(hardware)
+app.command(rich_help_panel="What it knows")(principles)
+app.command(rich_help_panel="What it knows")(graph)

@@ -1,0 +1,73 @@
+"""`egg-graph evaluate`: may this candidate replace this reference? Needs neither a model nor LangGraph."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from egg_graph.cli.console import stdout
+from egg_graph.cli.errors import REJECTED
+from egg_graph.cli.files import read_source
+from egg_graph.cli.verdict import show_verdict
+from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision
+
+
+def evaluate(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference: Model, get_inputs, get_init_inputs.")],
+    candidate: Annotated[Path, typer.Argument(help="Candidate: Triton kernels and class ModelNew.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Last line of stdout: one JSON object with the evidence.")
+    ] = False,
+    target: Annotated[str, typer.Option(help="GPU to compile for; auto takes this machine's own.")] = "auto",
+    precision: Annotated[Precision, typer.Option(help="Precision policy; it binds both sides alike.")] = "tf32",
+    device: Annotated[
+        Literal["auto", "gpu", "none"], typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
+    ] = "auto",
+    triton_only: Annotated[bool, typer.Option("--triton-only", help="Forbid library calls beside Triton.")] = False,
+) -> None:
+    """Judge one candidate against one reference, and say what was proven.
+
+    Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference.
+    """
+    from egg_graph.target import choose_target
+
+    task = KernelTask(
+        name=reference.stem,
+        reference=read_source(reference, "reference"),
+        target=choose_target(target),
+        precision=precision,
+        triton_only=triton_only,
+    )
+    author = Candidate(
+        source=read_source(candidate, "candidate"), author="user", stage="algorithmic_structure", mode="seed"
+    )
+    evaluation = _judge(task, author, device)
+    if as_json:
+        typer.echo(json.dumps(evidence(evaluation)))
+    else:
+        show_verdict(stdout(), evaluation, title=f"{candidate.name} for {reference.name} on {task.target.name}")
+    if not evaluation.usable:
+        raise typer.Exit(REJECTED)
+
+
+def _judge(task: KernelTask, candidate: Candidate, device: Literal["auto", "gpu", "none"]) -> Evaluation:
+    from egg_graph.evaluator import LocalEvaluator
+
+    evaluator = LocalEvaluator(device=device)
+    try:
+        evaluator.baseline(task)  # a reference that does not run is the user's mistake, told before any candidate's
+        return evaluator.evaluate(task, candidate)
+    finally:
+        evaluator.close()
+
+
+def evidence(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation as JSON data, `status` and `reason` first, with what was proven and what was not spelled out."""
+    spelled = {"usable": evaluation.usable, "proven": evaluation.proven, "not_proven": evaluation.not_proven}
+    return {
+        "status": evaluation.status,
+        "reason": evaluation.reason,
+        **spelled,
+        **json.loads(evaluation.model_dump_json()),
+    }

@@ -1,0 +1,122 @@
+"""`egg-graph optimize`: from a PyTorch module to a proven Triton kernel, with live progress."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from egg_graph.cli.console import plain, stdout
+from egg_graph.cli.errors import REJECTED
+from egg_graph.cli.files import read_source
+from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.progress import Progress
+from egg_graph.cli.verdict import show_verdict
+from egg_graph.schema import BadInput, Precision
+
+if TYPE_CHECKING:
+    from egg_graph.run import Run
+
+FROM_EGG_MODEL = "EGG_MODEL"
+
+
+def optimize(
+    reference: Annotated[
+        Path | None, typer.Argument(help="PyTorch module in KernelBench's form: Model, get_inputs, get_init_inputs.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Chat model that plays the team, such as openai:gpt-5.", show_default="the embedded expert"),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the task.", show_default="the file's name")] = None,
+    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
+    resume: Annotated[
+        str | None, typer.Option(help="Id of an interrupted run to finish, instead of a reference.")
+    ] = None,
+    target: Annotated[str | None, knob("target", panel="Task")] = None,
+    precision: Annotated[Precision | None, knob("precision", panel="Task")] = None,
+    device: Annotated[Literal["auto", "gpu", "none"] | None, knob("device", panel="Task")] = None,
+    triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
+    max_attempts: Annotated[int | None, knob("max_attempts")] = None,
+    max_repairs: Annotated[int | None, knob("max_repairs")] = None,
+    max_optimizations: Annotated[int | None, knob("max_optimizations")] = None,
+    max_configs: Annotated[int | None, knob("max_configs")] = None,
+    max_seconds: Annotated[float | None, knob("max_seconds")] = None,
+    max_tokens: Annotated[int | None, knob("max_tokens")] = None,
+    stage: Annotated[list[str] | None, knob("stages", "--stage")] = None,
+    tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
+    expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed")] = None,
+    knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
+) -> None:
+    """Optimize one PyTorch module, and say what was proven about the kernel.
+
+    Shows each stage and attempt as it happens; leaves kernel.py, evidence.json, history.jsonl and report.html in
+    runs/<id>/. Set EGG_MODEL instead of --model to use the same model every time.
+
+    Exit status 0 if a usable kernel was accepted, 1 if the reference is kept, 2 for bad usage or input.
+    """
+    knobs = given(
+        target=target,
+        precision=precision,
+        device=device,
+        triton_only=triton_only,
+        max_attempts=max_attempts,
+        max_repairs=max_repairs,
+        max_optimizations=max_optimizations,
+        max_configs=max_configs,
+        max_seconds=max_seconds,
+        max_tokens=max_tokens,
+        stages=None if stage is None else tuple(stage),
+        tune=tune,
+        expert_seed=expert_seed,
+        knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
+    )
+    if resume is not None and (reference is not None or knobs):
+        raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
+    if resume is None and reference is None:
+        raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
+    chosen = model or (None if resume else os.environ.get(FROM_EGG_MODEL))
+    console = stdout()
+    run = _run(console, reference, chosen, name, runs, resume, knobs)
+    conclude(console, run)
+    if not run.accepted:
+        raise typer.Exit(REJECTED)
+
+
+def _run(
+    console: Console,
+    reference: Path | None,
+    model: str | None,
+    name: str | None,
+    runs: Path,
+    resume: str | None,
+    knobs: dict[str, object],
+) -> "Run":
+    if reference is not None:
+        read_source(reference, "reference")  # told here, before seconds of imports
+        console.print(f"[bold]{plain(reference)}[/] by {plain(model or 'the embedded expert')}")
+    from egg_graph import optimize
+    from egg_graph import resume as finish
+
+    with Progress(console) as progress:
+        if resume is not None:
+            return finish(resume, runs_dir=runs, on_event=progress, model=model)
+        return optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **knobs)  # type: ignore[arg-type]
+
+
+def conclude(console: Console, run: "Run") -> None:
+    """Print the verdict, what it cost, and where everything lies."""
+    task = run.state["task"]
+    if run.evaluation is None:
+        for line in run.verdict.splitlines():
+            console.print(plain(line))
+    else:
+        show_verdict(console, run.evaluation, title=f"{task.name} on {task.target.name}, {task.precision}")
+    tokens = run.usage.input_tokens + run.usage.output_tokens
+    spent = f"{run.usage.calls} model calls, {tokens:,} tokens" if run.usage.calls else "no model call"
+    console.print(f"{len(run.attempts)} attempts in {run.seconds:.0f} s, {spent}")
+    if run.kernel_path is not None:
+        console.print(f"kernel    {plain(run.kernel_path)}")
+    console.print(f"report    {plain(run.folder / 'report.html')}")
+    console.print(f"evidence  {plain(run.folder / 'evidence.json')}, history.jsonl beside it")

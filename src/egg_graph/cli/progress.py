@@ -1,0 +1,122 @@
+"""A run as it happens: one line per event, and what is in work now."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from egg_graph.cli.console import plain
+from egg_graph.cli.verdict import color
+
+_NEXT = {"analyst": "coder writes", "coder": "evaluator judges", "debugger": "coder repairs"}
+"""What follows a role's answer."""
+
+
+class Progress:
+    """Prints the events that `egg_graph.events` documents. A context manager: the last line disappears at its end.
+
+    Where standard output is no terminal the lines stay the same, without the moving last one.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.trials = 0
+        self._status: Status = console.status("prepares the task", spinner="dots")
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def __call__(self, event: Any) -> None:
+        """Show one event; kinds that this version does not know are passed over."""
+        match event.get("event"):
+            case "baseline":
+                self._baseline(event)
+            case "stage":
+                self._stage(event)
+            case "role":
+                self._role(event)
+            case "trial":
+                self._trial(event)
+            case "attempt":
+                self._attempt(event)
+            case "verdict":
+                self._working("writes the run folder")
+
+    def _line(self, text: str) -> None:
+        self.console.print(Text.from_markup(text), overflow="ellipsis", no_wrap=self.console.is_terminal)
+
+    def _working(self, what: str) -> None:
+        self._status.update(f"[dim]{plain(what)}[/]")
+
+    def _baseline(self, event: Any) -> None:
+        told = [
+            f"{name} {event[key]:.4g} ms"
+            for name, key in (("floor", "floor_ms"), ("eager", "eager_ms"), ("torch.compile", "compile_ms"))
+            if event.get(key)
+        ]
+        if event.get("status") == "unevaluable":
+            told = [f"[red]unevaluable[/] {plain(event.get('reason', ''))}"]
+        elif not event.get("eager_ms"):
+            told.append("[dim]nothing is timed here[/]")
+        self._line(f"[bold]baseline[/]  {'  '.join(told)}")
+        self._working("first stage")
+
+    def _stage(self, event: Any) -> None:
+        name = str(event["stage"]).replace("_", " ")
+        if event.get("status") == "opened":
+            self.trials = 0
+            self._line(f"[bold]{name}[/]")
+            self._working(f"{name}: team at work")
+        else:
+            ended = str(event.get("status", "")).replace("_", " ")
+            self._line(f"       [dim]{plain(ended)}{' - ' + plain(event['reason']) if event.get('reason') else ''}[/]")
+
+    def _role(self, event: Any) -> None:
+        status, reason = str(event.get("status", "")), plain(event.get("reason", ""))
+        if event.get("role") != "coder":
+            self._line(f"       [dim]{event['role']:<9}[/] {reason or plain(status.replace('_', ' '))}")
+        elif status == "no_code":
+            self._line(f"       [dim]coder    [/] [red]no code[/] {reason}")
+        self._working(_NEXT.get(str(event.get("role")), "team at work"))
+
+    def _trial(self, event: Any) -> None:
+        self.trials += 1
+        knobs = ", ".join(f"{knob}={value}" for knob, value in event.get("config", {}).items())
+        self._working(f"tuner: {self.trials} configurations, the last {event.get('status')} ({knobs})")
+
+    def _attempt(self, event: Any) -> None:
+        status = str(event["status"])
+        figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
+        mark = "[green]better[/]" if event.get("improved") else ("[dim]seen before[/]" if event.get("repeated") else "")
+        swept = f"[dim]of {self.trials} configurations[/]" if event.get("mode") == "tune" else ""
+        self._line(
+            " ".join(filter(None, (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, swept)))
+        )
+        if status not in ("faster", "correct"):
+            self._line(f"       [dim]{'':<9}[/] {plain(event.get('reason', ''))}")
+        self._working("team at work")
+
+
+def _error(event: Any) -> str:
+    """Error against its budget, padded to a column."""
+    error, budget = event.get("error"), event.get("budget")
+    told = f"error {error:.1e} of {budget:.1e}" if error is not None and budget is not None else ""
+    return f"{told:<24}"
+
+
+def _time(event: Any) -> str:
+    """Milliseconds where a GPU measured them; else the lower bound, marked as one."""
+    if (milliseconds := event.get("milliseconds")) is not None:
+        ratio = event.get("ratio")
+        return f"{milliseconds:.4g} ms" + (f" ({ratio:.2f}x)" if ratio is not None else "")
+    bound = event.get("bound_ms")
+    return "" if bound is None else f"bound {bound:.4g} ms"

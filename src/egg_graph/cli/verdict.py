@@ -1,0 +1,74 @@
+"""A verdict on the terminal: the status, what was proven, what was not, and the numbers behind it."""
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+
+from egg_graph.cli.console import plain
+from egg_graph.schema import Check, Evaluation
+
+COLORS = {"faster": "green", "correct": "green", "inconclusive": "yellow", "slower": "yellow"}
+"""Colour of a status; every other one is red."""
+
+
+def color(status: str) -> str:
+    """The colour that a status is told in."""
+    return COLORS.get(status, "red")
+
+
+def show_verdict(console: Console, evaluation: Evaluation, *, title: str) -> None:
+    """Print an evaluation as a panel: reason, proofs, gaps, findings, numbers."""
+    parts: list[RenderableType] = [
+        f"[bold {color(evaluation.status)}]{evaluation.status}[/]  {plain(evaluation.reason)}"
+    ]
+    parts += _list("proven", evaluation.proven, "[green]+[/]")
+    parts += _list("not proven", evaluation.not_proven, "[yellow]-[/]")
+    parts += _findings(evaluation)
+    if (numbers := _numbers(evaluation)).row_count:
+        parts += ["", numbers]
+    console.print(Panel(Group(*parts), title=plain(title), title_align="left", border_style=color(evaluation.status)))
+
+
+def _list(title: str, lines: tuple[str, ...], mark: str) -> list[RenderableType]:
+    if not lines:
+        return []
+    table = Table.grid(padding=(0, 1))
+    for line in lines:
+        table.add_row(f"  {mark}", plain(line))
+    return ["", f"[bold]{title}[/]", table]
+
+
+def _findings(evaluation: Evaluation) -> list[RenderableType]:
+    if not evaluation.findings:
+        return []
+    table = Table.grid(padding=(0, 1))
+    for finding in evaluation.findings:
+        table.add_row(f"  [red]{finding.kind}[/]", plain(finding.message))
+        if finding.where:
+            table.add_row("", f"[dim]where[/] {plain(finding.where)}")
+        if finding.cure:
+            table.add_row("", f"[dim]cure[/]  {plain(finding.cure)}")
+    return ["", "[bold]findings[/]", table]
+
+
+def worst_check(evaluation: Evaluation) -> Check | None:
+    """The check nearest to its error budget, or furthest past it; None where nothing was compared."""
+    return max(evaluation.checks, key=lambda check: check.error / (check.budget or 1e-300), default=None)
+
+
+def _numbers(evaluation: Evaluation) -> Table:
+    table = Table.grid(padding=(0, 2))
+    if check := worst_check(evaluation):
+        table.add_row(
+            "error", f"{check.error:.2e} of {check.budget:.2e} allowed ({plain(check.name)}, {plain(check.machine)})"
+        )
+    if timing := evaluation.timing:
+        beside = "not compiled" if timing.compile_ms is None else f"torch.compile {timing.compile_ms:.4g} ms"
+        table.add_row("time", f"{timing.candidate_ms:.4g} ms; eager {timing.eager_ms:.4g} ms, {beside}")
+        interval = f"{timing.ratio_low:.3f} to {timing.ratio_high:.3f}"
+        table.add_row("speedup", f"{timing.ratio:.3f} over {timing.baseline} (95 % interval {interval})")
+    elif bound := evaluation.bound:
+        table.add_row("bound", f"no run below {bound.milliseconds:.4g} ms on the target ({bound.limiter}); not a time")
+    if evaluation.triton_share is not None:
+        table.add_row("triton", f"{evaluation.triton_share:.0%} of the work is in the kernel's own Triton")
+    return table
