@@ -31,6 +31,7 @@ def run_real(
     *,
     seed: int = 0,
     hardware: Hardware | None = None,
+    dtype: str | None = None,
 ) -> RealRun:
     """Load a candidate, give `ModelNew` the reference's weights, and run its forward on CPU tensors under the guard.
 
@@ -44,6 +45,7 @@ def run_real(
         inputs: of `forward`; floating tensors in the dtype of the precision policy. Their device is the CPU.
         seed: for `torch.manual_seed`, before the constructor and again before the forward.
         hardware: the target whose properties the pretended GPU reports.
+        dtype: what floating parameters are cast to before the weights are loaded (`bfloat16` under the bf16 policy).
 
     Raises:
         KernelFault: `syntax_error`, `missing_entry_point`, `weights_mismatch`, `out_of_bounds` (also int32 overflow),
@@ -71,6 +73,8 @@ def run_real(
         module = load_module(path)
         torch.manual_seed(seed)
         model = construct(module, init_args, init_kwargs)
+        if dtype is not None:
+            model = model.to(getattr(torch, dtype))
         if state_dict is not None:
             load_weights(model, state_dict)
         torch.manual_seed(seed)
