@@ -133,7 +133,7 @@ def _finish(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> R
     with _saver(folder / "checkpoints.sqlite") as saver:
         graph = build_egg_graph(**parts, checkpointer=saver)
         begun = graph.get_state(config)
-        if begun.next or not begun.values:
+        if begun.tasks or not begun.values:  # not `next`: it leaves out a task whose result is saved but not yet applied
             start = None if begun.values else InputState(reference=asked["reference"], name=asked["name"])
             for _, event in graph.stream(
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
@@ -177,7 +177,7 @@ def evidence(run: Run) -> dict[str, Any]:
     """All that a run established, as JSON values: what `evidence.json` holds."""
 
     def dump(value: Value | None) -> Any:
-        return None if value is None else value.model_dump(mode="json")
+        return None if value is None else json.loads(value.model_dump_json())  # infinities as text: JSON has none
 
     state = run.state
     return {

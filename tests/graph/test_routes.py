@@ -1,0 +1,321 @@
+"""Every route of the whole graph, with a scripted team and a scripted evaluator."""
+
+from typing import get_args
+
+import pytest
+from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
+
+from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
+from egg_graph.schema import StageName, Usage
+
+STAGES = get_args(StageName)
+OTHERS = STAGES[1:]
+
+
+def go(team, evaluator=None, **knobs):
+    evaluator = evaluator or ScriptedEvaluator()
+    graph = build_egg_graph(team=team, evaluator=evaluator, principles=())
+    return graph.invoke({"reference": REFERENCE}, context=Context(target="h100", **knobs))
+
+
+def modes(state, stage=None):
+    return [a.candidate.mode for a in state["attempts"] if stage in (None, a.candidate.stage)]
+
+
+def outcomes(state):
+    return {s.stage: s.outcome for s in state["summaries"]}
+
+
+# repair, optimize, accept: in each stage
+
+
+def test_a_right_seed_is_accepted_when_no_analyst_sees_more():
+    team = ScriptedTeam([kernel("ok", 3)], worth=[False])
+    state = go(team)
+    assert team.calls() == ["coder", *["analyst"] * 4]
+    assert (state["status"], state["kernel"], modes(state)) == ("correct", kernel("ok", 3), ["seed"])
+    assert outcomes(state) == {STAGES[0]: "improved"} | dict.fromkeys(OTHERS, "not_worth_optimizing")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_repair_in_each_stage(stage):
+    first = stage == STAGES[0]
+    team = ScriptedTeam([*([] if first else [kernel("ok", 9)]), kernel("bad"), kernel("ok", 2)], [first, True])
+    state = go(team, stages=(STAGES[0], stage), max_optimizations=1)
+    assert modes(state, stage)[:2] == (["seed", "repair"] if first else ["optimize", "repair"])
+    repaired = next(a for a in state["attempts"] if a.candidate.mode == "repair")
+    broken = state["attempts"][repaired.number - 2]
+    assert repaired.candidate.parent == broken.candidate.id
+    assert repaired.diagnosis.modification_plan == repaired.candidate.plan == "mend 1"
+    assert repaired.improved and not broken.improved
+    assert outcomes(state)[stage] == "improved"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_optimize_then_accept_in_each_stage(stage):
+    team = ScriptedTeam([kernel("ok", 9), kernel("ok", 8), kernel("ok", 7), kernel("ok", 6)])
+    state = go(team, stages=(stage,), max_optimizations=2)
+    assert modes(state) == ["seed", "optimize", "optimize"]
+    assert team.calls() == ["coder", "analyst", "coder", "analyst", "coder"]
+    assert state["kernel"] == kernel("ok", 7)
+    assert state["attempts"][1].candidate.plan == "plan 1"
+    assert outcomes(state) == {stage: "improved"}
+
+
+@pytest.mark.parametrize("stage", OTHERS)
+def test_not_worth_optimizing_closes_the_stage(stage):
+    team = ScriptedTeam([kernel("ok", 9), kernel("ok", 8)], worth=[False])
+    state = go(team, stages=(STAGES[0], stage))
+    assert modes(state, stage) == []
+    assert outcomes(state)[stage] == "not_worth_optimizing"
+    assert next(s for s in state["summaries"] if s.stage == stage).left == "dram"
+
+
+@pytest.mark.parametrize("word", ["bad", "broken", "crash", "hang", "cheat"])
+def test_every_kind_of_failure_is_repaired(word):
+    state = go(ScriptedTeam([kernel(word), kernel("ok")], worth=[False]))
+    assert modes(state) == ["seed", "repair"]
+    assert state["status"] == "correct"
+
+
+def test_a_candidate_beyond_mending_is_given_up_and_the_next_optimization_starts_from_the_best():
+    team = ScriptedTeam([kernel("ok", 9), kernel("bad", 1), kernel("bad", 2), kernel("bad", 3), kernel("ok", 4)])
+    state = go(team, stages=STAGES[:1], max_repairs=2, max_optimizations=2)
+    assert modes(state) == ["seed", "optimize", "repair", "repair", "optimize"]
+    assert state["attempts"][-1].candidate.parent == state["attempts"][0].candidate.id
+    assert state["kernel"] == kernel("ok", 4)
+
+
+# budgets
+
+
+def test_all_attempts_failed_keeps_the_reference_and_says_so():
+    state = go(ScriptedTeam([kernel("bad", n) for n in range(9)]), max_repairs=3)
+    assert (state["status"], state["kernel"], state["best"]) == ("reference_kept", "", None)
+    assert modes(state) == ["seed", "repair", "repair", "repair"]
+    assert outcomes(state) == {STAGES[0]: "all_failed"}
+    assert state["verdict"].startswith("The reference is kept: none of 4 attempts gave a usable kernel")
+    assert "attempt 4: incorrect: bad kernel" in state["verdict"]
+
+
+@pytest.mark.parametrize("word", ["bad", "ok"])
+@pytest.mark.parametrize("worth", [True, False])
+def test_a_team_that_never_changes_ends(word, worth):
+    knobs = {"max_attempts": 50, "max_repairs": 20, "max_optimizations": 20}
+    state = go(ScriptedTeam([kernel(word)], worth=[worth]), **knobs)
+    assert len(state["attempts"]) <= 50
+    assert state["status"] == ("correct" if word == "ok" else "reference_kept")
+
+
+def test_a_model_that_is_wrong_in_ever_new_ways_ends_at_the_budget():
+    state = go(ScriptedTeam([kernel("bad", n) for n in range(400)]), max_attempts=300, max_repairs=1000)
+    assert len(state["attempts"]) == 300
+    assert state["status"] == "reference_kept" and "max_attempts (300) reached" in state["verdict"]
+
+
+def test_attempts_run_out_and_the_best_is_kept():
+    team = ScriptedTeam([kernel("ok", 9), kernel("bad"), kernel("ok", 1)])
+    state = go(team, max_attempts=2)
+    assert modes(state) == ["seed", "optimize"]
+    assert state["kernel"] == kernel("ok", 9)
+    assert outcomes(state) == {STAGES[0]: "improved"} | dict.fromkeys(OTHERS, "budget_exhausted")
+    assert "max_attempts (2) reached" in state["verdict"]
+
+
+def test_tokens_run_out():
+    team = ScriptedTeam(
+        [kernel("ok", n) for n in range(9, 0, -1)], usage=Usage(calls=1, input_tokens=400, output_tokens=100)
+    )
+    state = go(team, max_tokens=1200)
+    assert state["usage"].input_tokens + state["usage"].output_tokens == 1500
+    assert modes(state) == ["seed", "optimize"] and "max_tokens" in state["verdict"]
+
+
+def test_no_limit_of_tokens():
+    team = ScriptedTeam([kernel("ok", 1)], usage=Usage(calls=1, input_tokens=10**9))
+    assert len(go(team, max_tokens=0)["attempts"]) > 1
+
+
+def test_seconds_run_out():
+    state = go(ScriptedTeam([kernel("bad", n) for n in range(9)]), max_seconds=1e-9)
+    assert state["attempts"] == [] and "max_seconds" in state["verdict"]
+    assert state["status"] == "reference_kept"
+
+
+# what is handed on
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("ok 3", "ok 2", "second"),
+        ("ok 2", "ok 3", "first"),
+        ("ok 2", "ok 2.0", "first"),
+        ("ok 1", "timed 5", "second"),
+        ("timed 5", "ok 1", "first"),
+        ("timed 3", "timed 2", "second"),
+        ("ok 3", "halfproven 1", "first"),
+        ("halfproven 3", "ok 2", "second"),
+        ("ok 3", "bad 1", "first"),
+    ],
+)
+def test_a_worse_or_less_proven_kernel_is_never_handed_on(first, second, kept):
+    sources = {"first": f"# {first}\n", "second": f"# {second}\n"}
+    team = ScriptedTeam([sources["first"], sources["second"]])
+    state = go(team, max_optimizations=1, max_repairs=0)
+    assert state["kernel"] == sources[kept]
+    later = [b for role, b in team.briefs if role == "analyst" and b.stage == STAGES[1]]
+    assert later[0].kernel.source == sources[kept] and later[0].evaluation.candidate == later[0].kernel.id
+    assert [a.improved for a in state["attempts"]][:2] == [True, kept == "second"]
+
+
+def test_a_slower_kernel_is_told_as_slower():
+    state = go(ScriptedTeam(["# slow 8\n"], worth=[False]))
+    assert state["status"] == "slower" and "Keep the reference" in state["verdict"]
+
+
+# never twice
+
+
+def test_the_same_source_is_evaluated_once_in_a_run():
+    evaluator = ScriptedEvaluator()
+    state = go(ScriptedTeam([kernel("ok", 3)]), evaluator, max_optimizations=2)
+    assert len(state["attempts"]) == 9 and len(evaluator.evaluated) == 1
+    assert all(a.evaluation == state["attempts"][0].evaluation for a in state["attempts"])
+
+
+def test_an_answer_without_code_is_a_failed_attempt_that_the_evaluator_never_sees():
+    evaluator = ScriptedEvaluator()
+    state = go(ScriptedTeam(["", kernel("ok")], worth=[False]), evaluator)
+    first = state["attempts"][0].evaluation
+    assert (first.status, first.findings[0].kind, first.reason) == ("compile_error", "no_code", "no code in the answer")
+    assert len(evaluator.evaluated) == 1 and state["status"] == "correct"
+
+
+def test_a_malformed_space_is_a_failed_attempt_with_its_line():
+    state = go(ScriptedTeam([kernel("ok", 2, "SPACE = {'nowhere': {}}\n"), kernel("ok")], worth=[False]))
+    assert state["attempts"][0].evaluation.status == "compile_error"
+    assert "SPACE" in state["attempts"][0].evaluation.reason and state["status"] == "correct"
+
+
+def test_a_source_that_does_not_parse_is_the_evaluators_to_judge():
+    evaluator = ScriptedEvaluator()
+    state = go(ScriptedTeam(["# broken 1\ndef (", kernel("ok")], worth=[False]), evaluator)
+    assert state["attempts"][0].evaluation.reason == "broken kernel" and len(evaluator.evaluated) == 2
+
+
+# the problem and the machine
+
+
+def test_an_unevaluable_reference_costs_no_attempt():
+    team = ScriptedTeam([kernel("ok")])
+    state = go(team, ScriptedEvaluator(unevaluable="it contradicts itself"))
+    assert team.calls() == [] and state["attempts"] == []
+    assert state["status"] == "unevaluable" and "it contradicts itself" in state["verdict"]
+
+
+def test_a_problem_that_turns_out_unevaluable_is_not_repaired():
+    state = go(ScriptedTeam([kernel("unevaluable")]))
+    assert modes(state) == ["seed"] and outcomes(state) == {STAGES[0]: "unevaluable"}
+    assert state["status"] == "reference_kept"
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_infrastructure_faults_are_retried_and_never_count_against_the_kernel(raises):
+    evaluator = ScriptedEvaluator(faults=1, raises=raises)
+    state = go(ScriptedTeam([kernel("ok")], worth=[False]), evaluator)
+    assert [a.evaluation.status for a in state["attempts"]] == ["correct"]
+
+
+def test_infrastructure_that_stays_broken_raises(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with pytest.raises(InfrastructureError, match="the GPU is busy"):
+        go(ScriptedTeam([kernel("ok")]), ScriptedEvaluator(faults=99, raises=False))
+
+
+# the tuner
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_tuner_sweeps_the_knobs_of_its_stage_and_bakes_the_winner(stage):
+    evaluator = ScriptedEvaluator()
+    team = ScriptedTeam([tunable("ok", 8, stage, [8, 4, 6])], worth=[False])
+    state = go(team, evaluator)
+    assert evaluator.screened == [3] and modes(state) == ["seed", "tune"]
+    tuned = state["attempts"][1]
+    assert (tuned.candidate.stage, tuned.candidate.config, tuned.improved) == (stage, {"NUMBER": 4}, True)
+    assert tuned.candidate.author == "tuner" and tuned.candidate.plan == "NUMBER 8 -> 4"
+    assert state["kernel"] == "# ok 8\nprint(4)\n", "plain constants in the end"
+    assert state["best"].parent == tuned.candidate.id and state["evaluation"].candidate == state["best"].id
+
+
+def test_the_current_configuration_costs_no_evaluation_when_it_wins():
+    evaluator = ScriptedEvaluator()
+    team = ScriptedTeam([tunable("ok", 2, STAGES[1], [2, 4])], worth=[False])
+    state = go(team, evaluator)
+    assert modes(state) == ["seed"] and evaluator.screened == [2]
+
+
+@pytest.mark.parametrize("knobs", [{"tune": False}, {"max_configs": 1}, {"max_attempts": 1}])
+def test_no_sweep_where_the_knobs_or_the_budget_forbid_it(knobs):
+    evaluator = ScriptedEvaluator()
+    go(ScriptedTeam([tunable("ok", 8, STAGES[1], [8, 4])], worth=[False]), evaluator, **knobs)
+    assert evaluator.screened == []
+
+
+def test_a_sweep_is_as_wide_as_its_limit():
+    evaluator = ScriptedEvaluator()
+    go(ScriptedTeam([tunable("ok", 50, STAGES[1], range(1, 40))], worth=[False]), evaluator, max_configs=5)
+    assert evaluator.screened == [5]
+
+
+# ablation and input
+
+
+def test_stages_left_out_leave_no_trace():
+    state = go(ScriptedTeam([kernel("ok", n) for n in range(9, 0, -1)]), stages=(STAGES[1], STAGES[3]))
+    assert [s.stage for s in state["summaries"]] == [STAGES[1], STAGES[3]]
+    assert modes(state, STAGES[1])[0] == "seed" and "seed" not in modes(state, STAGES[3])
+
+
+def test_no_stage_at_all():
+    state = go(ScriptedTeam([kernel("ok")]), stages=())
+    assert state["status"] == "reference_kept" and "no stage was to run" in state["verdict"]
+
+
+def test_no_optimization_allowed_goes_straight_to_the_tuner():
+    team = ScriptedTeam([tunable("ok", 8, STAGES[2], [8, 4])])
+    state = go(team, max_optimizations=0)
+    assert team.calls() == ["coder"] and modes(state) == ["seed", "tune"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "'reference' is missing"),
+        ({"reference": "  "}, "'reference' is missing or empty"),
+        ({"reference": "nowhere/at_all.py"}, "cannot read the reference nowhere/at_all.py"),
+        ({"reference": "def (\n"}, "is no Python: line 1"),
+    ],
+)
+def test_bad_input_is_one_clear_line(given, message):
+    graph = build_egg_graph(team=ScriptedTeam([kernel("ok")]), evaluator=ScriptedEvaluator(), principles=())
+    with pytest.raises(BadInput, match=message) as error:
+        graph.invoke(given, context=Context(target="h100"))
+    assert "\n" not in str(error.value)
+
+
+def test_the_reference_may_be_a_file(tmp_path):
+    path = tmp_path / "relu.py"
+    path.write_text(REFERENCE)
+    graph = build_egg_graph(team=ScriptedTeam([kernel("ok")], [False]), evaluator=ScriptedEvaluator(), principles=())
+    state = graph.invoke({"reference": str(path)}, context=Context(target="h100", precision="bf16", triton_only=True))
+    task = state["task"]
+    assert (task.name, task.reference, task.precision, task.triton_only) == ("relu", REFERENCE, "bf16", True)
+    assert task.target.key == "h100"
+
+
+def test_an_unknown_target_is_refused_with_those_there_are():
+    with pytest.raises(BadInput, match="h100"):
+        graph = build_egg_graph(team=ScriptedTeam([kernel("ok")]), evaluator=ScriptedEvaluator(), principles=())
+        graph.invoke({"reference": REFERENCE}, context=Context(target="voodoo5"))
