@@ -24,16 +24,18 @@ def column_halves(x):
 ''',
     "pack_rows": '''@triton.jit
 def pack_rows_kernel(
-    x_ptr, packed_ptr, R, K, PITCH, stride_z, stride_r, stride_k,
+    x_ptr, packed_ptr, H, R, K, PITCH, stride_b, stride_h, stride_r, stride_k,
     ROUND: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """packed[z, r, k] = x[z, r, k] from any strides, with zeros from K up to PITCH; rounded to TF32 under ROUND."""
+    """packed[b, h, r, k] = x[b, h, r, k] from any strides, zeros from K up to PITCH; rounded to TF32 under ROUND."""
     tiles_k = tl.cdiv(PITCH, BLOCK_K)
-    tile = tl.program_id(0) % (tl.cdiv(R, BLOCK_R) * tiles_k)
-    matrix = (tl.program_id(0) // (tl.cdiv(R, BLOCK_R) * tiles_k)).to(tl.int64)
+    tiles = tl.cdiv(R, BLOCK_R) * tiles_k
+    matrix = (tl.program_id(0) // tiles).to(tl.int64)
+    tile = tl.program_id(0) % tiles
     r = (tile // tiles_k) * BLOCK_R + tl.arange(0, BLOCK_R)
     k = (tile % tiles_k) * BLOCK_K + tl.arange(0, BLOCK_K)
-    source = x_ptr + matrix * stride_z + r.to(tl.int64)[:, None] * stride_r + k.to(tl.int64)[None, :] * stride_k
+    source = x_ptr + (matrix // H) * stride_b + (matrix % H) * stride_h
+    source += r.to(tl.int64)[:, None] * stride_r + k.to(tl.int64)[None, :] * stride_k
     x = tl.load(source, mask=(r < R)[:, None] & (k < K)[None, :], other=0.0)
     if ROUND:
         x = round_to_tf32(x)
@@ -42,15 +44,13 @@ def pack_rows_kernel(
 
 
 def pack_rows(x, round_tf32):
-    """A copy of x [Z, R, K] that tensor cores and the tensor memory accelerator can take: rows of K contiguous numbers,
-    each row starting on 16 bytes (padded with zeros), rounded to TF32 once here instead of at every use."""
-    Z, R, K = x.shape
+    """A copy of x [B, H, R, K] that tensor cores and the tensor memory accelerator can take: rows of K neighbours in
+    memory, each starting on 16 bytes (padded with zeros), rounded to TF32 here once instead of at every use."""
+    B, H, R, K = x.shape
     pitch = triton.cdiv(K, 8) * 8
-    packed = torch.empty((Z, R, pitch), device=x.device, dtype=x.dtype)
-    grid = (Z * triton.cdiv(R, 64) * triton.cdiv(pitch, 64),)
-    pack_rows_kernel[grid](
-        x, packed, R, K, pitch, x.stride(0), x.stride(1), x.stride(2),
-        ROUND=round_tf32, BLOCK_R=64, BLOCK_K=64, num_warps=8,
+    packed = torch.empty((B, H, R, pitch), device=x.device, dtype=x.dtype)
+    pack_rows_kernel[(B * H * triton.cdiv(R, 64) * triton.cdiv(pitch, 64),)](
+        x, packed, H, R, K, pitch, *x.stride(), ROUND=round_tf32, BLOCK_R=64, BLOCK_K=64, num_warps=8
     )
     return packed
 ''',

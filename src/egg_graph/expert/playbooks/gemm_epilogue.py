@@ -152,6 +152,8 @@ class _Writer:
 
     def _number(self, raw: JsonValue) -> str:
         """A number that differs between the captures: an argument of the wrapper, passed through to the kernel."""
+        if isinstance(raw, dict) and "float" in raw:
+            return literal(float(str(raw["float"])))
         key = json.dumps(raw, sort_keys=True)
         if key not in self.numbers:
             assert isinstance(raw, dict)

@@ -108,6 +108,8 @@ class BodyWriter:
         return self.names[name]
 
     def _number(self, raw: JsonValue) -> str:
+        if isinstance(raw, dict) and "float" in raw:
+            return literal(float(str(raw["float"])))
         key = json.dumps(raw, sort_keys=True)
         if key not in self.number_names:
             assert isinstance(raw, dict)
