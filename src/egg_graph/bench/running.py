@@ -55,7 +55,7 @@ def run_suite(
     context = Context(**knobs)
     results = Results(
         name=out.name,
-        version=importlib.metadata.version("egg-graph"),
+        version=_version(),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         model=model or "embedded expert",
         precision=context.precision,
@@ -75,6 +75,14 @@ def run_suite(
         if on_row is not None:
             on_row(row)
     return results
+
+
+def _version() -> str:
+    """Of egg-graph; its source tree, where it runs without being installed."""
+    try:
+        return importlib.metadata.version("egg-graph")
+    except importlib.metadata.PackageNotFoundError:
+        return "source tree"
 
 
 def _one(path: Path, **options: Any) -> tuple[Row, Environment | None]:

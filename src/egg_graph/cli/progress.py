@@ -78,7 +78,9 @@ class Progress:
             self._working(f"{name}: team at work")
         else:
             ended = str(event.get("status", "")).replace("_", " ")
-            self._line(f"       [dim]{plain(ended)}{' - ' + plain(event['reason']) if event.get('reason') else ''}[/]")
+            self._line(
+                f"       [dim]{plain(ended)}{'; left: ' + plain(event['reason']) if event.get('reason') else ''}[/]"
+            )
 
     def _role(self, event: Any) -> None:
         status, reason = str(event.get("status", "")), plain(event.get("reason", ""))

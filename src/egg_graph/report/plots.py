@@ -1,6 +1,7 @@
 """Plots as inline SVG: attempts over the run, times against the floor, and the roofline."""
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +11,7 @@ from egg_graph.schema import Attempt, Baseline, Evaluation, KernelTask, StageNam
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 STAGE_COLORS: dict[StageName, str] = {
@@ -40,33 +42,48 @@ def levels(baseline: Baseline, evaluation: Evaluation | None) -> tuple[Level, ..
 
 def attempts_plot(attempts: Sequence[Attempt], baseline: Baseline, evaluation: Evaluation | None) -> Markup | None:
     """Time of each attempt by stage (hollow: a lower bound, not a time), failures below; None without attempts."""
+    from matplotlib.ticker import MaxNLocator
+
     if not attempts:
         return None
     figure, axes = _figure(height=3.4)
     for attempt in attempts:
         _point(axes, attempt)
     lines = levels(baseline, evaluation)
-    for level in lines:
-        axes.axhline(level.milliseconds, color=FAINT, linestyle=level.style, linewidth=1.2, zorder=1)
-        axes.annotate(
-            f"{level.name} {level.milliseconds:.3g} ms",
-            (1.0, level.milliseconds),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            xytext=(4, -3),
-            fontsize=8,
-            color=INK,
-            annotation_clip=False,
-        )
-    if lines or any(_height(a.evaluation) is not None for a in attempts):
+    heights = [height for a in attempts if (height := _height(a.evaluation)) is not None]
+    heights += [level.milliseconds for level in lines]
+    if heights:
         axes.set_yscale("log")
+        axes.set_ylim(min(heights) / 1.6, max(heights) * 1.6)
+        _plain_ticks(axes.yaxis)
+        _draw_levels(axes, lines)
     axes.set_xlabel("attempt")
     axes.set_ylabel("time, or bound (hollow) [ms]")
     axes.set_xlim(0.4, len(attempts) + 0.6)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(axes, attempts)
     figure.subplots_adjust(left=0.09, right=0.80, bottom=0.16, top=0.86)
     return _svg(figure, "attempts")
+
+
+def _draw_levels(axes: "Axes", lines: Sequence[Level]) -> None:
+    """Horizontal lines with their names at the right, pushed apart where they would overlap."""
+    low, high = (math.log(limit) for limit in axes.get_ylim())
+    label = -1.0
+    for level in sorted(lines, key=lambda level: level.milliseconds):
+        axes.axhline(level.milliseconds, color=FAINT, linestyle=level.style, linewidth=1.2, zorder=1)
+        label = max((math.log(level.milliseconds) - low) / (high - low), label + 0.065)
+        text = f"{level.name} {level.milliseconds:.3g} ms"
+        axes.text(1.01, label, text, transform=axes.transAxes, fontsize=8, color=INK, va="center")
+
+
+def _plain_ticks(axis: "Axis") -> None:
+    """0.2, 0.5, 1 ... instead of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _height(evaluation: Evaluation) -> float | None:

@@ -19,7 +19,9 @@ def words(name: str) -> str:
 
 
 def duration(evaluation: Evaluation) -> str:
-    """Time where it was measured, else the bound, marked as one."""
+    """Time where it was measured, else the bound, marked as one; neither for a kernel that cannot be used."""
+    if not evaluation.usable:
+        return "-"
     if evaluation.timing is not None:
         return f"{evaluation.timing.candidate_ms:.4g} ms"
     return "-" if evaluation.bound is None else f"≥ {evaluation.bound.milliseconds:.4g} ms"
