@@ -77,8 +77,8 @@ def _not_a_completion(error: Exception) -> bool:
     """Raised while langchain-openai read the body of a response that is JSON, or text, but no chat completion."""
     if isinstance(error, json.JSONDecodeError) or "No generation chunks" in str(error):
         return True
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(
-        frame.f_globals.get("__name__", "").startswith("langchain_openai") and frame.f_code.co_name in _READERS
-        for frame in frames
-    )
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    places = [(frame.f_globals.get("__name__", ""), frame.f_code.co_name) for frame in frames]
+    if isinstance(error, IndexError) and places[-1] == ("langchain_core.language_models.chat_models", "invoke"):
+        return True  # a list of no choices
+    return any(module.startswith("langchain_openai") and function in _READERS for module, function in places)

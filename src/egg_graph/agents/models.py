@@ -8,8 +8,10 @@ from egg_graph.schema import BadInput
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-_OTHER_PROVIDERS = ("anthropic", "azure_openai", "bedrock", "cohere", "deepseek", "google_genai", "google_vertexai")
-_OTHER_PROVIDERS += ("groq", "huggingface", "mistralai", "ollama", "together", "xai")
+_OTHER_PROVIDERS = frozenset(
+    "anthropic azure_openai bedrock cohere deepseek google_genai google_vertexai groq huggingface mistralai ollama "
+    "together xai".split()
+)
 
 
 def load_chat_model(

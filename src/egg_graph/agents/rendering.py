@@ -1,6 +1,5 @@
 """Prompts as Jinja2 templates, rendered from a brief. Templates are flat files in the package `egg_graph.prompts`."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +73,7 @@ class Prompts:
         return self._render("debugger.j2", brief)
 
     def _render(self, template: str, brief: Brief, **more: Any) -> str:
-        text = self._environment.get_template(template).render(brief=brief, **more)
-        return re.sub(r"\n{3,}(?=## )", "\n\n", text).strip() + "\n"
+        return self._environment.get_template(template).render(brief=brief, **more).strip() + "\n"
 
 
 def _shipped(name: str) -> str | None:

@@ -68,7 +68,7 @@ def _from_prose(text: str, reply: Reply) -> str:
     """Code without a fence: from the first line that can begin a module to the last with which it parses."""
     if not _ENTRY.search(text):
         raise Unreadable("there is no code in the answer", _WHOLE)
-    lines = text.splitlines()
+    lines = text.split("\n")
     begin = next((number for number, row in enumerate(lines) if _BEGIN.match(row)), 0)
     code = lines[begin:]
     for drop in range(min(_MAX_TRAILING, len(code))):

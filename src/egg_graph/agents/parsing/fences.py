@@ -21,7 +21,7 @@ def blocks(text: str) -> list[Block]:
     found: list[Block] = []
     mark = language = ""
     body: list[str] = []
-    for row in text.splitlines():
+    for row in text.split("\n"):
         if not mark:
             opening = _OPEN.match(row)
             if opening:

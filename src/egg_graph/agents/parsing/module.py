@@ -1,6 +1,7 @@
 """Mending a module that breaks the output contract in plain ways, keeping its text: test code out, imports in."""
 
 import ast
+import symtable
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -44,46 +45,59 @@ def mend_module(source: str) -> Module:
     tree = parsed(source)
     if tree is None:
         return Module(source)
-    removed = _test_code(tree)
+    removed = _test_code(source, tree)
     kept = [node for node in tree.body if node not in removed]
     missing = _missing_imports(kept)
-    lines = _without(source.splitlines(), removed, kept)
+    lines = _without(source.split("\n"), removed, kept)
     lines[_after_header(kept, lines) : _after_header(kept, lines)] = [_IMPORTS[name] for name in missing]
     mended = [f"removed {_called(node)}" for node in removed] + [f"added {_IMPORTS[name]!r}" for name in missing]
     return Module("\n".join(lines).strip("\n") + "\n", tuple(mended)) if mended else Module(source)
 
 
-def _test_code(tree: ast.Module) -> list[ast.stmt]:
+def _test_code(source: str, tree: ast.Module) -> list[ast.stmt]:
     """Top-level statements that are no part of a module, and those that only live from them."""
+    needed = _needed(source)
     removed: list[ast.stmt] = []
     gone: set[str] = set()
-    needed = _names_in(node for node in tree.body if isinstance(node, ast.ClassDef))
     for node in tree.body:
-        names = _names_in([node])
-        if _is_main_guard(node) or _is_named(node, _FORBIDDEN):
-            drop = True
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            drop = node.name not in needed and _is_test_name(node.name) and not node.decorator_list
-        elif isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef)):
-            drop = False
-        else:
-            drop = bool(names & gone) or _runs_the_model(node)
-        if drop and _defined(node) & needed:
-            drop = _is_named(node, _FORBIDDEN)
-        if drop:
+        if _is_forbidden(node) or (_is_test(node, gone) and not _defined(node) & needed):
             removed.append(node)
             gone |= _defined(node)
     return removed
+
+
+def _needed(source: str) -> set[str]:
+    """Module-level names that the classes and functions read, test functions aside."""
+
+    def reads(table: symtable.SymbolTable) -> set[str]:
+        own = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+        return own.union(*(reads(child) for child in table.get_children()))
+
+    children = symtable.symtable(source, "<module>", "exec").get_children()
+    kept = [child for child in children if child.get_name() not in _FORBIDDEN and not _is_test_name(child.get_name())]
+    return set().union(*(reads(child) for child in kept))
+
+
+def _is_forbidden(node: ast.stmt) -> bool:
+    """`if __name__ ...`, get_inputs, get_init_inputs."""
+    return _is_main_guard(node) or (
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in _FORBIDDEN
+    )
+
+
+def _is_test(node: ast.stmt, gone: set[str]) -> bool:
+    """A test function, a statement that runs the model, or one that uses a name already gone."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return _is_test_name(node.name) and not node.decorator_list
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef)):
+        return False
+    return bool(_names_in([node]) & gone) or _runs_the_model(node)
 
 
 def _is_main_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and any(
         isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
     )
-
-
-def _is_named(node: ast.stmt, names: frozenset[str]) -> bool:
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names
 
 
 def _is_test_name(name: str) -> bool:

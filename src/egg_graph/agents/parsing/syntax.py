@@ -9,7 +9,9 @@ def parsed(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" in a docstring is the model's affair
-            return ast.parse(source)
+            tree = ast.parse(source)
+            compile(tree, "<module>", "exec")  # finds what the grammar allows but Python does not: a stray `return`
+            return tree
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

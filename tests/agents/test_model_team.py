@@ -1,0 +1,242 @@
+"""ModelTeam over a real ChatOpenAI against a real HTTP server on localhost that sends what servers send."""
+
+import json
+
+import pytest
+from answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
+from briefs import FINDING, make_brief, seed_brief
+from openai_server import OpenAIServer, Stall, completion, failure, raw
+
+from egg_graph.agents import ModelTeam, load_chat_model
+from egg_graph.schema import BadInput, InfrastructureError, ModelRefused
+from egg_graph.team import Team
+
+
+def team_at(server: OpenAIServer, timeout: float = 10.0) -> ModelTeam:
+    return ModelTeam(load_chat_model("scripted-model", base_url=server.url, timeout=timeout))
+
+
+def test_it_is_a_team_and_carries_the_coders_name():
+    with OpenAIServer([completion("x")]) as server:
+        team = team_at(server)
+    assert isinstance(team, Team)
+    assert team.name == "scripted-model"
+
+
+def test_the_coder_writes_a_seed():
+    with OpenAIServer([completion(fenced(MODULE), input_tokens=1000, output_tokens=200)]) as server:
+        draft = team_at(server).write(seed_brief())
+    assert (draft.source, draft.problem) == (MODULE, "")
+    assert (draft.usage.calls, draft.usage.input_tokens, draft.usage.output_tokens) == (1, 1000, 200)
+    assert draft.usage.seconds > 0
+    system, human = server.requests[0]["messages"]
+    assert system["role"] == "system" and "Your role: CODER" in system["content"]
+    assert "Rules of Triton" in human["content"]
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_a_malformed_module_is_mended_without_asking_again(kind):
+    with OpenAIServer([completion(MENDED[kind])]) as server:
+        draft = team_at(server).write(make_brief(mode="repair"))
+    assert draft.problem == "" and "class ModelNew" in draft.source and "get_inputs" not in draft.source
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", HOPELESS)
+def test_an_unreadable_answer_is_asked_again_once_with_the_reason(kind):
+    text, reason = HOPELESS[kind]
+    with OpenAIServer([completion(text), completion(fenced(MODULE))]) as server:
+        draft = team_at(server).write(make_brief())
+    assert (draft.source, draft.problem) == (MODULE, "")
+    assert draft.usage.calls == 2 and draft.usage.output_tokens == 40
+    assert [message["role"] for message in server.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
+    assert reason in server.prompts[1]
+
+
+@pytest.mark.parametrize("kind", HOPELESS)
+def test_unreadable_twice_is_a_problem_not_a_crash(kind):
+    text, reason = HOPELESS[kind]
+    with OpenAIServer([completion(text)]) as server:
+        draft = team_at(server).write(make_brief())
+    assert draft.source == "" and reason in draft.problem
+    assert len(server.requests) == draft.usage.calls == 2
+
+
+def test_a_null_content_is_an_empty_answer():
+    with OpenAIServer([completion(None)]) as server:
+        assert "empty" in team_at(server).write(seed_brief()).problem
+
+
+def test_a_truncated_answer_is_asked_again_shorter():
+    cut = completion(f"```python\n{MODULE[:300]}", finish_reason="length")
+    with OpenAIServer([cut, completion(fenced(MODULE))]) as server:
+        draft = team_at(server).write(seed_brief())
+    assert draft.source == MODULE
+    assert "cut off" in server.prompts[1] and "shorter" in server.prompts[1]
+
+
+def test_the_analyst_answers():
+    with OpenAIServer([completion(f"My analysis:\n{fenced(json.dumps(ANALYSIS), 'json')}")]) as server:
+        analysis = team_at(server).analyze(make_brief())
+    assert analysis.worth_optimizing and analysis.category == "operator_fusion"
+    assert analysis.plan == "Keep the row in registers."
+    assert (analysis.expected.metric, analysis.expected.direction) == ("dram_bytes", "down")
+    assert analysis.principles == ("one_read_per_row",)
+    assert analysis.usage.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ({"category": "Operator Fusion"}, "category", "operator_fusion"),
+        ({"category": "tiling"}, "category", "tensor_tiling"),
+        ({"worth_optimizing": "Yes"}, "worth_optimizing", True),
+        ({"plan": ["load the row", "store it"]}, "plan", "1. load the row 2. store it"),
+        ({"expected": "faster"}, "expected", None),
+        ({"principles": ["one_read_per_row", "invented"]}, "principles", ("one_read_per_row",)),
+        ({"principles": "one_read_per_row"}, "principles", ()),
+    ],
+)
+def test_an_analysis_a_little_off_is_mended(change, field, value):
+    with OpenAIServer([completion(json.dumps(ANALYSIS | change))]) as server:
+        assert getattr(team_at(server).analyze(make_brief()), field) == value
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"worth_optimizing": "perhaps"}, "worth_optimizing"),
+        ({"plan": ""}, 'no "plan"'),
+        ({"category": "magic"}, '"category" is none of'),
+    ],
+)
+def test_an_analysis_that_cannot_be_used_is_asked_again_with_the_reason(change, reason):
+    with OpenAIServer([completion(json.dumps(ANALYSIS | change)), completion(json.dumps(ANALYSIS))]) as server:
+        assert team_at(server).analyze(make_brief()).category == "operator_fusion"
+    assert reason in server.prompts[1]
+
+
+def test_not_worth_optimizing_needs_no_plan():
+    with OpenAIServer([completion('{"worth_optimizing": false, "root_cause": "at the floor"}')]) as server:
+        analysis = team_at(server).analyze(make_brief())
+    assert not analysis.worth_optimizing and analysis.root_cause == "at the floor" and analysis.category == "none"
+
+
+def test_an_analyst_that_stays_unreadable_stops_the_stage_and_says_why():
+    with OpenAIServer([completion("I like this kernel.")]) as server:
+        analysis = team_at(server).analyze(make_brief())
+    assert not analysis.worth_optimizing
+    assert "no JSON object" in analysis.root_cause
+    assert analysis.usage.calls == 2
+
+
+def test_the_debugger_answers_in_thirty_words_at_most():
+    long = {"critical_issue": "word " * 50, "modification plan": "mask. " * 50}
+    with OpenAIServer([completion(json.dumps(long))]) as server:
+        diagnosis = team_at(server).debug(make_brief(mode="repair"))
+    assert len(diagnosis.critical_issue.split()) <= 30
+    assert len(diagnosis.modification_plan.split()) <= 30
+    assert len(server.requests) == 1
+
+
+def test_a_debugger_that_stays_unreadable_hands_on_the_evaluators_finding():
+    with OpenAIServer([completion('{"critical_issue": 3}')]) as server:
+        diagnosis = team_at(server).debug(make_brief(mode="repair"))
+    assert FINDING.message in diagnosis.critical_issue and FINDING.where in diagnosis.critical_issue
+    assert diagnosis.modification_plan == FINDING.cure
+    assert diagnosis.usage.calls == 2
+
+
+def test_each_role_may_have_a_model_of_its_own():
+    good = [completion(json.dumps(DIAGNOSIS))]
+    with OpenAIServer(good) as first, OpenAIServer(good) as second:
+        one, other = (load_chat_model(name, base_url=s.url) for name, s in (("one", first), ("other", second)))
+        team = ModelTeam({"analyst": one, "coder": one, "debugger": other})
+        assert team.debug(make_brief(mode="repair")).critical_issue == DIAGNOSIS["critical_issue"]
+    assert (len(first.requests), len(second.requests)) == (0, 1)
+    assert second.requests[0]["model"] == "other" and team.name == "one"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (failure(429, "slow down"), "HTTP 429: slow down"),
+        (failure(500, "oops"), "HTTP 500: oops"),
+        (failure(503), "HTTP 503"),
+        (Stall(5.0), "no answer in time"),
+        (raw("<html>gateway</html>", "text/html"), "no chat completion"),
+        (raw("not json"), "no chat completion"),
+        (raw('{"choices": null}'), "no chat completion"),
+        (raw('{"choices": []}'), "no chat completion"),
+        (raw("[]"), "no chat completion"),
+        (raw('{"choices":[{"index":0}]}'), "no chat completion"),
+    ],
+    ids=["429", "500", "503", "timeout", "html", "not json", "null choices", "no choices", "a list", "no message"],
+)
+def test_a_busy_or_broken_endpoint_is_worth_another_try(step, said):
+    with OpenAIServer([step]) as server, pytest.raises(InfrastructureError) as error:
+        team_at(server, timeout=0.3).write(seed_brief())
+    assert said in str(error.value) and server.url in str(error.value) and "\n" not in str(error.value)
+    assert len(server.requests) == 1, "the graph's policy retries, not the client"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (failure(400, "maximum context length is 8192 tokens"), "maximum context length is 8192 tokens"),
+        (failure(401, "wrong key"), "OPENAI_API_KEY"),
+        (failure(404, "no such model"), "check the model's name"),
+        (failure(422, "bad temperature"), "bad temperature"),
+        (failure(429, "no credit", code="insufficient_quota"), "add credit"),
+    ],
+    ids=["400", "401", "404", "422", "quota"],
+)
+def test_a_refused_request_is_one_clear_line_and_never_repeated(step, said):
+    with OpenAIServer([step]) as server, pytest.raises(ModelRefused) as error:
+        team_at(server).write(seed_brief())
+    assert said in str(error.value) and "scripted-model" in str(error.value) and "\n" not in str(error.value)
+    assert len(server.requests) == 1
+
+
+def test_an_endpoint_that_is_not_there_is_named():
+    with OpenAIServer([completion("x")]) as server:
+        url = server.url
+    team = ModelTeam(load_chat_model("m", base_url=url))
+    with pytest.raises(InfrastructureError, match="check that it runs"):
+        team.write(seed_brief())
+
+
+def test_calls_are_tagged_with_their_role():
+    seen: list[list[str]] = []
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    class Watch(BaseCallbackHandler):
+        def on_chat_model_start(self, *_, tags=None, **__):
+            seen.append(tags or [])
+
+    with OpenAIServer([completion(json.dumps(ANALYSIS))]) as server:
+        model = load_chat_model("m", base_url=server.url)
+        model.callbacks = [Watch()]
+        ModelTeam(model).analyze(make_brief())
+    assert seen == [["egg", "analyst"]]
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ({"coder": "openai:x"}, "no model for the analyst"),
+        ({"analyst": "a", "coder": "b", "debugger": "c", "judge": "d"}, "unknown role 'judge'"),
+        (3, "a int"),
+        ({"analyst": 1, "coder": 1, "debugger": 1}, "a int"),
+    ],
+)
+def test_what_cannot_be_a_team_is_refused(models, said):
+    with pytest.raises(BadInput, match=said):
+        ModelTeam(models)
+
+
+@pytest.mark.parametrize("role", ["analyze", "debug"])
+def test_a_brief_without_a_kernel_is_refused(role):
+    with OpenAIServer([completion("x")]) as server, pytest.raises(BadInput, match="missing"):
+        getattr(team_at(server), role)(seed_brief())
