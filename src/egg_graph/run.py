@@ -133,7 +133,8 @@ def _finish(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> R
     with _saver(folder / "checkpoints.sqlite") as saver:
         graph = build_egg_graph(**parts, checkpointer=saver)
         begun = graph.get_state(config)
-        if begun.tasks or not begun.values:  # not `next`: it leaves out a task whose result is saved but not yet applied
+        # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
+        if begun.tasks or not begun.values:
             start = None if begun.values else InputState(reference=asked["reference"], name=asked["name"])
             for _, event in graph.stream(
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"

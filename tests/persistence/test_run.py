@@ -9,7 +9,6 @@ from egg_graph import BadInput, InfrastructureError, optimize, resume
 from egg_graph.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
 
-
 SCRIPT = (kernel("bad"), kernel("ok", 3))
 
 

@@ -1,0 +1,74 @@
+"""invoke, ainvoke, stream and astream, and what they show."""
+
+import asyncio
+import json
+
+from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+
+from egg_graph import Context, build_egg_graph
+from egg_graph.events import Event
+
+SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
+INPUT = {"reference": REFERENCE}
+CONTEXT = Context(target="h100", max_optimizations=1)
+
+
+def graph():
+    return build_egg_graph(team=ScriptedTeam(SCRIPT), evaluator=ScriptedEvaluator(), principles=())
+
+
+def timeless(state):
+    """The output but for its duration; a stream of values shows the input beside it."""
+    return {key: value for key, value in state.items() if key not in ("seconds", "reference", "name")}
+
+
+def test_all_four_calls_end_alike():
+    async def stream():
+        return [value async for value in graph().astream(INPUT, context=CONTEXT, stream_mode="values")][-1]
+
+    states = [
+        graph().invoke(INPUT, context=CONTEXT),
+        asyncio.run(graph().ainvoke(INPUT, context=CONTEXT)),
+        list(graph().stream(INPUT, context=CONTEXT, stream_mode="values"))[-1],
+        asyncio.run(stream()),
+    ]
+    assert states[0]["status"] == "correct" and states[0]["seconds"] > 0
+    assert all(timeless(state) == timeless(states[0]) for state in states)
+
+
+def test_updates_show_kernel_profile_and_debug_analysis():
+    seen = {}
+    for path, update in graph().stream(INPUT, context=CONTEXT, stream_mode="updates", subgraphs=True):
+        for node, values in update.items():
+            for key, value in (values or {}).items():
+                seen.setdefault(key, []).append((path[-1].split(":")[0] if path else "", node, value))
+    assert [node for _, node, _ in seen["diagnosis"] if node == "debugger"] == ["debugger"]
+    assert next(s[:2] for s in seen["diagnosis"] if s[2] is not None) == ("algorithmic_structure", "debugger")
+    assert [v.source for _, node, v in seen["candidate"] if node == "coder"][:2] == SCRIPT[:2]
+    assert seen["profile"][1][2].source == "compiled" and seen["kernel"][-1][2] == kernel("ok", 8)
+    assert {"analysis", "evaluation", "attempts", "summaries", "usage", "verdict"} <= set(seen)
+
+
+def test_events_are_small_json_dicts_with_documented_keys():
+    events = [e for _, e in graph().stream(INPUT, context=CONTEXT, stream_mode="custom", subgraphs=True)]
+    assert {e["event"] for e in events} == {"baseline", "stage", "role", "attempt", "verdict"}
+    for event in events:
+        assert set(event) <= set(Event.__annotations__), event
+        json.dumps(event)
+    assert [e["stage"] for e in events if e["event"] == "stage" and e["status"] == "opened"] == list(CONTEXT.stages)
+
+
+def test_the_context_may_be_a_dict_or_left_out():
+    assert graph().invoke(INPUT, context={"target": "h100", "stages": ["tensor_tiling"]})["summaries"][0].stage == (
+        "tensor_tiling"
+    )
+    assert graph().invoke(INPUT)["status"] == "correct"
+
+
+def test_predicted_effects_are_held_against_measured_ones():
+    state = graph().invoke(INPUT, context=CONTEXT)
+    effect = next(a.effect for a in state["attempts"] if a.candidate.mode == "optimize")
+    assert (effect.before, effect.after, effect.held) == (9.0, 8.0, True)
+    again = state["attempts"][3].effect
+    assert (again.before, again.after, again.held) == (8.0, 8.0, False)
+    assert state["attempts"][0].effect is None

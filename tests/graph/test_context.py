@@ -1,0 +1,69 @@
+"""The knobs: checked, described, and found in whatever the runtime carries."""
+
+from dataclasses import dataclass, fields
+
+import pytest
+from scripted import ScriptedEvaluator
+
+from egg_graph import BadInput, Context, build_egg_graph
+from egg_graph.context import ATTEMPTS_CEILING, recursion_limit, resolve
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        ("precision", "fp8"),
+        ("device", "tpu"),
+        ("max_attempts", 0),
+        ("max_attempts", ATTEMPTS_CEILING + 1),
+        ("max_repairs", -1),
+        ("max_seconds", 0),
+        ("stages", ("algorithmic",)),
+        ("tune", "perhaps"),
+    ],
+)
+def test_wrong_values_are_refused_in_one_line(knob, value):
+    with pytest.raises(BadInput, match=rf"Context\.{knob} cannot be") as error:
+        Context(**{knob: value})
+    assert "\n" not in str(error.value)
+
+
+def test_values_as_json_sends_them():
+    assert Context(stages=["tensor_tiling"]).stages == ("tensor_tiling",)
+    assert Context(max_seconds=5).max_seconds == 5.0
+
+
+def test_schema_has_descriptions_and_choices():
+    schema = build_egg_graph(evaluator=ScriptedEvaluator()).get_context_jsonschema()
+    knobs = schema["properties"]
+    assert set(knobs) == {f.name for f in fields(Context)}
+    assert all(knob["description"] and "default" in knob for knob in knobs.values())
+    assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
+    assert knobs["device"]["enum"] == ["auto", "gpu", "none"]
+    assert len(knobs["stages"]["items"]["enum"]) == 4
+    assert "required" not in schema
+
+
+def test_schemas_of_input_and_output():
+    graph = build_egg_graph(evaluator=ScriptedEvaluator())
+    given, answered = graph.get_input_jsonschema(), graph.get_output_jsonschema()
+    assert set(given["properties"]) == {"reference", "name"} and given["required"] == ["reference"]
+    wanted = {"status", "verdict", "kernel", "best", "evaluation", "profile", "diagnosis", "analysis", "attempts"}
+    assert wanted <= set(answered["properties"])
+
+
+def test_resolving():
+    @dataclass
+    class Foreign:
+        tenant: str = "a"
+        egg: object = None
+
+    mine = Context(max_attempts=3)
+    assert resolve(mine) is mine
+    assert resolve(None) == resolve(Foreign()) == resolve({"tenant": "a"}) == Context()
+    assert resolve(Foreign(egg=mine)) is mine
+
+
+def test_the_recursion_limit_covers_the_largest_budget():
+    graph = build_egg_graph(evaluator=ScriptedEvaluator())
+    assert graph.config["recursion_limit"] == recursion_limit() > 3 * ATTEMPTS_CEILING

@@ -1,0 +1,85 @@
+"""The graph inside other systems: as a node with shared state, behind a wrapper, as a tool."""
+
+from dataclasses import dataclass
+
+import pytest
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from typing_extensions import TypedDict
+
+from egg_graph import Context, build_egg_graph
+
+
+def egg(script=None):
+    return build_egg_graph(
+        team=ScriptedTeam(script or [kernel("ok", 9), kernel("ok", 8)]), evaluator=ScriptedEvaluator(), principles=()
+    )
+
+
+@dataclass
+class Tenant:
+    """A parent's own context."""
+
+    tenant: str = "somebody"
+    egg: Context | None = None
+
+
+class Shared(TypedDict, total=False):
+    reference: str
+    kernel: str
+    status: str
+    verdict: str
+    shipped: str
+
+
+def shared_parent():
+    def ship(state: Shared) -> Shared:
+        return {"shipped": f"{state['status']}: {state['kernel']}"}
+
+    builder = StateGraph(Shared, context_schema=Tenant)
+    builder.add_node("egg", egg())
+    builder.add_node("ship", ship)
+    builder.add_edge(START, "egg")
+    builder.add_edge("egg", "ship")
+    builder.add_edge("ship", END)
+    return builder.compile()
+
+
+def test_as_a_node_with_shared_keys_under_a_foreign_context():
+    state = shared_parent().invoke({"reference": REFERENCE}, context=Tenant())
+    assert state["shipped"] == f"correct: {kernel('ok', 8)}"
+
+
+def test_the_parent_steers_it_through_its_context():
+    knobs = Tenant(egg=Context(max_attempts=1, target="h100"))
+    assert shared_parent().invoke({"reference": REFERENCE}, context=knobs)["kernel"] == kernel("ok", 9)
+
+
+def test_its_events_reach_the_parents_stream():
+    stream = shared_parent().stream({"reference": REFERENCE}, context=Tenant(), stream_mode="custom", subgraphs=True)
+    assert {"attempt", "verdict"} <= {event["event"] for _, event in stream}
+
+
+def test_behind_a_wrapper_with_another_schema():
+    class Foreign(TypedDict, total=False):
+        request: str
+        answer: str
+
+    inner = egg()
+
+    def wrapper(state: Foreign, runtime: Runtime) -> Foreign:
+        result = inner.invoke({"reference": state["request"]}, context=Context(target="h100", max_attempts=2))
+        return {"answer": result["verdict"]}
+
+    builder = StateGraph(Foreign)
+    builder.add_node("wrapper", wrapper)
+    builder.add_edge(START, "wrapper")
+    assert builder.compile().invoke({"request": REFERENCE})["answer"].startswith("Accepted as correct")
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
+def test_as_a_tool():
+    tool = egg().as_tool(name="optimize_module", description="Write a Triton kernel for a PyTorch module.")
+    assert set(tool.args) == {"reference", "name"}
+    assert tool.invoke({"reference": REFERENCE, "name": "relu"})["status"] == "correct"

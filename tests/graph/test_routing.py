@@ -1,0 +1,113 @@
+"""The routing functions alone: a truth table of the paper's figure, and that no route leads nowhere."""
+
+from typing import get_args, get_type_hints
+
+import pytest
+from scripted import ScriptedEvaluator, kernel
+
+from egg_graph import Context, build_egg_graph, routing
+from egg_graph.schema import Attempt, Candidate, Evaluation, StageName, Usage
+
+STAGE: StageName = "tensor_tiling"
+
+
+def attempt(number, mode="optimize", status="incorrect", stage=STAGE):
+    candidate = Candidate(source=kernel("ok", number), author="test", stage=stage, mode=mode)
+    return Attempt(
+        number=number,
+        candidate=candidate,
+        evaluation=Evaluation(candidate=candidate.id, task="t", status=status, reason=""),
+    )
+
+
+def state(*history, best=True, **more):
+    attempts = [attempt(n, *each) for n, each in enumerate(history, 1)]
+    return {"attempts": attempts, "best": attempts[0].candidate if best and attempts else None, **more}
+
+
+BAD, GOOD = ("optimize", "incorrect"), ("optimize", "correct")
+MENDED, STILL_BAD = ("repair", "correct"), ("repair", "incorrect")
+KNOBS = Context(max_attempts=6, max_repairs=2, max_optimizations=2)
+
+
+@pytest.mark.parametrize(
+    ("history", "best", "route"),
+    [
+        ([("seed", "incorrect")], False, "repair"),
+        ([("seed", "incorrect"), STILL_BAD], False, "repair"),
+        ([("seed", "incorrect"), STILL_BAD, STILL_BAD], False, "accept"),
+        ([("seed", "correct")], True, "optimize"),
+        ([GOOD], True, "optimize"),
+        ([BAD], True, "repair"),
+        ([BAD, MENDED], True, "optimize"),
+        ([BAD, STILL_BAD, STILL_BAD], True, "optimize"),
+        ([BAD, STILL_BAD, STILL_BAD, BAD], True, "repair"),
+        ([GOOD, GOOD], True, "accept"),
+        ([GOOD, BAD], True, "repair"),
+        ([GOOD, BAD, MENDED], True, "accept"),
+        ([GOOD, BAD, STILL_BAD, STILL_BAD], True, "accept"),
+        ([("optimize", "unevaluable")], True, "accept"),
+        ([GOOD, BAD, STILL_BAD, ("seed", "correct"), GOOD, BAD], True, "accept"),
+    ],
+)
+def test_after_evaluation(history, best, route):
+    assert routing.after_evaluation(state(*history, best=best), KNOBS, STAGE) == route
+
+
+@pytest.mark.parametrize("status", ["slower", "inconclusive", "faster"])
+def test_every_usable_status_may_be_optimized_further(status):
+    assert routing.after_evaluation(state(("optimize", status)), KNOBS, STAGE) == "optimize"
+
+
+def test_the_attempts_of_other_stages_count_against_the_run_and_not_the_stage():
+    history = [("optimize", "correct", "parallel_mapping")] * 2 + [GOOD]
+    assert routing.after_evaluation(state(*history), KNOBS, STAGE) == "optimize"
+    history = [("optimize", "correct", "parallel_mapping")] * 5 + [GOOD]
+    assert routing.after_evaluation(state(*history), KNOBS, STAGE) == "accept"
+
+
+@pytest.mark.parametrize(
+    ("spent", "which"),
+    [
+        ({"usage": Usage(input_tokens=60, output_tokens=40)}, "max_tokens (100)"),
+        ({"seconds": 10.0}, "max_seconds (10)"),
+        ({}, ""),
+        ({"usage": Usage(input_tokens=60), "seconds": 9.9}, ""),
+    ],
+)
+def test_budgets(spent, which):
+    knobs = Context(max_tokens=100, max_seconds=10)
+    assert routing.exhausted(state(GOOD, **spent), knobs).startswith(which)
+    assert bool(routing.exhausted(state(GOOD, **spent), knobs)) == bool(which)
+    assert routing.after_evaluation(state(GOOD, **spent), knobs, STAGE) == ("accept" if which else "optimize")
+
+
+def test_entering_and_opening_a_stage():
+    assert routing.enter(state(), KNOBS, STAGE) == "enter"
+    assert routing.enter(state(), Context(stages=("parallel_mapping",)), STAGE) == "skip"
+    assert routing.enter(state(BAD, best=False), KNOBS, STAGE) == "skip", "a seed was tried, and there is no kernel"
+    assert routing.after_opening(state(), KNOBS) == "seed"
+    assert routing.after_opening(state(GOOD), KNOBS) == "optimize"
+    assert routing.after_opening(state(GOOD), Context(max_optimizations=0)) == "tune"
+    assert routing.after_opening(state(GOOD), Context(max_attempts=1)) == "exhausted"
+
+
+def test_every_route_has_a_node_to_go_to():
+    """An unknown target would end a run without a word."""
+    graph = build_egg_graph(evaluator=ScriptedEvaluator())
+    stage = dict(graph.get_subgraphs())["algorithmic_structure"]
+    branches = {
+        (graph, "baseline"): routing.after_baseline,
+        (graph, "algorithmic_structure"): routing.after_structure,
+        (stage, "__start__"): routing.enter,
+        (stage, "open"): routing.after_opening,
+        (stage, "analyst"): routing.after_analysis,
+        (stage, "evaluator"): routing.after_evaluation,
+    }
+    for (owner, node), function in branches.items():
+        (branch,) = owner.builder.branches[node].values()
+        answers = set(get_args(get_type_hints(function)["return"]))
+        assert set(branch.ends) == answers, node
+        assert set(branch.ends.values()) <= {*owner.nodes, "__end__"}, node
+    branching = sum(len(b) for owner in (graph, stage) for b in owner.builder.branches.values())
+    assert branching == len(branches)
