@@ -9,12 +9,26 @@ from typing import TYPE_CHECKING, Any
 from egg_graph.evaluator.protocol import Evaluator
 
 if TYPE_CHECKING:
+    from egg_graph.evaluator.detect import environment, gpu_present
+    from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
     from egg_graph.evaluator.shapes import choose_shapes
 
-__all__ = ["Evaluator", "Reference", "choose_shapes", "load_reference", "shape_knobs"]
+__all__ = [
+    "Evaluator",
+    "LocalEvaluator",
+    "Reference",
+    "choose_shapes",
+    "environment",
+    "gpu_present",
+    "load_reference",
+    "shape_knobs",
+]
 
 _HOME = {
+    "LocalEvaluator": "local",
+    "environment": "detect",
+    "gpu_present": "detect",
     "Reference": "reference",
     "load_reference": "reference",
     "shape_knobs": "reference",

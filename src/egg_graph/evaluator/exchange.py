@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -60,16 +60,13 @@ def flatten(value: Any) -> tuple[str, list[Any]]:
 
 
 def save(folder: Path, name: str, values: Sequence[Any], *, structure: str = "") -> None:
-    """Write values as `name.bin` and `name.json`; tensors keep dtype, shape and (where dense) strides."""
-    entries: list[dict[str, Any]] = []
+    """Write values as `name.bin` and `name.json`; tensors keep dtype, shape and (where dense) strides.
+
+    Raises:
+        ExchangeError: if a value is neither a tensor, a scalar, nor a list, tuple or dict of these.
+    """
     with (folder / f"{name}.bin").open("wb") as file:
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                entries.append(_save_tensor(file, value))
-            elif isinstance(value, SCALARS):
-                entries.append({"scalar": value})
-            else:
-                raise ExchangeError(f"{name}: a {type(value).__name__} cannot be passed between processes")
+        entries = [encode(value, lambda tensor: _save_tensor(file, tensor)) for value in values]
     (folder / f"{name}.json").write_text(json.dumps({"structure": structure, "values": entries}))
 
 
@@ -82,16 +79,66 @@ def load(folder: Path, name: str) -> tuple[str, list[Any]]:
     try:
         manifest = json.loads((folder / f"{name}.json").read_text())
         raw = np.fromfile(folder / f"{name}.bin", dtype=np.uint8)
-        values, at = [], 0
-        for entry in manifest["values"]:
-            if "scalar" in entry:
-                values.append(entry["scalar"])
-                continue
-            tensor, at = _load_tensor(entry, raw, at)
-            values.append(tensor)
-        return str(manifest["structure"]), values
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        return str(manifest["structure"]), [
+            decode(entry, lambda tensor: _load_tensor(tensor, raw)) for entry in manifest["values"]
+        ]
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError) as error:
         raise ExchangeError(f"{name}: {error}") from error
+
+
+def encode(value: Any, tensor: Callable[[torch.Tensor], dict[str, Any]]) -> Any:
+    """A value as JSON; `tensor` says what stands for a tensor.
+
+    Raises:
+        ExchangeError: for what has no such form.
+    """
+    if isinstance(value, torch.Tensor):
+        return {"tensor": tensor(value)}
+    if isinstance(value, SCALARS):
+        return value
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    if isinstance(value, list):
+        return {"list": [encode(item, tensor) for item in value]}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(item, tensor) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: encode(item, tensor) for key, item in value.items()}}
+    raise ExchangeError(f"a {type(value).__name__} cannot be passed between processes")
+
+
+def decode(entry: Any, tensor: Callable[[dict[str, Any]], Any]) -> Any:
+    """The value that `encode` wrote; `tensor` makes a tensor of what stood for it."""
+    if not isinstance(entry, dict):
+        return entry
+    ((kind, content),) = entry.items()
+    if kind == "tensor":
+        return tensor(content)
+    if kind == "dtype":
+        return DTYPES[content]
+    if kind == "dict":
+        return {key: decode(item, tensor) for key, item in content.items()}
+    items = [decode(item, tensor) for item in content]
+    return tuple(items) if kind == "tuple" else items
+
+
+def inline(tensor: torch.Tensor) -> dict[str, Any]:
+    """A small tensor within JSON (arguments of a constructor)."""
+    return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "bytes": as_bytes(tensor).hex()}
+
+
+def inline_tensor(entry: dict[str, Any]) -> torch.Tensor:
+    """The tensor that `inline` wrote."""
+    raw = bytearray.fromhex(entry["bytes"])
+    dtype = DTYPES[entry["dtype"]]
+    return (
+        torch.frombuffer(raw, dtype=dtype).reshape(entry["shape"]) if raw else torch.empty(entry["shape"], dtype=dtype)
+    )
+
+
+def form(tensor: torch.Tensor) -> dict[str, Any]:
+    """Shape, dtype and strides alone, for tensors that are never filled."""
+    return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "stride": list(tensor.stride())}
 
 
 def as_bytes(tensor: torch.Tensor) -> bytes:
@@ -104,23 +151,24 @@ def _dense(tensor: torch.Tensor) -> bool:
     return bool(torch.ops.aten.is_non_overlapping_and_dense(tensor)) and not tensor.is_conj() and not tensor.is_neg()
 
 
-def _save_tensor(file: Any, value: torch.Tensor) -> dict[str, Any]:
+def _save_tensor(file: BinaryIO, value: torch.Tensor) -> dict[str, Any]:
     tensor = value.detach().to("cpu")
     if not _dense(tensor):
         tensor = tensor.contiguous()
+    at = file.tell()
     flat = tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())  # memory order, whatever the strides
     if flat.numel():
         file.write(flat.clone().view(torch.uint8).numpy().tobytes())
-    return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "stride": list(tensor.stride())}
+    return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "stride": list(tensor.stride()), "at": at}
 
 
-def _load_tensor(entry: dict[str, Any], raw: np.ndarray, at: int) -> tuple[torch.Tensor, int]:
-    dtype, shape, stride = DTYPES[entry["dtype"]], entry["shape"], entry["stride"]
-    if not all(type(n) is int and n >= 0 for n in (*shape, *stride)) or len(shape) != len(stride):
-        raise ExchangeError("shape or stride is not a list of whole numbers")
+def _load_tensor(entry: dict[str, Any], raw: np.ndarray) -> torch.Tensor:
+    dtype, shape, stride, at = DTYPES[entry["dtype"]], entry["shape"], entry["stride"], entry["at"]
+    if not all(type(n) is int and n >= 0 for n in (*shape, *stride, at)) or len(shape) != len(stride):
+        raise ExchangeError("shape, stride or place is not a list of whole numbers")
     count = math.prod(shape)
     end = at + count * dtype.itemsize
     if end > raw.size or (count and sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= count):
         raise ExchangeError("fewer bytes than the manifest says")
     flat = torch.from_numpy(raw[at:end].copy()).view(dtype) if count else torch.empty(0, dtype=dtype)
-    return flat.as_strided(shape, stride), end
+    return flat.as_strided(shape, stride)

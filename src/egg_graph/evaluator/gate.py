@@ -186,11 +186,12 @@ class _Gate:
                 yield node
 
     def _kernel_body(self, kernel: ast.FunctionDef) -> None:
+        words: dict[type[ast.AST], str] = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}
         for loop in ast.walk(kernel):
             if not isinstance(loop, ast.For | ast.While):
                 continue
             for node in (n for child in loop.body for n in ast.walk(child)):
-                word = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}.get(type(node))
+                word = words.get(type(node))
                 if word is not None:
                     self._add(
                         "unsupported_in_kernel",

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from egg_graph.schema import Precision
 
@@ -25,13 +26,12 @@ ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 
 
 def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
-    """Floating tensors to `dtype` (None keeps theirs); integers stay integers, everything is a fresh copy."""
-    return [
-        (x.clone() if dtype is None or not x.is_floating_point() else x.to(dtype, copy=True))
-        if isinstance(x, torch.Tensor)
-        else x
-        for x in inputs
-    ]
+    """Floating tensors to `dtype` (None keeps theirs); integers stay integers, every tensor is a fresh copy."""
+
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        return x.clone() if dtype is None or not x.is_floating_point() else x.to(dtype, copy=True)
+
+    return list(tree_map_only(torch.Tensor, cast, list(inputs)))
 
 
 def cast_model(model: nn.Module, precision: Precision) -> nn.Module:

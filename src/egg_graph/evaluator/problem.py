@@ -1,4 +1,4 @@
-"""The reference's side of the judgement: inputs, weights, expected answers and error budgets, held by the judge alone."""
+"""The reference's side of the judgement: inputs, weights, expected answers and budgets, held by the judge alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from egg_graph.evaluator.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.exchange import flatten
@@ -47,7 +48,9 @@ class Case:
     leaves: list[Leaf]
     against: str
     """`fp64`, or `fp32` where the reference cannot run in double precision."""
-    emulate: Callable[[Emulation], list[torch.Tensor] | None]
+    input_shapes: dict[str, tuple[int, ...]]
+    forward_seed: int
+    emulate: Callable[[Emulation], list[torch.Tensor] | None] = field(repr=False)
     emulations: dict[Emulation, list[float] | None] = field(default_factory=dict)
 
     @property
@@ -82,18 +85,21 @@ def build_case(
     with _on(device):
         model = reference.model(seed)
         inputs = reference.inputs(seed + 1)
-    model, inputs = model.to(device), [x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs]
+    model, inputs = model.to(device), tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
     randomise_constants(model, seed + 2)
     model = cast_model(model, precision)
     inputs = cast_inputs(inputs, CAST.get(precision))
-    run = _Runner(reference, model, inputs, seed + 3, device)
+    forward_seed = seed + 3
+    run = _Runner(reference, model, inputs, forward_seed, device)
     structure, answer = run.at(precision)
     _must_repeat(answer, run.at(precision)[1], run.at(precision, seed=seed + 4)[1])
     expected, against = run.exactly(answer)
     in_fp32 = run.at("ieee")[1] if precision == "tf32" else answer
     leaves = [_leaf(a, e, f, precision) for a, e, f in zip(answer, expected, in_fp32, strict=True)]
     state = {key: value.detach().clone() for key, value in model.state_dict().items()}
-    return Case(name, overrides, seed, inputs, state, structure, leaves, against, run.emulate)
+    names = reference.forward_names(len(inputs))
+    shapes = {n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)}
+    return Case(name, overrides, seed, inputs, state, structure, leaves, against, shapes, forward_seed, run.emulate)
 
 
 def randomise_constants(model: nn.Module, seed: int) -> None:

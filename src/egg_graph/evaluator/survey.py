@@ -1,4 +1,4 @@
-"""What the reference does at full shape, told without memory or time: operators, bytes, flops, and the floor they set."""
+"""What the reference does at full shape, told without memory or time: operators, bytes, flops, and their floor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from egg_graph.evaluator.exchange import describe, flatten
 from egg_graph.evaluator.precision import CAST, cast_inputs, cast_model
@@ -18,6 +18,14 @@ from egg_graph.schema import BadInput, Baseline, KernelTask
 
 REAL_LIMIT = 1 << 28
 """Elements of input up to which a reference that defies fake tensors is run for real."""
+
+
+def _attention_flops(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **options: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+_ATTENTION_ON_CPU = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}
+"""The one attention operator that torch's own flop counter leaves out."""
 
 
 @dataclass
@@ -32,7 +40,7 @@ class _Record(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
-        if not _is_view(func):
+        if func.namespace == "aten" and not _is_view(func):
             self.operators.append(str(func))
             self.moved += sum(_bytes(x) for x in tree_leaves((args, kwargs, answer)) if isinstance(x, torch.Tensor))
         return answer
@@ -52,7 +60,7 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
         raise
     except Exception as error:
         with FakeTensorMode(allow_non_fake_inputs=True):
-            inputs = [x for x in reference.inputs(0) if isinstance(x, torch.Tensor)]
+            inputs = [x for x in tree_leaves(reference.inputs(0)) if isinstance(x, torch.Tensor)]
         if sum(x.numel() for x in inputs) > REAL_LIMIT:
             raise BadInput(f"reference: forward fails at its own shape under fake tensors: {error}") from error
     return _survey(task, reference, nullcontext())
@@ -62,10 +70,10 @@ def _survey(task: KernelTask, reference: Reference, mode: AbstractContextManager
     with mode, torch.no_grad():
         model = cast_model(reference.model(0), task.precision)
         inputs = cast_inputs(reference.inputs(0), CAST.get(task.precision))
-        counter, record = FlopCounterMode(display=False), _Record()
+        counter, record = FlopCounterMode(display=False, custom_mapping=_ATTENTION_ON_CPU), _Record()
         with counter, record:
             _, outputs = flatten(model(*inputs))
-    tensors = [x for x in (*inputs, *outputs) if isinstance(x, torch.Tensor)]
+    tensors = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     held = [*model.parameters(), *model.buffers()]
     compulsory = float(sum(_bytes(x) for x in (*tensors, *held)))
     flops = float(counter.get_total_flops())
@@ -90,4 +98,4 @@ def _bytes(x: torch.Tensor) -> int:
 def _is_view(func: Any) -> bool:
     name = func.overloadpacket.__name__
     aliases = any(a.alias_info is not None and not a.alias_info.is_write for a in func._schema.arguments)
-    return aliases or name in ("empty", "empty_like", "empty_strided", "new_empty", "detach", "_to_copy_view")
+    return aliases or name in ("empty", "empty_like", "empty_strided", "new_empty", "_unsafe_view")

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,11 +106,8 @@ def _tell(child: Child, status: int) -> None:
         end = {"cause": "signal", "code": os.WTERMSIG(status)}
     else:
         end = {"cause": "exit", "code": os.WEXITSTATUS(status)}
-    with socket.socket(fileno=child.fate) as fate:
-        try:
-            fate.sendall(json.dumps(end).encode() + b"\n")
-        except BrokenPipeError:
-            pass  # the judge no longer wants to know
+    with socket.socket(fileno=child.fate) as fate, suppress(BrokenPipeError):  # the judge no longer wants to know
+        fate.sendall(json.dumps(end).encode() + b"\n")
 
 
 if __name__ == "__main__":

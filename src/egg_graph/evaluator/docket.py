@@ -1,0 +1,134 @@
+"""One task as the judge keeps it: reference, shapes, cases with their answers, and the baseline."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.compare import compare
+from egg_graph.evaluator.problem import Case, Unevaluable, build_case
+from egg_graph.evaluator.reference import Reference, load_reference, one_line
+from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
+from egg_graph.evaluator.survey import survey
+from egg_graph.schema import BadInput, Baseline, KernelTask
+
+SEEDS = {"shrunk": 2, "awkward": 1}
+"""Seeds per shape; a further shape gets one."""
+
+
+@dataclass
+class Docket:
+    """A task under judgement. Everything is established once and kept; nothing of it reaches a candidate's process
+    but the inputs and weights of the call at hand."""
+
+    task: KernelTask
+    root_seed: int
+    reference: Reference = field(init=False)
+    known: dict[str, list[Case]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.reference = load_reference(self.task.reference)
+
+    def seed(self, name: str, index: int) -> int:
+        """The seed of one case: the same in every run with the same root seed, unpredictable without it."""
+        digest = hashlib.sha256(f"{self.root_seed}/{self.task.digest}/{name}/{index}".encode()).digest()
+        return int.from_bytes(digest[:6], "big")
+
+    @cached_property
+    def shapes(self) -> dict[str, dict[str, int]]:
+        """Overrides by name: shrunk, awkward, and the task's further shapes.
+
+        Raises:
+            BadInput: if the reference does not run at its own shape, or a further shape names no integer of it.
+        """
+        shrunk, awkward = choose_shapes(self.task.reference)
+        named = {"shrunk": shrunk}
+        if awkward != shrunk:
+            named["awkward"] = awkward
+        for index, overrides in enumerate(self.task.further_shapes):
+            load_reference(self.task.reference, overrides)
+            named[f"further_{index}"] = dict(overrides)
+        return named
+
+    @cached_property
+    def surveyed(self) -> Baseline:
+        """The baseline as far as it is established without a GPU."""
+        plain = survey(self.task, self.reference)
+        chosen = tuple(self.shapes[name] for name in ("shrunk", "awkward") if name in self.shapes)
+        return plain.model_copy(update={"shrunk_shapes": chosen, "unevaluable": self.problem_with_reference()})
+
+    def problem_with_reference(self) -> str:
+        """Why no candidate can be judged on reduced shapes; empty when it can."""
+        try:
+            first, second = self.cases("shrunk")
+            for name in self.shapes:
+                self.cases(name)
+        except Unevaluable as error:
+            return str(error)
+        same = all(
+            compare(
+                a.expected.to(a.dtype), b, where="", precision=self.task.precision, emulated_error=lambda kind: None
+            ).passed
+            for a, b in zip(first.leaves, second.leaves, strict=True)
+        )
+        return "the answer does not depend on the input, within the error budget: a constant would pass" if same else ""
+
+    def cases(self, name: str) -> list[Case]:
+        """The cases of one shape on the CPU.
+
+        Raises:
+            Unevaluable: if the shape is too large to interpret or its answer cannot be judged.
+        """
+        if name not in self.known:
+            overrides = self.shapes[name]
+            if (elements := self._elements(overrides)) > 64 * MAX_ELEMENTS:
+                raise Unevaluable(f"no smaller shape of it runs ({elements} elements at {name}): it needs a GPU")
+            reference = load_reference(self.task.reference, overrides)
+            self.known[name] = [
+                build_case(
+                    reference,
+                    self.task.precision,
+                    name=name,
+                    overrides=overrides,
+                    seed=self.seed(name, index),
+                    device=torch.device("cpu"),
+                )
+                for index in range(SEEDS.get(name, 1))
+            ]
+        return self.known[name]
+
+    def arguments(self, overrides: dict[str, int]) -> Any:
+        """Arguments of `ModelNew` at a shape, as JSON.
+
+        Raises:
+            BadInput: if they have no such form.
+        """
+        args, kwargs = load_reference(self.task.reference, overrides).init_arguments()
+        try:
+            return exchange.encode((args, kwargs), exchange.inline)
+        except exchange.ExchangeError as error:
+            raise BadInput(
+                f"reference: get_init_inputs(): {error}; return numbers, strings, tensors and lists"
+            ) from error
+
+    @cached_property
+    def full_shape_inputs(self) -> list[Any]:
+        """Forms of the inputs at the reference's own shape, as JSON."""
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            inputs = self.reference.inputs(0)
+        try:
+            return [exchange.encode(value, exchange.form) for value in inputs]
+        except exchange.ExchangeError as error:
+            raise BadInput(f"reference: get_inputs(): {one_line(error)}") from error
+
+    def _elements(self, overrides: dict[str, int]) -> int:
+        reference = load_reference(self.task.reference, overrides)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            return sum(math.prod(x.shape) for x in reference.inputs(0) if isinstance(x, torch.Tensor))
