@@ -1,0 +1,106 @@
+"""Embedding, third way: egg-graph as a tool that an agent calls.
+
+The agent is a plain LangGraph loop of a model and its tools. With OPENAI_API_KEY and EGG_MODEL set, that model answers;
+without them a scripted one stands in, so that the example runs with no key and no network.
+
+    python examples/embed_as_tool.py
+"""
+
+import os
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from egg_graph import BadInput, Context, build_egg_graph
+
+LAYER_NORM = """
+import torch
+from torch import nn
+
+ROWS = 128
+HIDDEN = 768
+
+
+class Model(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, HIDDEN)]
+
+
+def get_init_inputs():
+    return [HIDDEN]
+"""
+
+
+def egg_tool(egg: Any = None) -> BaseTool:
+    """A tool that optimizes one PyTorch module."""
+    inner = egg or build_egg_graph()
+
+    @tool
+    def optimize_module(source: str) -> str:
+        """Replace a PyTorch module by a proven Triton kernel.
+
+        Args:
+            source: Python source that defines class Model(nn.Module), get_inputs() and, if Model takes arguments,
+                get_init_inputs().
+        """
+        try:
+            result = inner.invoke(
+                {"reference": source}, context=Context(max_attempts=4, max_configs=3, stages=("algorithmic_structure",))
+            )
+        except BadInput as error:  # the agent can mend its own input; a fault of the machine is not its business
+            return f"Bad input: {error}"
+        return f"{result['verdict']}\n\n```python\n{result['kernel']}\n```"
+
+    return optimize_module
+
+
+def scripted_model(messages: list[Any]) -> AIMessage:
+    """Stands in for a chat model: calls the tool on what it was sent, then passes the verdict on."""
+    last = messages[-1]
+    if isinstance(last, ToolMessage):
+        return AIMessage(f"Done. {last.text.splitlines()[0]}")
+    call = {"name": "optimize_module", "args": {"source": last.text}, "id": "call-1", "type": "tool_call"}
+    return AIMessage("", tool_calls=[call])
+
+
+def build(egg: Any = None) -> Any:
+    """The agent. `egg` is the graph to embed; the default needs no key and no GPU."""
+    tools = [egg_tool(egg)]
+    if os.environ.get("OPENAI_API_KEY") and os.environ.get("EGG_MODEL"):
+        from langchain_openai import ChatOpenAI
+
+        answer = ChatOpenAI(model=os.environ["EGG_MODEL"].removeprefix("openai:")).bind_tools(tools).invoke
+    else:
+        answer = scripted_model
+
+    def agent(state: MessagesState) -> dict[str, Any]:
+        """The model's next word."""
+        return {"messages": [answer(state["messages"])]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", agent)
+    builder.add_node("tools", ToolNode(tools))
+    builder.add_edge(START, "agent")
+    builder.add_conditional_edges("agent", tools_condition)
+    builder.add_edge("tools", "agent")
+    return builder.compile(name="kernel_agent")
+
+
+def main() -> None:
+    for message in build().invoke({"messages": [HumanMessage(LAYER_NORM)]})["messages"]:
+        message.pretty_print()
+
+
+if __name__ == "__main__":
+    main()
