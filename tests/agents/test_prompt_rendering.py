@@ -55,7 +55,8 @@ def test_evidence_is_told_with_units_and_gaps(said):
 def test_a_measured_time_is_told_against_the_baseline_it_was_held_to():
     brief = make_brief()
     timing = Timing(
-        candidate_ms=0.5, eager_ms=2.0, compile_ms=1.0, baseline="compile", ratio=2.0, ratio_low=1.9, ratio_high=2.1, pairs=30
+        candidate_ms=0.5, eager_ms=2.0, compile_ms=1.0, baseline="compile", ratio=2.0, ratio_low=1.9, ratio_high=2.1,
+        pairs=30,
     )  # fmt: skip
     timed = brief.model_copy(update={"evaluation": brief.evaluation.model_copy(update={"timing": timing})})
     assert "time 0.5 ms against compile 1 ms at equal precision: ratio 2 (95 % interval 1.9 to 2.1" in (

@@ -18,7 +18,7 @@ TRITON_RULES = {
     "grid greater than zero, max": r"`max\(1, n // BLOCK\)`",
     "block sizes": r"powers of two.*`tl\.constexpr`: 16, 32, 64, 128 or 256",
     "program_id axes": r"`tl\.program_id\(axis\)` knows axis 0, 1 and 2 only",
-    "tl.dot for products": r"Matrix products, linear layers and convolutions use `tl\.dot\(a, b, acc, allow_tf32=True\)`",
+    "tl.dot for products": r"Matrix products, linear layers and convolutions use `tl\.dot\(a, b, acc, allow_tf32",
     "no control flow in loops": r"No `continue`, `break` or `return` inside a loop.*mask",
     "no indexing by loop variables": r"No indexing of tensors with loop variables: `x\[:, i\]`, `x\[i, :\]`",
     "no tuple unpacking": r"No tuple unpacking inside kernels",

@@ -8,9 +8,20 @@ from egg_graph.schema import BadInput
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-_OTHER_PROVIDERS = frozenset(
-    "anthropic azure_openai bedrock cohere deepseek google_genai google_vertexai groq huggingface mistralai ollama "
-    "together xai".split()
+_OTHER_PROVIDERS = (
+    "anthropic:",
+    "azure_openai:",
+    "bedrock:",
+    "cohere:",
+    "deepseek:",
+    "google_genai:",
+    "google_vertexai:",
+    "groq:",
+    "huggingface:",
+    "mistralai:",
+    "ollama:",
+    "together:",
+    "xai:",
 )
 
 
@@ -37,13 +48,11 @@ def load_chat_model(
     """
     base_url = base_url or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
     bare = name.strip().removeprefix("openai:")
-    provider = bare.partition(":")[0]
     if not bare:
         raise BadInput('model: the name is empty; write for example "openai:gpt-5"')
-    if base_url is None and provider in _OTHER_PROVIDERS and ":" in bare:
-        raise BadInput(
-            f"model {name!r}: only OpenAI-compatible endpoints go by name; pass the {provider} chat model itself"
-        )
+    if base_url is None and bare.startswith(_OTHER_PROVIDERS):
+        provider = bare.partition(":")[0]
+        raise BadInput(f"model {name!r}: only OpenAI's go by name; pass the {provider} chat model itself")
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise BadInput(f"OPENAI_BASE_URL {base_url!r}: not an http(s) URL; write for example http://localhost:8000/v1")
     api_key = api_key or os.environ.get("OPENAI_API_KEY") or ("EMPTY" if base_url else None)

@@ -22,9 +22,10 @@ class Unreadable(Exception):
 
 
 def spoken(text: str) -> str:
-    """The answer with plain line ends, without the model's thinking aloud (`<think> ... </think>`, its opening tag often missing).
+    """The answer with plain line ends and without the model's thinking aloud.
 
-    Thinking that never ends leaves nothing: the answer was cut off before it began.
+    That is `<think> ... </think>`, its opening tag often missing. Thinking that never ends leaves nothing: the answer
+    was cut off before it began.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _, closed, after = text.rpartition("</think>")

@@ -1,0 +1,149 @@
+"""The whole graph with a model behind a real HTTP server: answers of every kind, failures of the endpoint, budgets."""
+
+import json
+
+import pytest
+from answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
+from openai_server import OpenAIServer, Response, Stall, completion, failure
+from scripted import REFERENCE, ScriptedEvaluator
+
+from egg_graph import Context, build_egg_graph
+from egg_graph.agents import load_chat_model
+from egg_graph.schema import ModelRefused
+
+WORTH = completion(json.dumps(ANALYSIS))
+NOT_WORTH = completion('{"worth_optimizing": false, "bottleneck": "none", "root_cause": "at the floor"}')
+REPAIR = completion(json.dumps(DIAGNOSIS))
+
+
+def module(verdict: str) -> str:
+    """A module of which the scripted evaluator thinks what its first line says ("ok 3.0", "bad 1")."""
+    return f"# {verdict}\n{MODULE}"
+
+
+def role_of(body: dict) -> str:
+    system = body["messages"][0]["content"]
+    return next(role for role in ("ANALYST", "CODER", "DEBUGGER") if f"Your role: {role}" in system).lower()
+
+
+def by_role(coder: list, analyst: Response = NOT_WORTH, debugger: Response = REPAIR) -> list:
+    """A script that answers by who asks; the coder's answers in order, the last one again and again."""
+    answers = iter(coder[:-1])
+
+    def step(body: dict) -> Response | Stall:
+        if role_of(body) == "coder":
+            return next(answers, coder[-1])
+        return analyst if role_of(body) == "analyst" else debugger
+
+    return [step]
+
+
+class FondEvaluator(ScriptedEvaluator):
+    """Likes every module, whatever its first line."""
+
+    def evaluate(self, task, candidate, *, stage=None):
+        liked = candidate.model_copy(update={"source": f"# ok 3\n{candidate.source}"})
+        return super().evaluate(task, liked, stage=stage).model_copy(update={"candidate": candidate.id})
+
+
+def run(server: OpenAIServer, evaluator: ScriptedEvaluator | None = None, timeout: float = 10.0, **knobs):
+    model = load_chat_model("scripted", base_url=server.url, timeout=timeout)
+    graph = build_egg_graph(model, evaluator=evaluator or ScriptedEvaluator())
+    return graph.invoke({"reference": REFERENCE}, context=Context(target="h100", **knobs))
+
+
+def modes(state) -> list[str]:
+    return [attempt.candidate.mode for attempt in state["attempts"]]
+
+
+def test_seed_repair_optimize_accept():
+    coder = [completion(fenced(module(verdict))) for verdict in ("bad 9", "ok 3", "ok 2")]
+    with OpenAIServer(by_role(coder, analyst=WORTH)) as server:
+        state = run(server, stages=("algorithmic_structure",), max_optimizations=1)
+    assert modes(state) == ["seed", "repair", "optimize"]
+    assert state["status"] == "correct" and state["kernel"] == module("ok 2")
+    assert state["attempts"][1].candidate.author == "scripted"
+    assert [role_of(body) for body in server.requests] == ["coder", "debugger", "coder", "analyst", "coder"]
+    assert DIAGNOSIS["modification_plan"] in server.prompts[2]
+    assert ANALYSIS["plan"] in server.prompts[4]
+
+
+def test_later_stages_are_told_what_earlier_ones_did():
+    coder = [completion(fenced(module(f"ok {9 - n}"))) for n in range(5)]
+    with OpenAIServer(by_role(coder, analyst=WORTH)) as server:
+        state = run(server, max_optimizations=1)
+    assert state["status"] == "correct" and len(state["attempts"]) == 5
+    system, last = (message["content"] for message in server.requests[-1]["messages"])
+    assert "Present stage: MEMORY OPTIMIZATION" in system
+    for stage in ("algorithmic_structure", "parallel_mapping", "tensor_tiling"):
+        assert f"- {stage}: improved after" in last
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_every_mendable_answer_ends_accepted(kind):
+    with OpenAIServer(by_role([completion(MENDED[kind])])) as server:
+        state = run(server, FondEvaluator())
+    assert state["status"] == "correct" and modes(state) == ["seed"]
+    assert "class ModelNew" in state["kernel"] and "get_inputs" not in state["kernel"]
+
+
+@pytest.mark.parametrize("kind", HOPELESS)
+def test_a_hopeless_answer_is_a_failed_attempt_and_the_run_goes_on(kind):
+    hopeless = completion(HOPELESS[kind][0])
+    with OpenAIServer(by_role([hopeless, hopeless, completion(fenced(module("ok 3")))])) as server:
+        state = run(server, stages=("algorithmic_structure",))
+    assert modes(state) == ["seed", "repair"]
+    assert HOPELESS[kind][1] in state["attempts"][0].candidate.problem
+    assert not state["attempts"][0].evaluation.usable
+    assert state["status"] == "correct"
+
+
+def test_roles_that_never_answer_usefully_end_in_the_reference_kept():
+    nonsense = completion("Bananas.")
+    with OpenAIServer([nonsense]) as server:
+        state = run(server, max_repairs=2)
+    assert state["status"] == "reference_kept"
+    assert len(state["attempts"]) == 3
+    assert len(server.requests) == 2 * (3 + 2), "each question asked twice: three modules, two diagnoses"
+
+
+def test_429_500_and_timeouts_are_recovered_from():
+    good = completion(fenced(module("ok 3")))
+    with OpenAIServer([failure(429), failure(500), good, Stall(9), NOT_WORTH]) as server:
+        state = run(server, timeout=0.5)
+    assert state["status"] == "correct"
+    assert modes(state) == ["seed"]
+    assert len(server.requests) == 3 + 2 + 3, "two failed seeds, one failed analysis, three further analyses"
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_a_refusal_ends_the_run_at_once_with_one_clear_line(status):
+    with OpenAIServer([failure(status, "no such thing")]) as server, pytest.raises(ModelRefused) as error:
+        run(server)
+    assert len(server.requests) == 1
+    assert f"HTTP {status}: no such thing" in str(error.value) and server.url in str(error.value)
+
+
+def test_a_model_that_is_always_wrong_is_stopped_by_the_budget():
+    number = iter(range(1000))
+
+    def step(body: dict) -> Response:
+        return completion(fenced(module(f"bad {next(number)}"))) if role_of(body) == "coder" else REPAIR
+
+    with OpenAIServer([step]) as server:
+        state = run(server, max_attempts=5, max_repairs=100)
+    assert state["status"] == "reference_kept" and len(state["attempts"]) == 5
+
+
+def test_tokens_are_counted_also_when_the_run_is_streamed():
+    with OpenAIServer(by_role([completion(fenced(module("ok 3")))])) as server:
+        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator())
+        knobs = Context(target="h100")
+        modes_wanted = ["messages", "values"]
+        events = list(graph.stream({"reference": REFERENCE}, context=knobs, stream_mode=modes_wanted, subgraphs=True))
+    tokens = [payload for _, mode, payload in events if mode == "messages"]
+    final = [payload for namespace, mode, payload in events if mode == "values" and not namespace][-1]
+    assert any("egg" in (metadata.get("tags") or []) for _, metadata in tokens)
+    assert any(body.get("stream") for body in server.requests)
+    seed = final["attempts"][0]
+    assert (seed.usage.calls, seed.usage.input_tokens, seed.usage.output_tokens) == (1, 100, 20)
