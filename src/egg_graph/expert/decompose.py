@@ -256,6 +256,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.instance_norm.default: instance_norm, aten._native_batch_norm_legit_functional.default: batch_norm,
     aten.linalg_vector_norm.default: vector_norm,
     aten.max.dim: max_dim, aten.min.dim: min_dim, aten.max.default: max_all, aten.min.default: min_all,
+    aten.max.other: torch.maximum, aten.min.other: torch.minimum,
     aten.std.correction: std, aten.var_mean.correction: var_mean,
     aten.adaptive_avg_pool1d.default: global_average, aten.adaptive_avg_pool2d.default: global_average,
     aten.adaptive_avg_pool3d.default: global_average,

@@ -10,11 +10,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from egg_graph.evaluator import choose_shapes, load_reference
+from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
 from egg_graph.expert.capture import CannotCapture
 from egg_graph.expert.captured import CapturedGraph, Node, Placeholder
 from egg_graph.expert.decompose import TABLE
 
+SMALLEST_SIZE = 8
+"""Integers up to this are axes, kernel sizes and the like."""
 POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -28,7 +30,7 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     logging.disable(logging.WARNING)
     full = _export(source, {}, precision)
     captures, knobs, notes = [full], [{}], []
-    for overrides in choose_shapes(source):
+    for overrides in (*choose_shapes(source), _varied(source)):
         if overrides in knobs:
             continue
         try:
@@ -113,6 +115,37 @@ class _Capture:
                 raise CannotCapture(f"the forward has an effect beside its outputs: {spec.kind.name.lower()}")
         tree = pytree.tree_unflatten(user, self.program.call_spec.out_spec)
         self.outputs = _structure(tree)
+
+
+def _varied(source: str) -> dict[str, int]:
+    """Every size multiplied by a prime of its own, where the reference still runs: tells equal sizes apart.
+
+    The evaluator's shapes shrink what costs time; this one moves the others too. Fake tensors: size costs nothing.
+    """
+    full = shape_knobs(source)
+    chosen: dict[str, int] = {}
+    primes = iter((3, 5, 2, 7, 11, 13))
+    for name, value in full.items():
+        if value <= SMALLEST_SIZE or name in chosen:
+            continue
+        factor = next(primes, 3)
+        tied = [other for other in full if full[other] == value]
+        for names in ([name], tied):
+            trial = {**chosen, **dict.fromkeys(names, value * factor)}
+            if _runs(source, trial):
+                chosen = trial
+                break
+    return chosen
+
+
+def _runs(source: str, knobs: dict[str, int]) -> bool:
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            reference = load_reference(source, knobs)
+            reference.model(0)(*reference.inputs(0))
+    except Exception:  # noqa: BLE001 - whatever fails, this shape is none that the reference has
+        return False
+    return True
 
 
 def _export(source: str, knobs: dict[str, int], precision: str) -> _Capture:

@@ -1,0 +1,80 @@
+"""Greedy growth of a group: neighbours join for as long as the whole still makes one kernel."""
+
+from collections.abc import Callable, Iterable
+
+from egg_graph.expert.captured import CapturedGraph
+from egg_graph.expert.fusion import Unfusable
+
+MAX_OPERANDS = 10
+"""Tensors one kernel reads: beyond that registers and cache lines are the bottleneck."""
+
+
+def grow(
+    graph: CapturedGraph,
+    seed: Iterable[str],
+    free: frozenset[str],
+    may_join: Callable[[str], bool],
+    write: Callable[[frozenset[str]], object],
+) -> frozenset[str] | None:
+    """The largest group around a seed that `write` can write, by adding consumers first and then producers.
+
+    Args:
+        graph: The captured graph.
+        seed: Nodes that must be in the group.
+        free: Nodes that no other group has.
+        may_join: Cheap test of a single node.
+        write: Writes the kernel for a set of nodes, or raises Unfusable.
+
+    Returns:
+        None where not even the seed can be written.
+    """
+    group = frozenset(seed)
+    if not _writable(graph, group, write):
+        return None
+    refused: set[tuple[frozenset[str], str]] = set()
+    grown = True
+    while grown:
+        grown = False
+        for name in (*_consumers(graph, group), *_producers(graph, group)):
+            if name in group or name not in free or not may_join(name) or (group, name) in refused:
+                continue
+            wider = _with_operands(graph, group | {name}, free, may_join)
+            if _writable(graph, wider, write):
+                group, grown = wider, True
+            else:
+                refused.add((group, name))
+    return group
+
+
+def _writable(graph: CapturedGraph, group: frozenset[str], write: Callable[[frozenset[str]], object]) -> bool:
+    if len(graph.reads(group)) > MAX_OPERANDS or not graph.is_convex(group):
+        return False
+    try:
+        write(group)
+    except Unfusable:
+        return False
+    return True
+
+
+def _consumers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
+    return graph.ordered(user for name in group for user in graph.users[name])
+
+
+def _producers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
+    """Nearest first. A large one that others need too stays outside: storing it for them costs what reading it saves."""
+    largest = max(max(graph[n].numel, default=0) for n in group)
+    found = [n for n in graph.reads(group) if not graph.is_placeholder(n)]
+    private = {n for n in found if set(graph.users[n]) <= group and n not in graph.returned}
+    small = {n for n in found if graph[n].shapes and max(graph[n].numel) * 8 <= largest}
+    return tuple(reversed([n for n in found if n in private or n in small]))
+
+
+def _with_operands(
+    graph: CapturedGraph, group: frozenset[str], free: frozenset[str], may_join: Callable[[str], bool]
+) -> frozenset[str]:
+    """The group, and the small private computations (a view of a weight, say) that feed its newest node."""
+    for name in _producers(graph, group):
+        node = graph[name]
+        if name in free and may_join(name) and all(graph.is_placeholder(i) for i in node.inputs):
+            group = group | {name}
+    return group

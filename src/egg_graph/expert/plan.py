@@ -1,0 +1,119 @@
+"""Split a graph into groups, one kernel each. Greedy: anchors first (they claim prologue and epilogue), chains last."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from egg_graph.expert.captured import CapturedGraph, Node
+from egg_graph.expert.fusion import is_moving
+from egg_graph.expert.playbook import Group, Playbook
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which kernels the module gets, by name, and what stays PyTorch."""
+
+    graph: CapturedGraph
+    groups: Mapping[str, Group]
+    """In execution order. The name prefixes the kernel's functions and knobs."""
+    dropped: tuple[str, ...] = ()
+    """Groups that could have had a kernel and were told to stay PyTorch."""
+
+    @property
+    def left(self) -> tuple[Node, ...]:
+        """Operators that stay PyTorch, without those that only move or rename elements."""
+        taken = {n for group in self.groups.values() for n in group.nodes}
+        return tuple(n for n in self.graph.nodes if n.name not in taken and not is_moving(n, self.graph))
+
+
+def make_plan(
+    graph: CapturedGraph,
+    playbooks: Sequence[Playbook],
+    variants: Mapping[str, str] | None = None,
+    drop: Iterable[str] = (),
+) -> Plan:
+    """Group the graph's nodes.
+
+    Args:
+        graph: The captured reference.
+        playbooks: In order of precedence.
+        variants: Structural alternative by group name, where not the playbook's first.
+        drop: Names of groups that stay PyTorch.
+    """
+    free = frozenset(node.name for node in graph.nodes)
+    found: list[Group] = []
+    for playbook in playbooks:
+        for node in graph.nodes:
+            if node.name in free and (group := playbook.match(graph, node.name, free)) is not None:
+                if _tangles([*found, group], graph):
+                    continue
+                found.append(group)
+                free -= set(group.nodes)
+    found.sort(key=lambda group: graph.position[group.nodes[-1]])
+    named = _named(found)
+    dropped = tuple(name for name in drop if name in named)
+    chosen = variants or {}
+    groups = {
+        name: Group.of(graph, g.playbook, g.nodes, chosen.get(name, g.variant))
+        for name, g in named.items()
+        if name not in dropped
+    }
+    return Plan(graph, groups, dropped)
+
+
+def _named(groups: list[Group]) -> dict[str, Group]:
+    """`softmax`, or `pointwise_1`, `pointwise_2` where there are several of a kind."""
+    count: dict[str, int] = {}
+    for group in groups:
+        count[group.playbook] = count.get(group.playbook, 0) + 1
+    seen: dict[str, int] = {}
+    named = {}
+    for group in groups:
+        seen[group.playbook] = seen.get(group.playbook, 0) + 1
+        several = count[group.playbook] > 1
+        named[f"{group.playbook}_{seen[group.playbook]}" if several else group.playbook] = group
+    return named
+
+
+def execution_order(plan: Plan) -> list[Group | Node]:
+    """Groups and single nodes in an order in which each one's operands come before it."""
+    graph = plan.graph
+    unit_of: dict[str, Group | Node] = {}
+    for group in plan.groups.values():
+        unit_of.update(dict.fromkeys(group.nodes, group))
+    units: list[Group | Node] = []
+    seen: set[int] = set()
+
+    def visit(unit: Group | Node) -> None:
+        if id(unit) in seen:
+            return
+        seen.add(id(unit))
+        for name in unit.inputs:
+            if not graph.is_placeholder(name):
+                visit(unit_of.get(name, graph[name]))
+        units.append(unit)
+
+    for node in graph.nodes:
+        visit(unit_of.get(node.name, node))
+    return units
+
+
+def _tangles(groups: list[Group], graph: CapturedGraph) -> bool:
+    """Whether two groups wait for each other: each is convex alone, together they may not be."""
+    owner = {name: i for i, group in enumerate(groups) for name in group.nodes}
+    waits: dict[int | str, set[int | str]] = {}
+    for node in graph.nodes:
+        mine = owner.get(node.name, node.name)
+        for name in node.inputs:
+            if not graph.is_placeholder(name) and (other := owner.get(name, name)) != mine:
+                waits.setdefault(mine, set()).add(other)
+    newest = len(groups) - 1
+    reached: set[int | str] = set()
+    frontier: list[int | str] = list(waits.get(newest, ()))
+    while frontier:
+        unit = frontier.pop()
+        if unit == newest:
+            return True
+        if unit not in reached:
+            reached.add(unit)
+            frontier.extend(waits.get(unit, ()))
+    return False

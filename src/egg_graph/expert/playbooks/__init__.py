@@ -1,0 +1,1 @@
+"""One file for each way to turn a group of operators into Triton."""

@@ -1,0 +1,218 @@
+"""Everything becomes one number: losses, norms of a whole tensor."""
+
+from egg_graph.expert.captured import CapturedGraph, Node
+from egg_graph.expert.expressions import is_pointwise
+from egg_graph.expert.fusion import SCALAR, Body, Index, Unfusable, is_moving
+from egg_graph.expert.growth import grow
+from egg_graph.expert.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.playbook import Group, KernelCode
+from egg_graph.expert.reduction_kernel import Tuning, grouped, reductions_in
+from egg_graph.expert.reductions import IDENTITY, Space, check, is_reduction, space_of
+from egg_graph.schema import Precision
+
+OFFSETS = Index("offsets", "mask", tile=True)
+KINDS = frozenset({"sum", "mean", "amax", "amin"})
+
+
+class FullReduction:
+    """Sums, means and extremes of an elementwise expression over a whole tensor, and scalar arithmetic after them."""
+
+    name = "full_reduction"
+    variants = ("",)
+    guidance = (
+        "Loss or norm over a whole tensor: two kernels without atomics, so that the result is the same every time. "
+        "The first runs a fixed number of programs (8 a multiprocessor), each striding over blocks with one running "
+        "value per lane; the second adds the partial results in one program and does the scalar arithmetic. The "
+        "elementwise part of the loss belongs into the first: nothing of full size is ever written."
+    )
+
+    def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
+        if not is_reduction(graph[start]):
+            return None
+        try:
+            space = space_of(graph, graph[start])
+        except Unfusable:
+            return None
+        if not space.is_full:
+            return None
+
+        def may_join(name: str) -> bool:
+            node = graph[name]
+            return is_pointwise(node) or is_reduction(node) or is_moving(node, graph)
+
+        group = grow(graph, [start], free, may_join, lambda nodes: _Writer(graph, nodes, space, "probe"))
+        return None if group is None else grouped(graph, self.name, group)
+
+    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+        space = space_of(graph, graph[reductions_in(graph, group.nodes)[0]])
+        return _Writer(graph, frozenset(group.nodes), space, name).code()
+
+
+class _Parts(Body):
+    """The first kernel: reductions read tiles. Asked for anything scalar, it refuses."""
+
+    def reduce(self, node: Node, index: Index) -> str:
+        raise Unfusable(f"{node.name} is no elementwise operator")
+
+
+class _Final(Body):
+    """The second kernel: reductions are known, the rest is scalar."""
+
+    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], results: dict[str, str]) -> None:
+        super().__init__(graph, nodes)
+        self.results = results
+
+    def reduce(self, node: Node, index: Index) -> str:
+        if node.name not in self.results:
+            raise Unfusable(f"{node.op} is neither elementwise nor a reduction of this kernel")
+        return self.results[node.name]
+
+
+class _Writer:
+    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, name: str) -> None:
+        self.graph, self.space, self.name = graph, space, name
+        self.outputs = graph.writes(nodes)
+        if any(set(graph[o].numel) != {1} for o in self.outputs):
+            raise Unfusable("an output has more than one element")
+        self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
+        for node in self.reductions:
+            check(graph, node)
+            if node.base not in KINDS or space_of(graph, node).numel != space.numel:
+                raise Unfusable(f"{node.name} is another kind of reduction")
+        self.parts = _Parts(graph, nodes, fill=True)
+        self._accumulate()
+        self.final = _Final(graph, nodes, {n.name: n.name for n in self.reductions})
+        self.labels = [self.final.out(i, len(self.outputs)) for i in range(len(self.outputs))]
+        for label, output in zip(self.labels, self.outputs, strict=True):
+            self.final.store(label, self.final.value(output, SCALAR), SCALAR)
+        if self.final.numbers or self.parts.numbers:
+            self.numbers = {**self.parts.numbers, **self.final.numbers}
+        self.wrapper = Wrapper(graph, self.parts, name)
+        self.doc = describe(graph, graph.ordered(nodes), self.outputs)
+
+    def _accumulate(self) -> None:
+        self.start: list[str] = []
+        self.end: list[str] = []
+        for place, node in enumerate(self.reductions):
+            value = self.parts.value(node.inputs[0], OFFSETS)
+            acc = f"{node.name}_acc"
+            where = f"partial_ptr + {place} * n_programs + pid" if place else "partial_ptr + pid"
+            if node.base in ("sum", "mean"):
+                self.start.append(f"{acc} = tl.zeros([BLOCK], tl.float32)")
+                self.parts.emit(f"{acc} += tl.where(mask, {value}, 0)")
+                self.end.append(f"tl.store({where}, tl.sum({acc}, axis=0))")
+            else:
+                which = node.base.removeprefix("a")
+                self.start.append(f"{acc} = tl.full([BLOCK], {IDENTITY[node.base]}, tl.float32)")
+                filled = f"tl.where(mask, {value}, {IDENTITY[node.base]})"
+                self.parts.emit(f"{acc} = tl.{which}imum({acc}, {filled})")
+                self.end.append(f"tl.store({where}, tl.{which}({acc}, axis=0))")
+
+    def code(self) -> KernelCode:
+        elements = self.space.numel[0]
+        block = 2048 if elements >= 2**22 else 1024
+        tuning = Tuning(
+            {"BLOCK": block, "PROGRAMS": 1024, "num_warps": 8, "num_stages": 3},
+            {
+                "parallel_mapping": {"num_warps": (4, 8, 16), "PROGRAMS": (256, 512, 1024, 2048)},
+                "tensor_tiling": {"BLOCK": (1024, 2048, 4096)},
+                "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+            },
+        )
+        config, space = tuning.prefixed(self.name)
+        return KernelCode(
+            function=self.name,
+            source="\n\n".join((self._parts_kernel(), self._final_kernel(), self._wrapper())),
+            tensors=(*self.wrapper.tensors, *self._scalars()),
+            returns=self.outputs,
+            sizes=tuple(self.wrapper.sizes),
+            config=config,
+            space=space,
+            helpers=tuple(sorted(self.parts.helpers | self.final.helpers)),
+            summary=f"partial results, then one program: {self.doc}",
+        )
+
+    def _scalars(self) -> list[str]:
+        """Tensors that only the scalar arithmetic reads."""
+        return [r for r in self.final.roots if r not in self.parts.roots]
+
+    def _parts_kernel(self) -> str:
+        body = self.parts
+        arguments = [
+            *(f"{body.label(root)}_ptr" for root in body.roots), "partial_ptr", "n_elements", "n_programs",
+            *body.numbers.values(), *(f"{s}: tl.constexpr" for s in body.sizes.values()),
+            "BLOCK: tl.constexpr", "STAGES: tl.constexpr", "WIDE: tl.constexpr",
+        ]  # fmt: skip
+        lines = [
+            "pid = tl.program_id(0)",
+            *self.start,
+            "first = pid * BLOCK",
+            "if WIDE:  # more elements than 32 bits can count",
+            "    first = first.to(tl.int64)",
+            "for start in tl.range(first, n_elements, n_programs * BLOCK, num_stages=STAGES):",
+            "    offsets = start + tl.arange(0, BLOCK)",
+            "    mask = offsets < n_elements",
+            *(f"    {line}" for line in body.lines),
+            *self.end,
+        ]
+        return kernel(f"{self.name}_parts_kernel", arguments, "One partial result a program.", lines)
+
+    def _final_kernel(self) -> str:
+        body = self.final
+        arguments = [
+            "partial_ptr", *(f"{body.label(root)}_ptr" for root in body.roots), *(f"{lb}_ptr" for lb in self.labels),
+            "n_programs", "n_elements", *body.numbers.values(), "LANES: tl.constexpr",
+        ]  # fmt: skip
+        lines = ["lanes = tl.arange(0, LANES)", "mask = lanes < n_programs"]
+        for place, node in enumerate(self.reductions):
+            where = f"partial_ptr + {place} * n_programs + lanes" if place else "partial_ptr + lanes"
+            if node.base in ("sum", "mean"):
+                total = f"tl.sum(tl.load({where}, mask=mask, other=0.0), axis=0)"
+                lines.append(f"{node.name} = {total}" + (" / n_elements" if node.base == "mean" else ""))
+            else:
+                which = node.base.removeprefix("a")
+                lines.append(
+                    f"{node.name} = tl.{which}(tl.load({where}, mask=mask, other={IDENTITY[node.base]}), axis=0)"
+                )
+        return kernel(
+            f"{self.name}_final_kernel", arguments, f"{self.doc}, from the partial results.", [*lines, *body.lines]
+        )
+
+    def _wrapper(self) -> str:
+        wrapper, name = self.wrapper, self.name
+        for scalar in self._scalars():
+            wrapper.labels.append(self.final.label(scalar))
+        first = self.parts.label(self.parts.roots[0])
+        dtype = {self.graph[o].dtype for o in self.outputs}
+        numel = wrapper.size(self.space.numel)
+        knob = {k: f'CONFIG["{name}_{k}"]' for k in ("BLOCK", "PROGRAMS", "num_warps", "num_stages")}
+        lines = [
+            f"n_elements = {numel}",
+            f"programs = min({knob['PROGRAMS']}, triton.cdiv(n_elements, {knob['BLOCK']}))",
+            f"partial = torch.empty(({len(self.reductions)}, programs), device={first}.device, dtype=torch.float32)",
+        ]
+        for label, output in zip(self.labels, self.outputs, strict=True):
+            shape = "()" if self.graph[output].rank == 0 else wrapper.shape(output)
+            lines.append(f"{label} = torch.empty({shape}, device={first}.device, dtype={self._dtype(first, output)})")
+        assert dtype
+        numbers = [wrapper.number(v) for v in self.parts.numbers]
+        lines += call(
+            f"{name}_parts_kernel[(programs,)]",
+            [*(self.parts.label(r) for r in self.parts.roots), "partial", "n_elements", "programs", *numbers,
+             *wrapper.constants(), f"BLOCK={knob['BLOCK']}", f"STAGES={knob['num_stages']}", "WIDE=n_elements >= 2**30",
+             f"num_warps={knob['num_warps']}"],
+            indent=4,
+        )  # fmt: skip
+        final_numbers = [wrapper.number(v) for v in self.final.numbers]
+        lines += call(
+            f"{name}_final_kernel[(1,)]",
+            ["partial", *(self.final.label(r) for r in self.final.roots), *self.labels, "programs", "n_elements",
+             *final_numbers, "LANES=triton.next_power_of_2(programs)"],
+            indent=4,
+        )  # fmt: skip
+        lines.append(f"return {', '.join(self.labels)}")
+        return wrapper.function(f"{self.doc}.", lines)
+
+    def _dtype(self, first: str, output: str) -> str:
+        same = self.graph[output].dtype == self.graph[self.parts.roots[0]].dtype
+        return f"{first}.dtype" if same else f"torch.{self.graph[output].dtype}"
