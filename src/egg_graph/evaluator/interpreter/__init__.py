@@ -5,7 +5,7 @@ and fork a child per candidate; a child serves one run and ends):
 
     run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None) -> RealRun
     run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
-             budget_seconds=20.0) -> FakeRun
+             budget_seconds=5.0) -> FakeRun
     install() -> None
 
 `RealRun(output, launches, races, unwritten)` holds tensors; `FakeRun` and `Launch` are pydantic values that cross

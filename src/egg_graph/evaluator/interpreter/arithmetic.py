@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, _get_np_dtype
+from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter import formats, overflow
 from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import from_float, is_emulated, is_uniform, make, one, to_float
+from egg_graph.evaluator.interpreter.values import from_float, is_emulated, is_uniform, make, numpy_dtype, one, to_float
 
 
 def apply(operation: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
@@ -28,7 +28,7 @@ def rounded(values: np.ndarray, dtype: Any) -> Any:
     name = str(dtype.scalar)
     if name == "bf16" or formats.is_float8(name):
         return make(from_float(values, dtype), dtype.scalar)
-    target = _get_np_dtype(dtype)
+    target = numpy_dtype(dtype)
     return make(values if values.dtype == target else values.astype(target), dtype.scalar)
 
 
@@ -91,11 +91,11 @@ def erf(values: np.ndarray) -> np.ndarray:
 
 def cast(self: Any, source: Any, target: Any) -> Any:
     """Every numeric conversion."""
-    if source.dtype.scalar == target.scalar and source.data.dtype == _get_np_dtype(target.scalar):
+    if source.dtype.scalar == target.scalar and source.data.dtype == numpy_dtype(target.scalar):
         return source
     if is_emulated(source) or str(target.scalar) == "bf16" or formats.is_float8(str(target.scalar)):
         return make(apply(lambda x: from_float(x, target), to_float(source)), target.scalar)
-    result = make(apply(lambda x: x.astype(_get_np_dtype(target)), source.data), target.scalar)
+    result = make(apply(lambda x: x.astype(numpy_dtype(target)), source.data), target.scalar)
     if source.data.dtype == np.int32:
         overflow.hand_on(source, result, lambda wrapped: wrapped)
     return result
@@ -131,7 +131,7 @@ def shapely(name: str, reshape: Callable[..., np.ndarray]) -> Callable[..., Any]
 def splat(self: Any, result_type: Any, arg: Any) -> Any:
     """A scalar repeated over a block; a real run gets memory of its own, a fake run a view."""
     shape = tuple(result_type.shape)
-    scalar = arg.data.reshape(-1)[:1].astype(_get_np_dtype(arg.dtype), copy=False)
+    scalar = arg.data.reshape(-1)[:1].astype(numpy_dtype(arg.dtype), copy=False)
     repeated = np.broadcast_to(scalar, shape)
     result = make(repeated if is_fake() else repeated.copy(), arg.dtype.scalar)
     overflow.hand_on(arg, result, lambda wrapped: np.broadcast_to(wrapped.reshape(-1)[:1], shape))

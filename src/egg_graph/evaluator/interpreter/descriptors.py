@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 from triton._C.libtriton import ir
-from triton.runtime.interpreter import InterpreterBuilder, _get_np_dtype
+from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter import formats, loads
 from egg_graph.evaluator.interpreter.memory import WINDOW_BITS, count
 from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.interpreter.values import make, numpy_dtype
 
 
 def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, eviction_policy: Any) -> Any:
     """`descriptor.load([...])`."""
     element = descriptor.base.dtype.element_ty
-    dtype = _get_np_dtype(element)
+    dtype = numpy_dtype(element)
     if current().fake:
         _count_clipped(descriptor, indices, dtype.itemsize, "load")
         return make(np.broadcast_to(np.zeros((), dtype), tuple(descriptor.block_shape)), element)
@@ -37,7 +37,7 @@ def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, ev
 def store(self: Any, descriptor: Any, value: Any, indices: list[Any]) -> None:
     """`descriptor.store([...], value)`."""
     if current().fake:
-        itemsize = _get_np_dtype(descriptor.base.dtype.element_ty).itemsize
+        itemsize = numpy_dtype(descriptor.base.dtype.element_ty).itemsize
         _count_clipped(descriptor, indices, itemsize, "store")
         return
     pointers, mask = _materialize(descriptor, indices)
@@ -61,7 +61,7 @@ def _materialize(descriptor: Any, indices: list[Any]) -> tuple[Any, np.ndarray]:
 
 
 def _check_alignment(descriptor: Any, indices: list[Any]) -> None:
-    itemsize = _get_np_dtype(descriptor.base.dtype.element_ty).itemsize
+    itemsize = numpy_dtype(descriptor.base.dtype.element_ty).itemsize
     start = int(indices[-1].data.reshape(-1)[0])
     if start * itemsize % 16:
         raise KernelFault(

@@ -31,7 +31,7 @@ def run_fake(
     hardware: Hardware,
     sample: int = 6,
     dtype: str | None = None,
-    budget_seconds: float = 20.0,
+    budget_seconds: float = 5.0,
 ) -> FakeRun:
     """Run a candidate's forward at full shape on tensors that have a form but no memory.
 

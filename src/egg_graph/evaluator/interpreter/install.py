@@ -32,7 +32,10 @@ def install() -> None:
         libdevice,
         loads,
         reductions,
+        values,
     )
+
+    interpreter._get_np_dtype = values.numpy_dtype
 
     for part in (arithmetic, assembly, descriptors, dots, loads):
         part.install(interpreter.InterpreterBuilder)

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from triton._C.libtriton import interpreter as native
-from triton.runtime.interpreter import InterpreterBuilder, _get_np_dtype
+from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter import formats, overflow, races
 from egg_graph.evaluator.interpreter.memory import Access, check_access
 from egg_graph.evaluator.interpreter.session import Session, current
-from egg_graph.evaluator.interpreter.values import make, to_float
+from egg_graph.evaluator.interpreter.values import make, numpy_dtype, to_float
 
 
 def guarded(pointers: Any, mask: np.ndarray, itemsize: int, verb: str) -> tuple[Session, Access]:
@@ -23,7 +23,7 @@ def guarded(pointers: Any, mask: np.ndarray, itemsize: int, verb: str) -> tuple[
 def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
     """`tl.load`. Lanes that are masked off without `other` are undefined on a GPU: they get poison."""
     element = pointers.get_element_ty()
-    dtype = _get_np_dtype(element)
+    dtype = numpy_dtype(element)
     session, access = guarded(pointers, mask.data, dtype.itemsize, "load")
     shape = pointers.data.shape
     if session.fake:
@@ -40,7 +40,7 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
 
 def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> None:
     """`tl.store`."""
-    itemsize = _get_np_dtype(pointers.get_element_ty()).itemsize
+    itemsize = numpy_dtype(pointers.get_element_ty()).itemsize
     session, access = guarded(pointers, mask.data, itemsize, "store")
     if session.fake or access.active == 0:
         return
@@ -62,7 +62,7 @@ def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options
 def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, sem: Any, scope: Any) -> Any:
     """`tl.atomic_add` and its kin."""
     element = pointers.get_element_ty()
-    dtype = _get_np_dtype(element)
+    dtype = numpy_dtype(element)
     session, access = guarded(pointers, mask.data, dtype.itemsize, "atomic")
     assert session.launch is not None
     session.launch.atomics += access.active
@@ -101,7 +101,7 @@ def _atomic_bfloat16(operation: Any, access: Access, values: np.ndarray) -> np.n
 
 def atomic_cas(self: Any, pointers: Any, expected: Any, value: Any, sem: Any, scope: Any) -> Any:
     """`tl.atomic_cas`."""
-    dtype = _get_np_dtype(pointers.get_element_ty())
+    dtype = numpy_dtype(pointers.get_element_ty())
     everywhere = np.ones(pointers.data.shape, bool)
     session, access = guarded(pointers, everywhere, dtype.itemsize, "atomic")
     assert session.launch is not None

@@ -52,11 +52,12 @@ def tree_reduce(arrays: Arrays, combine: Combine) -> Arrays:
 
 
 def tree_scan(arrays: Arrays, combine: Combine) -> Arrays:
-    """Inclusive scan of the last axis in log2(n) sweeps."""
-    length, step = arrays[0].shape[-1], 1
-    while step < length:
-        later = combine(tuple(x[..., :-step] for x in arrays), tuple(x[..., step:] for x in arrays))
-        arrays = tuple(np.concatenate([x[..., :step], y], axis=-1) for x, y in zip(arrays, later, strict=True))
+    """Inclusive scan of the last axis in log2(n) sweeps; blocks keep their shape, as Triton demands powers of two."""
+    position = np.arange(arrays[0].shape[-1])
+    step = 1
+    while step < len(position):
+        combined = combine(tuple(np.roll(x, step, axis=-1) for x in arrays), arrays)
+        arrays = tuple(np.where(position < step, x, y) for x, y in zip(arrays, combined, strict=True))
         step *= 2
     return arrays
 

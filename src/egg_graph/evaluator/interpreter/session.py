@@ -40,7 +40,7 @@ class Session:
     memory: "AddressSpace"
     hardware: Hardware | None = None
     sample: int = 6
-    budget_seconds: float = 20.0
+    budget_seconds: float = 5.0
     launches: list[Launch] = field(default_factory=list)
     races: dict[str, Finding] = field(default_factory=dict)
     launch: LaunchInProgress | None = None

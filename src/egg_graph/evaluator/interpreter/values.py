@@ -4,9 +4,26 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import TensorHandle, _get_np_dtype
+from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 
 from egg_graph.evaluator.interpreter import formats
+
+
+_original_numpy_dtype = interpreter._get_np_dtype
+_numpy_dtypes: dict[Any, np.dtype[Any]] = {}
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """numpy's dtype for a Triton dtype's bits; the original builds its table anew on every call."""
+    if isinstance(dtype, tl.block_type):
+        dtype = dtype.element_ty
+    if isinstance(dtype, tl.pointer_type):
+        return _numpy_dtypes.setdefault("pointer", np.dtype(np.uint64))
+    known = _numpy_dtypes.get(dtype.name)
+    if known is None:
+        known = _numpy_dtypes[dtype.name] = _original_numpy_dtype(dtype)
+    return known
 
 
 def is_bfloat16(handle: Any) -> bool:
@@ -35,7 +52,7 @@ def from_float(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> 
         return formats.float32_to_bfloat16(values.astype(np.float32), truncate=toward_zero)
     if formats.is_float8(name):
         return formats.float32_to_float8(values.astype(np.float32), name)
-    target = _get_np_dtype(dtype.scalar)
+    target = numpy_dtype(dtype.scalar)
     result = values.astype(target)
     if toward_zero and target.kind == "f" and target.itemsize < values.dtype.itemsize:
         beyond = np.abs(result.astype(values.dtype)) > np.abs(values)
