@@ -1,6 +1,7 @@
 """Device and host functions that kernels of matrix products and attention share, as source text."""
 
 TILE_HELPERS: dict[str, str] = {
+    "tensor_descriptor": "from triton.tools.tensor_descriptor import TensorDescriptor\n",
     "grouped_tile": '''@triton.jit
 def grouped_tile(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     """Row and column of a tile. Tiles run down GROUP_M rows before the next column: neighbours share operands in L2."""

@@ -58,7 +58,7 @@ class _Writer:
         config, space = self._knobs()
         helpers = {"round_to_tf32"} if self.round_tf32 else set()
         if self.tma:
-            helpers |= {"pack_rows", "round_to_tf32"} if self.round_tf32 else {"pack_rows", "round_to_tf32", "tma_ready"}
+            helpers |= {"tensor_descriptor", "pack_rows", "round_to_tf32"} | (set() if self.round_tf32 else {"tma_ready"})
         return KernelCode(
             function=self.name,
             source="\n\n".join((self._attend(), self._kernel(), wrapper)),

@@ -78,9 +78,21 @@ def persistent_tile(problem: Problem) -> dict[str, Knob]:
         "GROUP_M": 8,
         "PROGRAMS": problem.multiprocessors,
         "EPILOGUE_SPLIT": split,
-        "num_warps": 8 if block_m >= 128 else 4,
+        "num_warps": 8 if block_s >= 128 else 4,
         "num_stages": max(2, min(4, (problem.shared_bytes - staging - 2048) // stage)),
     }
+
+
+def split_k_tile(problem: Problem) -> dict[str, Knob]:
+    """Small tiles, and enough shares of K for two programs on every multiprocessor."""
+    block_m, block_n = power_of_two(problem.M, 16, 64), power_of_two(problem.N, 16, 64)
+    block_k = 32 if problem.ieee else 256 // problem.bytes_per_element
+    shares = 2
+    while problem.tiles(block_m, block_n) * shares < 2 * problem.multiprocessors and shares * block_k * 8 < problem.K:
+        shares *= 2
+    return {
+        "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "SPLIT_K": shares, "num_warps": 4, "num_stages": 3,
+    }  # fmt: skip
 
 
 def space(config: dict[str, Knob], problem: Problem) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
@@ -88,7 +100,7 @@ def space(config: dict[str, Knob], problem: Problem) -> dict[StageName, dict[str
     persistent = "PROGRAMS" in config
     k = int(config["BLOCK_K"])
     choices: dict[StageName, dict[str, tuple[Knob, ...]]] = {
-        "parallel_mapping": {"num_warps": (4, 8), "GROUP_M": (4, 8, 16)},
+        "parallel_mapping": {"num_warps": (4, 8)},
         "tensor_tiling": {
             "BLOCK_M": _near(int(config["BLOCK_M"]), 16, 256),
             "BLOCK_N": _near(int(config["BLOCK_N"]), 16, 256),
@@ -96,8 +108,10 @@ def space(config: dict[str, Knob], problem: Problem) -> dict[StageName, dict[str
         },
         "memory_optimization": {"num_stages": (2, 3, 4)},
     }
+    if "GROUP_M" in config:
+        choices["parallel_mapping"]["GROUP_M"] = (4, 8, 16)
     if "SPLIT_K" in config:
-        choices["parallel_mapping"]["SPLIT_K"] = _near(int(config["SPLIT_K"]), 2, 64)
+        choices["parallel_mapping"]["SPLIT_K"] = _near(int(config["SPLIT_K"]), 2, 256)
     if persistent:
         choices["memory_optimization"]["EPILOGUE_SPLIT"] = (1, 2, 4)
     return choices
