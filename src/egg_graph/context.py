@@ -47,6 +47,10 @@ class Context:
             "Where kernels are judged. gpu: insist on one; none: prove without one; auto: a GPU if there is one."
         ),
     )
+    profile: bool = field(
+        default=True,
+        metadata=told("Read the stage's Nsight Compute metrics of every right kernel, on a GPU that allows it."),
+    )
     max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = field(
         default=24, metadata=told("Kernels evaluated in the whole run.")
     )

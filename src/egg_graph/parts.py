@@ -25,11 +25,11 @@ _MAKING = threading.RLock()
 
 
 @cache
-def default_evaluator(device: Device) -> Evaluator:
+def default_evaluator(device: Device, profile: bool) -> Evaluator:
     """The evaluator on this machine, shared by all graphs of the process and closed when it ends."""
     from egg_graph.evaluator import LocalEvaluator
 
-    evaluator = LocalEvaluator(device=device)
+    evaluator = LocalEvaluator(device=device, profile=profile)
     atexit.register(evaluator.close)
     return evaluator
 
@@ -64,7 +64,7 @@ class Parts:
         if self.evaluator is not None:
             return self.evaluator
         with _MAKING:
-            return default_evaluator(context.device)
+            return default_evaluator(context.device, context.profile)
 
     def judge(self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName) -> Evaluation:
         """Evaluate; a fault of the machine raises, so that it is tried again and never counts against the kernel.

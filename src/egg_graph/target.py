@@ -1,8 +1,5 @@
 """Which GPU to write for."""
 
-import shutil
-import subprocess
-
 from egg_graph.schema import BadInput, Hardware
 
 DEFAULT_TARGET = "h200"
@@ -19,11 +16,12 @@ def choose_target(key: str, folder: str | None = None) -> Hardware:
     Raises:
         BadInput: if there is no specification of that name, or none of the machine's GPU.
     """
+    from egg_graph.evaluator import environment
     from egg_graph.knowledge import detect_hardware, hardware_keys, load_hardware
 
     if key != "auto":
         return load_hardware(key, folder)
-    name = local_gpu()
+    name = environment().gpu
     if name is None:
         return load_hardware(DEFAULT_TARGET, folder)
     known = detect_hardware(name, folder)
@@ -31,18 +29,3 @@ def choose_target(key: str, folder: str | None = None) -> Hardware:
         keys = ", ".join(hardware_keys(folder))
         raise BadInput(f"no specification of this machine's GPU ({name}): pass target= one of {keys}")
     return load_hardware(known, folder)
-
-
-def local_gpu() -> str | None:
-    """Name of this machine's first GPU as its driver's tool tells it, None without one. Loads no torch."""
-    for tool, options in (
-        ("nvidia-smi", ["--query-gpu=name", "--format=csv,noheader"]),
-        ("rocm-smi", ["--showproductname", "--csv"]),
-    ):
-        if shutil.which(tool) is None:
-            continue
-        answer = subprocess.run([tool, *options], capture_output=True, text=True, timeout=30, check=False)
-        lines = [line for line in answer.stdout.splitlines() if line.strip()]
-        if answer.returncode == 0 and lines:
-            return lines[0] if tool == "nvidia-smi" else lines[-1]
-    return None

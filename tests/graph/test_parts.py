@@ -1,7 +1,5 @@
 """How `model=` becomes a team, which failures are retried, and which target is chosen."""
 
-import os
-
 import httpx
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -10,9 +8,9 @@ from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 from egg_graph import BadInput, Context, ModelRefused, build_egg_graph
 from egg_graph.agents import ModelTeam
 from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
-from egg_graph.schema import InfrastructureError, Usage
+from egg_graph.schema import Environment, InfrastructureError, Usage
 from egg_graph.standing import effect, improves, measured
-from egg_graph.target import choose_target, local_gpu
+from egg_graph.target import choose_target
 from egg_graph.team import Team, resolve_team
 
 
@@ -124,30 +122,29 @@ def test_a_refusal_ends_the_run_at_once():
 # target
 
 
-def fake_tool(folder, name, text, status=0):
-    tool = folder / name
-    tool.write_text(f"#!/bin/sh\necho '{text}'\nexit {status}\n")
-    tool.chmod(0o755)
+@pytest.fixture
+def gpu(monkeypatch):
+    """Pretend that the machine has this GPU, or none."""
+
+    def pretend(name):
+        here = Environment(machine="a test", gpu=name)
+        monkeypatch.setattr("egg_graph.evaluator.detect.environment", lambda: here)
+
+    return pretend
 
 
-def test_auto_takes_the_machines_own_gpu(tmp_path, monkeypatch):
-    fake_tool(tmp_path, "nvidia-smi", "NVIDIA B200")
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
-    assert local_gpu() == "NVIDIA B200" and choose_target("auto").key == "b200"
-    assert choose_target("mi300x").vendor == "amd"
+def test_auto_takes_the_machines_own_gpu(gpu):
+    gpu("NVIDIA B200")
+    assert choose_target("auto").key == "b200" and choose_target("mi300x").vendor == "amd"
 
 
-def test_auto_without_a_gpu_writes_for_an_h200(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert local_gpu() is None and choose_target("auto").key == "h200"
-    fake_tool(tmp_path, "nvidia-smi", "no devices were found", status=9)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
-    assert local_gpu() is None
+def test_auto_without_a_gpu_writes_for_an_h200(gpu):
+    gpu(None)
+    assert choose_target("auto").key == "h200"
 
 
-def test_an_unknown_gpu_is_named(tmp_path, monkeypatch):
-    fake_tool(tmp_path, "nvidia-smi", "NVIDIA Voodoo 5")
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+def test_an_unknown_gpu_is_named(gpu):
+    gpu("NVIDIA Voodoo 5")
     with pytest.raises(BadInput, match=r"NVIDIA Voodoo 5.*h100"):
         choose_target("auto")
 

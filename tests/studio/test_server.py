@@ -1,0 +1,162 @@
+"""`langgraph dev` on a bare checkout: it boots offline, and langgraph_sdk drives a run to its end."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from langgraph_sdk import get_sync_client
+from scripted import REFERENCE, kernel
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
+SCRIPTED_GRAPH = f"""
+import sys
+from pathlib import Path
+
+import egg_graph
+
+here = Path(__file__).parent
+assert Path(egg_graph.__file__).is_relative_to(here), "the checkout itself is served"
+sys.path.insert(0, str(here / "tests" / "graph"))
+from scripted import ScriptedEvaluator, StatelessTeam
+
+graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator())
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """The tracked files (and those that are to be) in an empty folder, nothing installed from them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("no git checkout to copy")
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(checkout):
+    """A server of the real langgraph.json, with one more graph that follows a script."""
+    (checkout / "scripted_graph.py").write_text(SCRIPTED_GRAPH)
+    config = json.loads((checkout / "langgraph.json").read_text())
+    config["graphs"]["scripted"] = {"path": "./scripted_graph.py:graph"}
+    (checkout / "test.json").write_text(json.dumps(config))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "EGG_MODEL")} | {
+        "LANGGRAPH_STRICT_MSGPACK": "true",
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "LANGSMITH_TRACING": "false",
+    }
+    log = checkout / "server.log"
+    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [*command, "--port", str(port), "--config", "test.json"],
+            cwd=checkout,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield _when_up(f"http://127.0.0.1:{port}", server, log)
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _when_up(url, server, log):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/ok", timeout=2):
+                return url
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"the server did not come up:\n{log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    return get_sync_client(url=url)
+
+
+def test_the_real_graph_is_served_with_its_description(client):
+    assistants = {a["graph_id"]: a for a in client.assistants.search()}
+    assert set(assistants) == {"egg", "scripted"}
+    assert assistants["egg"]["description"].startswith("From a PyTorch module to a proven Triton kernel")
+
+
+def test_schemas_show_described_knobs_with_their_choices(client):
+    (assistant,) = client.assistants.search(graph_id="egg")
+    schemas = client.assistants.get_schemas(assistant["assistant_id"])
+    assert set(schemas["input_schema"]["properties"]) == {"reference", "name"}
+    knobs = schemas["context_schema"]["properties"]
+    assert all(knob["description"] for knob in knobs.values())
+    assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
+    assert {"verdict", "kernel", "profile", "diagnosis"} <= set(schemas["output_schema"]["properties"])
+
+
+def test_the_drawing_reaches_into_the_stages(client):
+    nodes = {node["id"] for node in client.assistants.get_graph("egg", xray=True)["nodes"]}
+    assert {"prepare", "baseline", "conclude", "algorithmic_structure:evaluator"} <= nodes
+    assert "hardware_tuning:memory_optimization:tuner" in nodes
+
+
+def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(client, checkout):
+    thread = client.threads.create()["thread_id"]
+    parts = list(
+        client.runs.stream(
+            thread,
+            "scripted",
+            input={"reference": REFERENCE},
+            context={"target": "h100", "max_optimizations": 1},
+            stream_mode=["updates", "custom"],
+            stream_subgraphs=True,
+        )
+    )
+    errors = [part for part in parts if part.event == "error"]
+    assert not errors
+    updates = {}
+    for part in parts:
+        if part.event.startswith("updates"):
+            for node, values in part.data.items():
+                updates.setdefault(node, []).append(values or {})
+    assert updates["coder"][0]["candidate"]["source"] == SCRIPT[0]
+    assert updates["debugger"][0]["diagnosis"]["modification_plan"]
+    assert updates["evaluator"][1]["profile"]["metrics"]["registers"]["value"] == 32.0
+    assert updates["evaluator"][1]["kernel"] == SCRIPT[1]
+    events = [part.data["event"] for part in parts if part.event.startswith("custom")]
+    assert events[0] == "baseline" and events[-1] == "verdict" and "attempt" in events
+
+    state = client.threads.get_state(thread)
+    assert state["next"] == [] and state["values"]["status"] == "correct" and state["values"]["kernel"] == SCRIPT[2]
+    assert len(client.threads.get_history(thread)) > 5
+    assert "unregistered type" not in (checkout / "server.log").read_text()
+
+
+def test_bad_input_is_an_error_that_says_what_is_missing(client):
+    answer = client.runs.wait(None, "scripted", input={"reference": ""}, raise_error=False)
+    assert answer["__error__"]["error"] == "BadInput" and "'reference' is missing" in answer["__error__"]["message"]
+
+
+def test_the_configuration_is_valid(checkout):
+    command = [str(Path(sys.executable).parent / "langgraph"), "validate", "--config", "langgraph.json"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
