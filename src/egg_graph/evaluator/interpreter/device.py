@@ -46,6 +46,13 @@ class PretendCuda(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
+RANDOM_FILLS = {
+    getattr(torch.Tensor, name)
+    for name in ("uniform_", "normal_", "log_normal_", "exponential_", "bernoulli_", "random_", "geometric_", "cauchy_")
+}
+"""Change values alone; on fake CUDA tensors they need a CUDA build of PyTorch for nothing."""
+
+
 class FakeCuda(TorchFunctionMode):
     """Carry out requests for a CUDA device on fake tensors, which PyTorch without CUDA refuses in part."""
 
@@ -53,6 +60,8 @@ class FakeCuda(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.cuda:
             return to_fake_cuda(args[0])
+        if function in RANDOM_FILLS:
+            return args[0]
         if function is torch.Tensor.pin_memory:
             return args[0]
         if function is torch.Tensor.to and (any(map(is_cuda, args[1:])) or is_cuda(kwargs.get("device"))):
