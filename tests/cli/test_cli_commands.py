@@ -165,7 +165,8 @@ def test_principles_of_one_stage(egg):
 
 def test_graph_prints_and_redraws(egg, tmp_path):
     diagram = egg("graph").output
-    assert "parallel_mapping" in diagram and "graph TD" in diagram
+    assert "hardware_tuning" in diagram and "graph TD" in diagram
+    assert "debugger" not in diagram and "debugger" in egg("graph", "--unfold").output
     page = tmp_path / "page.md"
     page.write_text("before\n```mermaid\nold\n```\nafter\n```mermaid\nkept\n```\n")
     assert "redrawn" in egg("graph", "--write", page).output
@@ -206,3 +207,18 @@ def test_evaluating_needs_no_langgraph(words):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == (0 if "--help" in words else 2), result.stderr
     assert "ModuleNotFoundError" not in result.stderr
+
+
+def test_a_run_that_stops_says_how_to_go_on_and_does(egg, reference, monkeypatch, tmp_path):
+    whole = egg_graph.optimize
+    scripted(monkeypatch, kernel("timed", 2.0), faults=99)
+    result = egg("optimize", reference)
+    assert result.exit_code == 3
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"egg-graph optimize --resume {folder.name}" in result.stderr
+    monkeypatch.setattr(egg_graph, "optimize", whole)
+    parts = {"team": ScriptedTeam([kernel("timed", 2.0)], worth=(False,)), "evaluator": ScriptedEvaluator()}
+    monkeypatch.setattr(egg_graph, "resume", functools.partial(egg_graph.resume, **parts))
+    resumed = egg("optimize", "--resume", folder.name)
+    assert resumed.exit_code == 0, resumed.output
+    assert (folder / "kernel.py").exists()

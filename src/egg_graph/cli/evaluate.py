@@ -12,37 +12,39 @@ from egg_graph.cli.files import read_source
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision
 
+Device = Literal["auto", "gpu", "none"]
+
 
 def evaluate(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference: Model, get_inputs, get_init_inputs.")],
     candidate: Annotated[Path, typer.Argument(help="Candidate: Triton kernels and class ModelNew.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Last line of stdout: one JSON object with the evidence.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON: the evidence.")] = False,
     target: Annotated[str, typer.Option(help="GPU to compile for; auto takes this machine's own.")] = "auto",
     precision: Annotated[Precision, typer.Option(help="Precision policy; it binds both sides alike.")] = "tf32",
-    device: Annotated[
-        Literal["auto", "gpu", "none"], typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
-    ] = "auto",
+    device: Annotated[Device, typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")] = "auto",
     triton_only: Annotated[bool, typer.Option("--triton-only", help="Forbid library calls beside Triton.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of the candidate may take.")] = 60.0,
+    profile: Annotated[bool, typer.Option("--profile", help="Collect Nsight Compute metrics as well.")] = False,
+    knowledge: Annotated[str | None, typer.Option(help="Folder with hardware_*.toml files of your own.")] = None,
 ) -> None:
     """Judge one candidate against one reference, and say what was proven.
 
     Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference.
+    With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
+    whole evaluation.
     """
     from egg_graph.target import choose_target
 
     task = KernelTask(
         name=reference.stem,
         reference=read_source(reference, "reference"),
-        target=choose_target(target),
+        target=choose_target(target, knowledge),
         precision=precision,
         triton_only=triton_only,
     )
-    author = Candidate(
-        source=read_source(candidate, "candidate"), author="user", stage="algorithmic_structure", mode="seed"
-    )
-    evaluation = _judge(task, author, device)
+    source = read_source(candidate, "candidate")
+    judged = Candidate(source=source, author="user", stage="algorithmic_structure", mode="seed")
+    evaluation = _judge(task, judged, device=device, timeout=timeout, profile=profile)
     if as_json:
         typer.echo(json.dumps(evidence(evaluation)))
     else:
@@ -51,15 +53,12 @@ def evaluate(
         raise typer.Exit(REJECTED)
 
 
-def _judge(task: KernelTask, candidate: Candidate, device: Literal["auto", "gpu", "none"]) -> Evaluation:
+def _judge(task: KernelTask, candidate: Candidate, **settings: Any) -> Evaluation:
     from egg_graph.evaluator import LocalEvaluator
 
-    evaluator = LocalEvaluator(device=device)
-    try:
+    with LocalEvaluator(**settings) as evaluator:
         evaluator.baseline(task)  # a reference that does not run is the user's mistake, told before any candidate's
         return evaluator.evaluate(task, candidate)
-    finally:
-        evaluator.close()
 
 
 def evidence(evaluation: Evaluation) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def examine(environment: Mapping[str, str] = os.environ, folder: Path | None = N
         _tool(
             "compute-sanitizer",
             "compute-sanitizer",
-            "memory errors are looked for in the guarded interpreter only, not on the GPU as well",
+            "you cannot run a kernel under memcheck or racecheck yourself; egg-graph does not need it",
             "install the CUDA toolkit's compute-sanitizer and put it on PATH",
         ),
         *_model(environment),

@@ -15,11 +15,12 @@ def graph(
     write: Annotated[
         list[Path] | None, typer.Option(help="Put the diagram into this Markdown file's first mermaid block instead.")
     ] = None,
+    unfold: Annotated[bool, typer.Option("--unfold", help="Draw every stage with the nodes inside it.")] = False,
 ) -> None:
-    """Print the graph as a Mermaid diagram, stages unfolded."""
+    """Print the graph as a Mermaid diagram. All diagrams, one by one: docs/graph.md."""
     from egg_graph import build_egg_graph
 
-    diagram = build_egg_graph().get_graph(xray=True).draw_mermaid()
+    diagram = build_egg_graph().get_graph(xray=unfold).draw_mermaid()
     if not write:
         typer.echo(diagram)
     for path in write or []:

@@ -1,19 +1,21 @@
 """`egg-graph optimize`: from a PyTorch module to a proven Triton kernel, with live progress."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from egg_graph.cli.console import plain, stdout
+from egg_graph.cli.console import plain, stderr, stdout
 from egg_graph.cli.errors import REJECTED
 from egg_graph.cli.files import read_source
 from egg_graph.cli.knobs import given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.schema import BadInput, Precision
+from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision
 
 if TYPE_CHECKING:
     from egg_graph.run import Run
@@ -99,10 +101,24 @@ def _run(
     from egg_graph import optimize
     from egg_graph import resume as finish
 
-    with Progress(console) as progress:
+    with Progress(console) as progress, _told_how_to_resume(runs):
         if resume is not None:
             return finish(resume, runs_dir=runs, on_event=progress, model=model)
         return optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **knobs)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _told_how_to_resume(runs: Path) -> Iterator[None]:
+    """Where a run stops before its end, say how to go on with it."""
+    before = set(runs.glob("*/run.json"))
+    try:
+        yield
+    except (KeyboardInterrupt, InfrastructureError, ModelRefused):
+        for path in set(runs.glob("*/run.json")) - before:
+            stderr().print(
+                f"stopped; go on with: egg-graph optimize --resume {plain(path.parent.name)}", soft_wrap=True
+            )
+        raise
 
 
 def conclude(console: Console, run: "Run") -> None:
