@@ -114,7 +114,7 @@ def test_words_are_trimmed_to_the_limit_at_a_sentence_if_one_fits():
 hostile_text = st.text(max_size=300) | st.lists(
     st.sampled_from(
         ["```", "```python\n", "~~~", "\n", "{", "}", '"', "'", ",", "//", "/*", "<think>", "</think>", "\x00", "\\",
-         "((", "class ModelNew:\n", "    pass\n", "@triton.jit\n", "import torch\n", '"critical_issue": ', "é", 
+         "((", "class ModelNew:\n", "    pass\n", "@triton.jit\n", "import torch\n", '"critical_issue": ', "é",
          "\u2028", "if __name__ == 1:\n", "return\n", "def get_inputs(): 0\n"]
     ),
     max_size=40,

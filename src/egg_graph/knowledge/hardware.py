@@ -71,7 +71,7 @@ def detect_hardware(gpu_name: str, folder: str | Path | None = None) -> str | No
     RTX 4090 is another chip, and a MIG slice is no whole GPU. None is better than a near miss.
     """
     names = [_words(field) for field in gpu_name.split(",")]  # rocm-smi answers with a line of CSV
-    for key, entry in _load(folder).items():
+    for key, entry in reversed(_load(folder).items()):  # the user's own first
         if any(_words(known) in names for known in entry.detect):
             return key
     return None

@@ -101,7 +101,7 @@ def _is_main_guard(node: ast.stmt) -> bool:
 
 
 def _is_test_name(name: str) -> bool:
-    return name == "main" or name.startswith(("test_", "run_test", "benchmark", "_test"))
+    return name in ("main", "test") or name.startswith(("test_", "run_test", "benchmark", "_test"))
 
 
 def _runs_the_model(node: ast.stmt) -> bool:

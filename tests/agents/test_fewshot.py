@@ -1,0 +1,38 @@
+"""The example that the coder is shown obeys the contract it is told, and is right."""
+
+import pytest
+
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.knowledge import load_hardware, prompt_text
+from egg_graph.schema import Candidate, KernelTask
+from egg_graph.tuning import parse_space
+
+
+def candidate() -> Candidate:
+    source = prompt_text("fewshot_kernel.py.txt")
+    return Candidate(source=source, author="prompts", stage="algorithmic_structure", mode="seed")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_the_example_passes_the_evaluator(precision):
+    task = KernelTask(
+        name="fewshot",
+        reference=prompt_text("fewshot_reference.py.txt"),
+        target=load_hardware("h200"),
+        precision=precision,
+    )
+    with LocalEvaluator(device="none") as evaluator:
+        evaluation = evaluator.evaluate(task, candidate())
+    assert evaluation.findings == (), evaluation.findings
+    assert evaluation.usable, evaluation.reason
+    assert all(check.passed for check in evaluation.checks) and len(evaluation.checks) >= 2
+    assert all(resources.fits and not resources.spill_bytes for resources in evaluation.resources)
+    assert any(resources.tensor_core_instructions for resources in evaluation.resources)
+
+
+def test_the_examples_knobs_can_be_tuned():
+    config, space = parse_space(candidate().source)
+    assert set(space) == {"parallel_mapping", "tensor_tiling", "memory_optimization"}
+    for knobs in space.values():
+        for name, values in knobs.items():
+            assert config[name] in values
