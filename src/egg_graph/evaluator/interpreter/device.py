@@ -60,8 +60,8 @@ class FakeCuda(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.cuda:
             return to_fake_cuda(args[0])
-        if function in RANDOM_FILLS:
-            return args[0]
+        if function in RANDOM_FILLS or getattr(function, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
         if function is torch.Tensor.pin_memory:
             return args[0]
         if function is torch.Tensor.to and (any(map(is_cuda, args[1:])) or is_cuda(kwargs.get("device"))):
