@@ -1,5 +1,7 @@
 """The graph as a page of Mermaid diagrams, drawn from the code: `python -m egg_graph.drawing > docs/graph.md`."""
 
+from typing import Any
+
 from egg_graph.graph import build_egg_graph
 
 PAGE = """# The graph
@@ -38,7 +40,7 @@ def page() -> str:
     """The page docs/graph.md."""
     graph = build_egg_graph()
     subgraphs = dict(graph.get_subgraphs())
-    drawn = {
+    drawn: dict[str, Any] = {
         "whole": graph,
         "tuning": subgraphs["hardware_tuning"],
         "stage": subgraphs["algorithmic_structure"],

@@ -80,7 +80,7 @@ def attempt_event(attempt: Attempt, *, repeated: bool) -> Event:
         reason=attempt.evaluation.reason,
         improved=attempt.improved,
         repeated=repeated,
-        **numbers(attempt.evaluation),  # type: ignore[typeddict-item]
+        **numbers(attempt.evaluation),
     )
 
 

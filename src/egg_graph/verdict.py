@@ -7,9 +7,9 @@ from egg_graph.state import RunStatus, State
 
 
 def conclude(
-    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None
+    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None, note: str = ""
 ) -> tuple[RunStatus, str]:
-    """Status and verdict of a run that hands over `best` (None: the reference is kept)."""
+    """Status and verdict of a run that hands over `best` (None: the reference is kept), with a note on its text."""
     baseline = state["baseline"]
     if baseline.unevaluable:
         return "unevaluable", f"No kernel can be judged against this reference: {baseline.unevaluable}"
@@ -17,6 +17,8 @@ def conclude(
         return "reference_kept", _kept(state, context)
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
+    if note:
+        lines.append(f"  {note}")
     if stopped := exhausted(state, context):
         lines.append(f"  the run stopped early: {stopped}")
     return evaluation.status, "\n".join(lines)

@@ -249,6 +249,18 @@ def test_the_tuner_sweeps_the_knobs_of_its_stage_and_bakes_the_winner(stage):
     assert state["best"].parent == tuned.candidate.id and state["evaluation"].candidate == state["best"].id
 
 
+def test_the_text_with_its_config_stays_should_plain_constants_fail():
+    class Picky(ScriptedEvaluator):
+        def evaluate(self, task, candidate, *, stage=None):
+            if "CONFIG" in candidate.source:
+                return super().evaluate(task, candidate, stage=stage)
+            return self._evaluation(task, candidate, status="timeout", reason="took too long")
+
+    state = go(ScriptedTeam([tunable("ok", 8, STAGES[1], [8, 4])], worth=[False]), Picky())
+    assert "CONFIG" in state["kernel"] and state["status"] == "correct" and state["best"].config == {"NUMBER": 4}
+    assert "CONFIG is left in place: with plain constants timeout: took too long" in state["verdict"]
+
+
 def test_the_current_configuration_costs_no_evaluation_when_it_wins():
     evaluator = ScriptedEvaluator()
     team = ScriptedTeam([tunable("ok", 2, STAGES[1], [2, 4])], worth=[False])

@@ -65,12 +65,12 @@ class FrameNodes:
     def conclude(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Hand over the best kernel as a person would write it, with the verdict; or keep the reference and say so."""
         context = resolve(runtime.context)
-        best, evaluation = state.get("best"), state.get("evaluation")
+        best, evaluation, note = state.get("best"), state.get("evaluation"), ""
         if best is not None and evaluation is not None:
-            best, evaluation = self._finished(context, state["task"], best, evaluation)
-        status, verdict = tell(state, context, best, evaluation)
-        figures = {} if evaluation is None else numbers(evaluation)
-        runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))  # type: ignore[typeddict-item]
+            best, evaluation, note = self._finished(context, state["task"], best, evaluation)
+        status, verdict = tell(state, context, best, evaluation, note)
+        figures = Event() if evaluation is None else numbers(evaluation)
+        runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
         return OutputState(
             status=status,
             verdict=verdict,
@@ -82,19 +82,24 @@ class FrameNodes:
 
     def _finished(
         self, context: Context, task: KernelTask, best: Candidate, evaluation: Evaluation
-    ) -> tuple[Candidate, Evaluation]:
-        """The kernel with its knobs as plain constants. It is another text, so it is judged like any other candidate:
-        what a run hands over is exactly what was evaluated."""
+    ) -> tuple[Candidate, Evaluation, str]:
+        """The kernel with its knobs as plain constants, its evaluation, and a note on its text.
+
+        It is another text, so it is judged like any other candidate: what a run hands over is exactly what was
+        evaluated. Should it fail, the text with its CONFIG stays, and the note says so.
+        """
         from egg_graph.tuning import finish
 
         source = finish(best.source)
         if source == best.source:
-            return best, evaluation
+            return best, evaluation, ""
         finished = best.model_copy(
             update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
         )
         judged = self.parts.judge(context, task, finished, best.stage)
-        return (finished, judged) if judged.usable else (best, evaluation)
+        if judged.usable:
+            return finished, judged, ""
+        return best, evaluation, f"CONFIG is left in place: with plain constants {judged.status}: {judged.reason}"
 
 
 def read_reference(reference: object, name: str | None) -> tuple[str, str]:
