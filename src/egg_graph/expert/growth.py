@@ -61,7 +61,7 @@ def _consumers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
 
 
 def _producers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
-    """Nearest first. A large one that others need too stays outside: storing it for them costs what reading it saves."""
+    """Nearest first. A large one that others need too stays outside: storing it costs what reading it saves."""
     largest = max(max(graph[n].numel, default=0) for n in group)
     found = [n for n in graph.reads(group) if not graph.is_placeholder(n)]
     private = {n for n in found if set(graph.users[n]) <= group and n not in graph.returned}

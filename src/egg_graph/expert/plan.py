@@ -39,25 +39,34 @@ def make_plan(
         variants: Structural alternative by group name, where not the playbook's first.
         drop: Names of groups that stay PyTorch.
     """
+    rejected: list[Group] = []
+    groups = _matched(graph, playbooks, rejected)
+    dropped = []
+    for name in drop:  # in order: a name belongs to the plan that the drops before it left
+        if name in groups:
+            rejected.append(groups[name])
+            groups = _matched(graph, playbooks, rejected)
+            dropped.append(name)
+    chosen = variants or {}
+    named = {n: Group.of(graph, g.playbook, g.nodes, chosen.get(n, g.variant)) for n, g in groups.items()}
+    return Plan(graph, named, tuple(dropped))
+
+
+def _matched(graph: CapturedGraph, playbooks: Sequence[Playbook], rejected: list[Group]) -> dict[str, Group]:
+    """Groups by name. A playbook gets no second try at nodes where its group was rejected; the others do."""
     free = frozenset(node.name for node in graph.nodes)
     found: list[Group] = []
     for playbook in playbooks:
+        refused = {n for group in rejected if group.playbook == playbook.name for n in group.nodes}
         for node in graph.nodes:
-            if node.name in free and (group := playbook.match(graph, node.name, free)) is not None:
-                if _tangles([*found, group], graph):
-                    continue
-                found.append(group)
-                free -= set(group.nodes)
+            if node.name not in free or (group := playbook.match(graph, node.name, free)) is None:
+                continue
+            if refused & set(group.nodes) or _tangles([*found, group], graph):
+                continue
+            found.append(group)
+            free -= set(group.nodes)
     found.sort(key=lambda group: graph.position[group.nodes[-1]])
-    named = _named(found)
-    dropped = tuple(name for name in drop if name in named)
-    chosen = variants or {}
-    groups = {
-        name: Group.of(graph, g.playbook, g.nodes, chosen.get(name, g.variant))
-        for name, g in named.items()
-        if name not in dropped
-    }
-    return Plan(graph, groups, dropped)
+    return _named(found)
 
 
 def _named(groups: list[Group]) -> dict[str, Group]:

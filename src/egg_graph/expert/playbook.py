@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from egg_graph.expert.captured import CapturedGraph
-from egg_graph.schema import ConfigSpace, Knob, Precision
+from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Playbook(Protocol):
     guidance: str
     """A few lines for people and prompts: when it applies, its structure, what paid on which GPU."""
     variants: tuple[str, ...]
-    """Structural alternatives, best first; `("",)` where there is one structure only."""
+    """Structural alternatives, in the order to try them; `("",)` where there is one structure only."""
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """The largest group with `start` as its anchor (for the anchorless, its first node), of free nodes only.
@@ -67,8 +67,12 @@ class Playbook(Protocol):
         """
         ...
 
-    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
         """Kernels and wrapper for a group. `name` prefixes functions and knobs and is unique in the module.
+
+        `target` decides the first choice of the knobs (an H200's where it is None).
 
         The wrapper works at any shape: it reads sizes from its tensors, and makes operands contiguous or reads
         their strides. CONFIG is a global of the module; the wrapper passes `CONFIG["<name>_<KNOB>"]` to the launch.

@@ -9,7 +9,7 @@ from egg_graph.expert.forward import CannotWrite, ForwardWriter
 from egg_graph.expert.helpers import helper_source
 from egg_graph.expert.plan import Plan
 from egg_graph.expert.playbook import KernelCode, Playbook
-from egg_graph.schema import ConfigSpace, Knob, Precision, StageName
+from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision, StageName
 
 STAGES: tuple[StageName, ...] = ("parallel_mapping", "tensor_tiling", "memory_optimization")
 OWN_IMPORTS = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "import torch.nn.functional as F",
@@ -23,6 +23,7 @@ def write_module(
     playbooks: Mapping[str, Playbook],
     precision: Precision,
     config: Mapping[str, Knob] | None = None,
+    target: Hardware | None = None,
 ) -> str:
     """The candidate's source.
 
@@ -32,13 +33,17 @@ def write_module(
         playbooks: By name.
         precision: The task's policy.
         config: Knobs that replace the playbooks' first choice.
+        target: The GPU that the first choice is for.
 
     Raises:
         CannotWrite: if there is nothing for Triton to do, or a size cannot be generalised.
     """
     if not plan.groups:
         raise CannotWrite("no playbook matches any operator of the reference")
-    codes = {name: playbooks[g.playbook].write(plan.graph, g, name, precision) for name, g in plan.groups.items()}
+    codes = {
+        name: playbooks[group.playbook].write(plan.graph, group, name, precision, target)
+        for name, group in plan.groups.items()
+    }
     kept = _Reference(reference)
     statements = ForwardWriter(plan, codes, kept.forward_arguments).statements()
     all_config = {k: v for code in codes.values() for k, v in code.config.items()}

@@ -7,9 +7,8 @@ from egg_graph.expert.growth import grow
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.reduction_kernel import ReductionWriter, Tuning, grouped, reductions_in
 from egg_graph.expert.reductions import Space, is_reduction, space_of
-from egg_graph.schema import Precision
+from egg_graph.schema import Hardware, Precision
 
-MULTIPROCESSORS = 132
 WHOLE_ROW = 32768
 """Elements of a row, over all tensors read, that fit into one program's registers (64 a thread at 16 warps)."""
 WHOLE_COLUMN = 1024
@@ -76,8 +75,11 @@ class Row(_Axis):
         operands = sum(whole.graph[r].numel == whole.space.numel for r in whole.body.roots)
         return padded * max(1, operands) <= WHOLE_ROW
 
-    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
         writer = self.writer(graph, group, name)
+        machine = multiprocessors(target)
         rows, cols = writer.space.outer[0], writer.space.reduced[0]
         if writer.looped:
             tuning = Tuning(
@@ -91,7 +93,7 @@ class Row(_Axis):
             return writer.code(tuning, "rows walked in blocks")
         block = _power_of_two(cols)
         several = 1
-        while several * block < 2048 and rows // (2 * several) >= 4 * MULTIPROCESSORS:
+        while several * block < 2048 and rows // (2 * several) >= 4 * machine:
             several *= 2
         warps = max(1 if several * block <= 512 else 4, min(16, several * block // 1024))
         tuning = Tuning(
@@ -124,13 +126,16 @@ class Column(_Axis):
         rereads = bool(whole.full) or len(whole.body.levels()) > 1
         return steps <= (WHOLE_COLUMN if rereads else 64)
 
-    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
         writer = self.writer(graph, group, name)
+        machine = multiprocessors(target)
         outer, steps, inner = writer.space.outer[0], _power_of_two(writer.space.reduced[0]), writer.space.inner[0]
         block = min(256, _power_of_two(inner)) if not writer.looped else min(128, _power_of_two(inner))
         while block > 16 and (not writer.looped and steps * block > 16384):
             block //= 2
-        while block > 16 and outer * -(-inner // block) < 2 * MULTIPROCESSORS:
+        while block > 16 and outer * -(-inner // block) < 2 * machine:
             block //= 2
         blocks = tuple(b for b in (16, 32, 64, 128, 256, 512) if writer.looped or steps * b <= 32768) or (block,)
         if writer.looped:
@@ -149,6 +154,11 @@ class Column(_Axis):
             {"parallel_mapping": {"num_warps": _near(warps, (2, 4, 8, 16, 32))}, "tensor_tiling": {"BLOCK": blocks}},
         )
         return writer.code(tuning, "whole columns in registers")
+
+
+def multiprocessors(target: Hardware | None) -> int:
+    """Of the target; an H200's where none is given."""
+    return 132 if target is None else int(target.figure("multiprocessors"))
 
 
 def _power_of_two(n: int) -> int:

@@ -8,7 +8,7 @@ from egg_graph.expert.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.reduction_kernel import Tuning, grouped, reductions_in
 from egg_graph.expert.reductions import IDENTITY, Space, check, is_reduction, space_of
-from egg_graph.schema import Precision
+from egg_graph.schema import Hardware, Precision
 
 OFFSETS = Index("offsets", "mask", tile=True)
 KINDS = frozenset({"sum", "mean", "amax", "amin"})
@@ -43,7 +43,9 @@ class FullReduction:
         group = grow(graph, [start], free, may_join, lambda nodes: _Writer(graph, nodes, space, "probe"))
         return None if group is None else grouped(graph, self.name, group)
 
-    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
         space = space_of(graph, graph[reductions_in(graph, group.nodes)[0]])
         return _Writer(graph, frozenset(group.nodes), space, name).code()
 
@@ -85,8 +87,6 @@ class _Writer:
         self.labels = [self.final.out(i, len(self.outputs)) for i in range(len(self.outputs))]
         for label, output in zip(self.labels, self.outputs, strict=True):
             self.final.store(label, self.final.value(output, SCALAR), SCALAR)
-        if self.final.numbers or self.parts.numbers:
-            self.numbers = {**self.parts.numbers, **self.final.numbers}
         self.wrapper = Wrapper(graph, self.parts, name)
         self.doc = describe(graph, graph.ordered(nodes), self.outputs)
 
@@ -183,7 +183,6 @@ class _Writer:
         for scalar in self._scalars():
             wrapper.labels.append(self.final.label(scalar))
         first = self.parts.label(self.parts.roots[0])
-        dtype = {self.graph[o].dtype for o in self.outputs}
         numel = wrapper.size(self.space.numel)
         knob = {k: f'CONFIG["{name}_{k}"]' for k in ("BLOCK", "PROGRAMS", "num_warps", "num_stages")}
         lines = [
@@ -194,7 +193,6 @@ class _Writer:
         for label, output in zip(self.labels, self.outputs, strict=True):
             shape = "()" if self.graph[output].rank == 0 else wrapper.shape(output)
             lines.append(f"{label} = torch.empty({shape}, device={first}.device, dtype={self._dtype(first, output)})")
-        assert dtype
         numbers = [wrapper.number(v) for v in self.parts.numbers]
         lines += call(
             f"{name}_parts_kernel[(programs,)]",

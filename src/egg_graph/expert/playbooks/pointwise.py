@@ -6,7 +6,7 @@ from egg_graph.expert.fusion import Body, Index, Unfusable, is_flat_view, is_mov
 from egg_graph.expert.growth import grow
 from egg_graph.expert.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbook import Group, KernelCode
-from egg_graph.schema import Precision
+from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
 
 OFFSETS = Index("offsets", "mask", tile=True)
 
@@ -41,7 +41,9 @@ class Pointwise:
             return None
         return Group.of(graph, self.name, set(_trimmed(graph, group)))
 
-    def write(self, graph: CapturedGraph, group: Group, name: str, precision: Precision) -> KernelCode:
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
         return _Writer(graph, frozenset(group.nodes), name).code(group)
 
 
@@ -114,11 +116,11 @@ class _Writer:
         return wrapper.function(f"{doc}, in one pass.", lines)
 
 
-def knobs(name: str, numel: int) -> tuple[dict, dict]:
+def knobs(name: str, numel: int) -> tuple[dict[str, Knob], ConfigSpace]:
     """Start at 2048 elements a program; smaller where that would leave multiprocessors idle."""
     block = 2048 if numel >= 2048 * 1024 else 1024 if numel >= 2**18 else 256
-    config = {f"{name}_BLOCK": block, f"{name}_num_warps": 8 if block >= 2048 else 4}
-    space = {
+    config: dict[str, Knob] = {f"{name}_BLOCK": block, f"{name}_num_warps": 8 if block >= 2048 else 4}
+    space: ConfigSpace = {
         "parallel_mapping": {f"{name}_num_warps": (2, 4, 8, 16)},
         "tensor_tiling": {f"{name}_BLOCK": (512, 1024, 2048, 4096, 8192)},
     }
