@@ -95,11 +95,27 @@ def run_fake(
 
 
 def _on_cuda(model: Any, dtype: str | None) -> Any:
-    """Parameters and buffers on the pretended GPU, floating ones in the policy's dtype."""
+    """Parameters and buffers on the pretended GPU, floating ones in the policy's dtype.
+
+    Placed one by one: `Module.to` swaps the contents of tensors, which fake ones do not allow.
+    """
     import torch
 
-    model = model.cuda()
-    return model.to(getattr(torch, dtype)) if dtype is not None else model
+    from egg_graph.evaluator.interpreter.device import to_fake_cuda
+
+    def place(tensor: Any) -> Any:
+        moved = to_fake_cuda(tensor)
+        if dtype is not None and moved.is_floating_point():
+            moved = moved.detach().to(getattr(torch, dtype))
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        return torch.nn.Parameter(moved, requires_grad=tensor.requires_grad) if is_parameter else moved
+
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, tensor in held.items():
+                if tensor is not None:
+                    held[name] = place(tensor)
+    return model
 
 
 def _inputs(make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None) -> list[Any]:
