@@ -61,14 +61,20 @@ def pointer_tile(problem: Problem) -> dict[str, Knob]:
     }
 
 
-def persistent_tile(problem: Problem) -> dict[str, Knob]:
-    """Operands by TMA, one program per multiprocessor: 128 x 256 (measured best on an H200), its store in four chunks."""
-    block_m, block_n, block_k = power_of_two(problem.M, 64, 128), 256, 128 // problem.bytes_per_element
-    while block_n > 64 and (
-        problem.N <= block_n // 2 or problem.tiles(block_m, block_n) < problem.multiprocessors // 2
-    ):
-        block_n //= 2
-    split = max(1, block_n // 64)
+def persistent_tile(problem: Problem, swapped: bool = False) -> dict[str, Knob]:
+    """Operands by TMA, one program per multiprocessor: 128 x 256 (measured best on an H200), its store in four chunks.
+
+    `swapped` computes the transposed tile, so that the long side is M.
+    """
+    short, long = (problem.N, problem.M) if swapped else (problem.M, problem.N)
+    block_s, block_l, block_k = power_of_two(short, 64, 128), 256, 128 // problem.bytes_per_element
+    while block_l > 64:
+        tiles = problem.matrices * -(-short // block_s) * -(-long // block_l)
+        if long > block_l // 2 and tiles >= problem.multiprocessors // 2:
+            break
+        block_l //= 2
+    block_m, block_n = (block_l, block_s) if swapped else (block_s, block_l)
+    split = max(1, block_m * block_n // (128 * 64))
     stage = (block_m + block_n) * block_k * problem.bytes_per_element
     staging = block_m * (block_n // split) * problem.bytes_per_element
     return {

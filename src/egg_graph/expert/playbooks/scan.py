@@ -9,8 +9,8 @@ from egg_graph.expert.playbooks.scan_kernels import KERNELS, LAUNCHES
 from egg_graph.expert.playbooks.scan_match import Scan, group_of, scan_at
 from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
 
-LONG = 2048
-"""Numbers in a row from which one program scans a whole row in pieces."""
+SHORTEST, LONGEST = 2048, 65536
+"""Numbers in a row that one program had better hold all at once, in pieces."""
 
 
 class ScanPlaybook:
@@ -56,18 +56,16 @@ def structures(scan: Scan) -> tuple[str, ...]:
     """The structures that fit this scan, best first."""
     if scan.dim != scan.node.rank - 1:
         return ("columns",)
-    if scan.is_product or scan.node.shape[-1] < LONG:
+    if scan.is_product or scan.is_integer or scan.node.shape[-1] < SHORTEST:
         return ("rows",)
-    return ("pieces", "rows")
+    return ("pieces", "rows") if scan.node.shape[-1] <= LONGEST else ("rows", "pieces")
 
 
 def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
     kind = triton_dtype(scan.node.dtype)
     end = "0" if scan.reverse else "BLOCK - 1"
     axis, pick = (0, "[:, None]") if structure == "columns" else (1, "[None, :]")
-    last = f"carry + tl.sum(x, {axis})"
-    if scan.is_product:
-        last = f"tl.sum(tl.where((tl.arange(0, BLOCK) == {end}){pick}, scan, 0), {axis})"
+    last = f"tl.sum(tl.where((tl.arange(0, BLOCK) == {end}){pick}, scan, 0), {axis})  # the last number scanned"
     return KERNELS[structure].format(
         name=name,
         pointers=", ".join(f"{variable}_ptr" for variable in [*dict.fromkeys(body.variables), "out"]),
@@ -75,6 +73,7 @@ def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
         dtype=kind,
         neutral="1" if scan.is_product else "0",
         round="(rounds - 1 - i)" if scan.reverse else "i",
+        static_round="(ROUNDS - 1 - i)" if scan.reverse else "i",
         reverse=", reverse=True" if scan.reverse else "",
         side="after" if scan.reverse else "before",
         word="product" if scan.is_product else "sum",
@@ -103,6 +102,7 @@ def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: Body, structu
         lines.append("rows = out.numel() // n")
     launch = LAUNCHES[structure].format(
         name=name,
+        per_thread=32 if scan.before or scan.after or scan.reverse else 64,
         arguments=", ".join([*variables, "out"]),
         numbers="".join(f" {number}," for number in body.numbers),
     )
@@ -115,7 +115,7 @@ def _knobs(scan: Scan, structure: str) -> tuple[dict[str, Knob], ConfigSpace]:
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
         config: dict[str, Knob] = {"PIECES": 32, "num_warps": warps}
-        return config, {"parallel_mapping": {"num_warps": (4, 8, 16)}, "tensor_tiling": {"PIECES": (16, 32, 64)}}
+        return config, {"parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))}, "tensor_tiling": {"PIECES": (16, 32, 64)}}
     if structure == "rows":
         block = power_of_two(n, 16, 1024 if n <= 1024 else 2048)
         config = {"ROWS": max(1, 2048 // block), "BLOCK": block, "num_warps": 4, "num_stages": 3}

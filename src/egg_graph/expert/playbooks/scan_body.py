@@ -12,7 +12,7 @@ from egg_graph.expert.playbooks.scan_match import Scan
 
 RESERVED = frozenset(
     {"x", "scan", "out", "row", "rows", "n", "inner", "outer", "column", "carry", "rounds", "i", "position", "mask",
-     "offset", "totals", "before", "after", "within", "tiles", "tl", "shape", "most"}
+     "offset", "totals", "piece", "pieces", "before", "after", "within", "tiles", "tl", "shape", "most"}
 )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ class BodyWriter:
         """The wrapper's name for a tensor; a tensor that is read twice is passed once."""
         node = self.graph[name]
         text = node.target.replace(".", "_") if isinstance(node, Placeholder) else name
-        return text if text not in ("out", "n", "rows", "inner", "shape", "most") else f"{text}_value"
+        return text if text not in ("out", "n", "rows", "inner", "shape", "most", "piece", "pieces") else f"{text}_value"
 
     def _constant(self, name: str) -> bool:
         node = self.graph[name]

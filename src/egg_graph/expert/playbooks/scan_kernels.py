@@ -1,15 +1,14 @@
 """The kernels of a scan: a row in pieces, rows by blocks, columns by blocks."""
 
 PIECES = '''@triton.jit
-def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.constexpr):
+def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.constexpr, ROUNDS: tl.constexpr):
     """One row per program, as PIECES x PIECE numbers in registers: scan inside each piece, then add the sum of all
-    pieces {side} it. A row longer than that goes in several rounds with a carry."""
+    pieces {side} it. A row that does not fit in the registers goes in several rounds with a carry."""
     row = tl.program_id(0).to(tl.int64) * n
     within = tl.arange(0, PIECES)[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
     carry = tl.zeros((), dtype={dtype})
-    rounds = tl.cdiv(n, PIECES * PIECE)
-    for i in range(0, rounds):
-        position = {round} * (PIECES * PIECE) + within
+    for i in tl.static_range(ROUNDS):
+        position = {static_round} * (PIECES * PIECE) + within
         mask = position < n
         offset = row + position
 {load}
@@ -56,11 +55,14 @@ def {name}_kernel({pointers}, n, inner,{numbers} BLOCK: tl.constexpr, COLUMNS: t
 '''
 
 LAUNCHES = {
-    "pieces": """    most = 65536 // CONFIG["{name}_PIECES"]
+    "pieces": """    pieces = CONFIG["{name}_PIECES"]
+    most = {per_thread} * 32 * CONFIG["{name}_num_warps"] // pieces  # {per_thread} numbers in each thread's registers
+    piece = min(most, triton.next_power_of_2(triton.cdiv(n, pieces)))
     {name}_kernel[(rows,)](
         {arguments}, n,{numbers}
-        PIECES=CONFIG["{name}_PIECES"],
-        PIECE=min(most, triton.next_power_of_2(triton.cdiv(n, CONFIG["{name}_PIECES"]))),
+        PIECES=pieces,
+        PIECE=piece,
+        ROUNDS=triton.cdiv(n, pieces * piece),
         num_warps=CONFIG["{name}_num_warps"],
         num_stages=1,
     )
