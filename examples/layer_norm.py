@@ -12,8 +12,6 @@ class Model(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(hidden)
-        nn.init.normal_(self.norm.weight, mean=1.0, std=0.1)  # as trained: ones and zeros would hide a kernel
-        nn.init.normal_(self.norm.bias, std=0.1)  # that forgets them
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.norm(x)
