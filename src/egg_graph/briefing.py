@@ -17,7 +17,7 @@ from typing import Any
 
 from egg_graph.routing import stage_attempts
 from egg_graph.schema import Attempt, Brief, Candidate, Principle
-from egg_graph.stage import Stage
+from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 

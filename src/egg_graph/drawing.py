@@ -1,7 +1,10 @@
-"""The graph as a page of Mermaid diagrams, drawn from the code: `python -m egg_graph.drawing > docs/graph.md`."""
+"""The page about the graph, drawn from the code: `python -m egg_graph.drawing > docs/graph.md`."""
 
+from dataclasses import fields
 from typing import Any
 
+from egg_graph import events
+from egg_graph.context import Context
 from egg_graph.graph import build_egg_graph
 
 PAGE = """# The graph
@@ -33,6 +36,20 @@ spent budget leads to `accept`.
 ```mermaid
 {stage}
 ```
+
+## The knobs of a run
+
+Fields of `egg_graph.Context`: pass `context=Context(...)` to invoke or stream, name them in `optimize(...)`, or set
+them in LangGraph Studio.
+
+{knobs}
+
+## The events of a run
+
+`graph.stream(..., stream_mode="custom", subgraphs=True)` and `optimize(..., on_event=...)` tell a run as it goes, in
+small dicts.
+
+{events}
 """
 
 
@@ -45,7 +62,14 @@ def page() -> str:
         "tuning": subgraphs["hardware_tuning"],
         "stage": subgraphs["algorithmic_structure"],
     }
-    return PAGE.format(**{name: one.get_graph().draw_mermaid().strip() for name, one in drawn.items()})
+    diagrams = {name: one.get_graph().draw_mermaid().strip() for name, one in drawn.items()}
+    return PAGE.format(**diagrams, knobs=knobs(), events=(events.__doc__ or "").partition("\n\n")[2].strip())
+
+
+def knobs() -> str:
+    """A table of the context's fields: name, default, description."""
+    rows = [f"| `{f.name}` | `{f.default!r}` | {f.metadata['description']} |" for f in fields(Context)]
+    return "\n".join(["| knob | default | is |", "| --- | --- | --- |", *rows])
 
 
 if __name__ == "__main__":

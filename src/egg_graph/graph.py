@@ -22,7 +22,8 @@ from egg_graph.parts import Parts
 from egg_graph.retries import EVALUATOR_RETRY
 from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
-from egg_graph.stages import STRUCTURE_STAGES, TUNING_STAGES, build_stage
+from egg_graph.stage_graph import build_stage
+from egg_graph.stages import STRUCTURE_STAGES, TUNING_STAGES
 from egg_graph.state import InputState, OutputState, StageState, State
 from egg_graph.team import Team
 

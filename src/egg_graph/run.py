@@ -30,7 +30,8 @@ from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.frame import read_reference
 from egg_graph.schema import Attempt, BadInput, Evaluation, Precision, Principle, StageSummary, Usage, Value
 from egg_graph.state import InputState, OutputState, RunStatus
-from egg_graph.team import Team
+from egg_graph.target import choose_target
+from egg_graph.team import Team, check_model
 
 Listener = Callable[[Event], None]
 
@@ -103,6 +104,8 @@ def optimize(
     knobs = _context(target=target, precision=precision, **context)
     given = str(source_or_path) if isinstance(source_or_path, Path) else source_or_path
     called, reference = read_reference(given, name)
+    check_model(model)
+    choose_target(knobs.target, knobs.knowledge_dir)  # refused now rather than in a folder that holds nothing else
     folder = _make_folder(Path(runs_dir), called)
     asked = {"reference": reference, "name": called, "context": asdict(knobs), "model": _model_name(model, team)}
     write_whole(folder / "run.json", json.dumps(asked, indent=2) + "\n")

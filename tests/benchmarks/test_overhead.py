@@ -11,7 +11,7 @@ from egg_graph.agents import Prompts
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import Analysis, Baseline, Brief, Candidate, Diagnosis, KernelTask
-from egg_graph.stage import ALGORITHMIC_STRUCTURE
+from egg_graph.stages import ALGORITHMIC_STRUCTURE
 
 INPUT = {"reference": REFERENCE}
 CONTEXT = Context(target="h100")

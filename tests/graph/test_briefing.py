@@ -4,7 +4,7 @@ from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.knowledge import load_principles
-from egg_graph.stage import PARALLEL_MAPPING, STAGES
+from egg_graph.stages import PARALLEL_MAPPING, STAGES
 
 
 def briefs(script, **knobs):

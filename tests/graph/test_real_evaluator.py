@@ -1,4 +1,4 @@
-"""The graph with the real evaluator: a hand-written kernel with a wrong mask is caught, repaired, swept and finished."""
+"""The graph with the real evaluator: a kernel with a wrong mask is caught, repaired, swept and finished."""
 
 import pytest
 

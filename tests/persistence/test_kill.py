@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the harness forks")
 def test_killed_at_any_write_and_resumed(tmp_path):
-    command = [sys.executable, str(HERE / "harness.py"), str(tmp_path), "1", "5"]
+    command = [sys.executable, str(HERE / "harness.py"), str(tmp_path), "1", "8"]
     paths = [str(HERE.parent / "graph"), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LANGGRAPH_STRICT_MSGPACK": "true"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, check=False)
@@ -24,7 +24,7 @@ def test_killed_at_any_write_and_resumed(tmp_path):
     evaluated = [line for line in whole["log"] if line]
     assert len(evaluated) > 8 and len(set(evaluated)) == len(evaluated)
     assert whole["state"]["status"] == "correct"
-    assert sum(point["died"] for point in killed) > 15, "kill points all over the run"
+    assert sum(point["died"] for point in killed) > 10, "kill points all over the run"
     for point in killed:
         assert point["status"] == 0, point["writes"]
         assert point["log"] == whole["log"], f"evaluated again after a kill at write {point['writes']}"

@@ -93,6 +93,8 @@ def test_a_path_names_the_task(tmp_path):
         ({"max_atempts": 3}, "no knob 'max_atempts'; the knobs are precision, target"),
         ({"stages": ("tiling",)}, "Context.stages cannot be"),
         ({"max_seconds": 0}, "Context.max_seconds cannot be 0"),
+        ({"target": "voodoo5"}, "hardware 'voodoo5'"),
+        ({"model": 7}, "model=7: pass a chat model"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_made(tmp_path, options, message):

@@ -10,7 +10,7 @@ from egg_graph.nodes.clock import clocked
 from egg_graph.parts import Parts
 from egg_graph.routing import exhausted
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
-from egg_graph.stage import Stage
+from egg_graph.stages import Stage
 from egg_graph.standing import effect, improves
 from egg_graph.state import StageState
 

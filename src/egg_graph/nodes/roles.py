@@ -12,7 +12,7 @@ from egg_graph.nodes.clock import clocked
 from egg_graph.parts import Parts
 from egg_graph.routing import stage_attempts
 from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, Usage
-from egg_graph.stage import Stage
+from egg_graph.stages import Stage
 from egg_graph.state import StageState
 from egg_graph.summary import summarize
 

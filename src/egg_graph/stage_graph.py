@@ -1,0 +1,61 @@
+"""One builder of a stage, used four times. What a stage is, stands in stages.py as data."""
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from egg_graph import routing
+from egg_graph.context import Context, resolve
+from egg_graph.nodes.judging import JudgingNodes
+from egg_graph.nodes.roles import RoleNodes
+from egg_graph.parts import Parts
+from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY
+from egg_graph.stages import Stage
+from egg_graph.state import StageState
+
+
+def build_stage(stage: Stage, parts: Parts) -> CompiledStateGraph[StageState, Context, Any, Any]:
+    """The subgraph of one stage.
+
+    START → open → analyst → coder → evaluator ─┬ repair → debugger → coder
+                      ▲                         ├ optimize → analyst
+                      └─────────────────────────┘
+                                                └ accept → tuner → close → END
+    """
+
+    def enter(state: StageState, runtime: Runtime[Context]) -> Literal["enter", "skip"]:
+        return routing.enter(state, resolve(runtime.context), stage.name)
+
+    def after_opening(state: StageState, runtime: Runtime[Context]) -> Literal["seed", "optimize", "tune", "exhausted"]:
+        return routing.after_opening(state, resolve(runtime.context))
+
+    def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
+        return routing.after_evaluation(state, resolve(runtime.context), stage.name)
+
+    roles, judging = RoleNodes(stage, parts), JudgingNodes(stage, parts)
+    builder = StateGraph(StageState, context_schema=Context)
+    builder.add_node("open", roles.open)
+    builder.add_node("analyst", roles.analyst, retry_policy=MODEL_RETRY)
+    builder.add_node("coder", roles.coder, retry_policy=MODEL_RETRY)
+    builder.add_node("evaluator", judging.evaluator, retry_policy=EVALUATOR_RETRY)
+    builder.add_node("debugger", roles.debugger, retry_policy=MODEL_RETRY)
+    builder.add_node("tuner", judging.tuner, retry_policy=EVALUATOR_RETRY)
+    builder.add_node("close", roles.close)
+
+    builder.add_conditional_edges(START, enter, {"enter": "open", "skip": END})
+    builder.add_conditional_edges(
+        "open", after_opening, {"seed": "coder", "optimize": "analyst", "tune": "tuner", "exhausted": "close"}
+    )
+    builder.add_conditional_edges(
+        "analyst", routing.after_analysis, {"worth_optimizing": "coder", "not_worth_optimizing": "tuner"}
+    )
+    builder.add_edge("coder", "evaluator")
+    builder.add_conditional_edges(
+        "evaluator", after_evaluation, {"repair": "debugger", "optimize": "analyst", "accept": "tuner"}
+    )
+    builder.add_edge("debugger", "coder")
+    builder.add_edge("tuner", "close")
+    builder.add_edge("close", END)
+    return builder.compile(name=stage.name)
