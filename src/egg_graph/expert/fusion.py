@@ -180,7 +180,7 @@ class Body:
     def _compute(self, node: Node, index: Index) -> str:
         if node.name not in self.inside:
             return self._load(node, index)
-        if is_flat_view(node):
+        if is_flat_view(node) or reduces_nothing(node, self.graph):
             return self.value(node.inputs[0], index)
         if (moved := self._moved(node, index)) is not None:
             return self.value(*moved)
@@ -294,8 +294,18 @@ def is_flat_view(node: Node) -> bool:
     return node.base in VIEWS
 
 
+def reduces_nothing(node: Node, graph: CapturedGraph) -> bool:
+    """Whether it is a sum, mean or extreme over dimensions of size 1: each element is its own result."""
+    if node.base not in ("sum", "mean", "amax", "amin") or len(node.inputs) != 1 or not node.shapes:
+        return False
+    source = graph[node.inputs[0]]
+    return source.numel == node.numel and source.is_float and node.is_float
+
+
 def is_moving(node: Node, graph: CapturedGraph) -> bool:
     """Whether it only moves elements, in a way `Body` can index."""
+    if reduces_nothing(node, graph):
+        return True
     if node.base == "getitem":
         return graph[node.inputs[0]].base in ("split", "chunk", "split_with_sizes")
     return node.base in ("expand", "slice", "split", "chunk", "split_with_sizes") or is_flat_view(node)

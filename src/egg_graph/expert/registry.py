@@ -47,6 +47,6 @@ def _is_about(playbook: str, bases: set[str]) -> bool:
 
 _REDUCING = {
     "softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp", "layer_norm", "native_layer_norm", "rms_norm",
-    "group_norm", "native_group_norm", "instance_norm", "linalg_vector_norm", "sum", "mean", "amax", "amin", "max", "min",
-    "argmax", "argmin", "var", "std", "var_mean", "cross_entropy_loss", "cosine_similarity",
+    "group_norm", "native_group_norm", "instance_norm", "linalg_vector_norm", "sum", "mean", "amax", "amin", "max",
+    "min", "argmax", "argmin", "var", "std", "var_mean", "cross_entropy_loss", "cosine_similarity",
 }  # fmt: skip

@@ -1,0 +1,86 @@
+"""Structural alternatives to a kernel, and the principles each one stands on. The analyst's knowledge of structure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from egg_graph.expert.registry import BY_NAME
+from egg_graph.schema import Brief, Category
+
+LIBRARY = "library"
+"""Not a variant of a playbook: leave the anchor to PyTorch, and let other playbooks take its tail."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another structure for one group."""
+
+    group: str
+    variant: str
+    category: Category
+    reason: str
+    principles: tuple[str, ...]
+
+    def plan(self, now: str) -> str:
+        """The sentence that `chosen_in` reads back."""
+        return f"Switch {self.group} from {now or 'its first structure'} to {self.variant}: {self.reason}."
+
+
+_REASONS: dict[tuple[str, str], tuple[Category, str, tuple[str, ...]]] = {
+    ("gemm", "tma"): (
+        "parallel_mapping", "persistent programs fed by TMA keep the tensor cores busy across tiles",
+        ("persistent_gemm", "tma_descriptors", "round_operands_rna"),
+    ),
+    ("gemm", "tma_registers"): (
+        "memory_access", "operands rounded in registers spare the pass that rounds them in memory",
+        ("k_major_b", "round_operands_rna"),
+    ),
+    ("gemm", "split_k"): (
+        "parallel_mapping", "few output tiles and a long K leave multiprocessors idle", ("split_k", "fill_the_machine"),
+    ),
+    ("gemm", "pointer"): ("memory_access", "plain pointers spare descriptors and packing where tiles are few", ()),
+    ("gemm", LIBRARY): (
+        "operator_fusion", "the library's product with one Triton tail wins where the product itself dominates",
+        ("leave_plain_gemm_to_library", "one_read_per_row"),
+    ),
+    ("attention", "tma"): (
+        "memory_access", "TMA feeds keys and values without address arithmetic", ("tma_descriptors",)
+    ),
+    ("scan", "rows"): ("algorithm_replacement", "blocks with a carry need fewer registers", ("scan_whole_row",)),
+    ("row", "looped"): (
+        "algorithm_replacement", "walking the row in blocks with running statistics needs fewer registers",
+        ("online_softmax", "no_spills"),
+    ),
+    ("row", "whole"): ("algorithm_replacement", "a row held in registers is read once", ("one_read_per_row",)),
+    ("column", "looped"): ("algorithm_replacement", "walking the axis needs fewer registers", ("no_spills",)),
+    ("column", "whole"): ("algorithm_replacement", "an axis held in registers is read once", ("one_read_per_row",)),
+}  # fmt: skip
+
+
+def alternatives(groups: Mapping[str, str], playbook_of: Mapping[str, str]) -> Iterator[Alternative]:
+    """Structures a module has not, group by group; heaviest playbook first."""
+    weight = list(BY_NAME)
+    for group in sorted(groups, key=lambda g: weight.index(playbook_of[g]) if playbook_of[g] in weight else 99):
+        playbook = playbook_of[group]
+        if playbook not in BY_NAME:
+            continue
+        named = [v for v in BY_NAME[playbook].variants if v and v != groups[group]]
+        for variant in (*named, *((LIBRARY,) if playbook == "gemm" else ())):
+            if (playbook, variant) in _REASONS:
+                yield Alternative(group, variant, *_REASONS[playbook, variant])
+
+
+def chosen_in(plan: str) -> tuple[str, str] | None:
+    """Group and variant that a plan names, None where the plan is somebody else's."""
+    found = re.search(r"Switch (\w+) from .*? to (\w+):", plan)
+    return (found[1], found[2]) if found else None
+
+
+def cited(brief: Brief, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the principles in the brief, those that lead here: by id, else by the operators they are about."""
+    ids = tuple(p.id for p in brief.principles if p.id in wanted)
+    if ids:
+        return ids
+    operators = brief.baseline.operators
+    about = (p.id for p in brief.principles if any(o in op for o in p.operators for op in operators))
+    return tuple(about)[:2]
