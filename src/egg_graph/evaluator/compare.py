@@ -120,7 +120,7 @@ def compare(
     wrong = difference > leaf.slack + 8 * leaf.budget * (finite + rms)
     if error <= leaf.budget and not bool(wrong.any()):
         return Comparison(error, max_abs)
-    finding = _degraded(error, leaf, wrong, where, precision, emulated_error)
+    finding = None if _pattern(got, expected) else _degraded(error, leaf, wrong, where, precision, emulated_error)
     if finding is None:
         finding = _wrong(got, expected, difference, wrong, error, leaf, where)
     return Comparison(error, max_abs, (finding,))

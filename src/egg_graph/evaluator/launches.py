@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from egg_graph.schema import Finding, Knob, Value
 
 
@@ -16,14 +18,14 @@ class Launch(Value):
     """Line of the candidate that launched it."""
     grid: tuple[int, int, int]
     signature: dict[str, Any]
-    """Parameter -> `*fp32`, `i32`, `fp32`, `u1`, `constexpr`, `tensordesc<fp32[128, 32]>`, or a list of these (a tuple)."""
-    constexprs: dict[str, Any] = {}
+    """Parameter -> `*fp32`, `i32`, `u1`, `constexpr`, `tensordesc<fp32[128, 32]>`, or a list of these (a tuple)."""
+    constexprs: dict[str, Any] = Field(default_factory=dict)
     """Path of a parameter (`BLOCK`, `shape.1`) -> constant, written by `encode_constant`."""
     divisible_by_16: tuple[str, ...] = ()
     """Paths of pointers (address) and integers (value) that the launcher specialises as multiples of 16."""
-    options: dict[str, Knob] = {}
+    options: dict[str, Knob] = Field(default_factory=dict)
     """`num_warps`, `num_stages`, ... as given."""
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = Field(default_factory=dict)
     """Tensor arguments: name -> `float32[16, 1024]`."""
     configs: tuple[dict[str, Knob], ...] = ()
     """All autotune configurations; the first was launched."""
@@ -36,7 +38,7 @@ class Launch(Value):
     """Bytes its stores and atomics ask for."""
     compulsory_bytes: float = 0.0
     """Lower bound of DRAM traffic: every tensor read and every tensor written, once."""
-    dot_flops: dict[str, float] = {}
+    dot_flops: dict[str, float] = Field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`, `bf16`) -> 2*M*N*K over all `tl.dot`."""
     atomics: float = 0.0
     """Elements updated atomically."""

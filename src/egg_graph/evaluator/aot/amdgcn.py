@@ -6,7 +6,11 @@ from collections import Counter
 from egg_graph.evaluator.aot.binary import Binary
 
 _MATRIX = re.compile(r"^\s+(v_(?:s?mfmac?|wmma)_\w+)", re.M)
-_MEMORY = re.compile(r"^\s+(?:global|buffer|flat)_(load|store|atomic)_(?:\w*?)(dwordx[234]|dword|b128|b64|b32|\w*short\w*|\w*byte\w*)?\b", re.M)
+_MEMORY = re.compile(
+    r"^\s+(?:global|buffer|flat)_(load|store|atomic)_\w*?"
+    r"(dwordx[234]|dword|b128|b64|b32|\w*short\w*|\w*byte\w*)?\b",
+    re.M,
+)
 _WIDTH = {"dwordx4": 128, "dwordx3": 96, "dwordx2": 64, "dword": 32, "b128": 128, "b64": 64, "b32": 32}
 _OPCODE = re.compile(r"^\s+[a-z]+_[a-z]\w+", re.M)
 

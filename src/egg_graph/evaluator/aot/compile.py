@@ -106,4 +106,3 @@ def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
 def _configuration(launch: Launch) -> str:
     knobs = {**{k: v for k, v in launch.constexprs.items() if isinstance(v, int)}, **launch.options}
     return ", ".join(f"{name}={value}" for name, value in knobs.items())
-

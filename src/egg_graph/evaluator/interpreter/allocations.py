@@ -45,7 +45,7 @@ class Poison(TorchDispatchMode):
         if function in FACTORIES and result.layout == torch.strided and result.device.type == "cpu":
             storage = result.untyped_storage()
             elements = storage.nbytes() // result.element_size()
-            fill_with_poison(torch.empty(0, dtype=result.dtype).set_(storage, 0, (elements,)))
+            fill_with_poison(torch.empty(0, dtype=result.dtype).set_(storage, 0, (elements,), (1,)))
             self.allocations[storage._cdata] = Allocation(result, result._version)
             self.memory.written[storage._cdata] = np.zeros(elements, bool)
         return result

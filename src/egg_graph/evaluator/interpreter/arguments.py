@@ -105,10 +105,9 @@ def to_device(value: Any, name: str, memory: AddressSpace, *, fake: bool) -> Any
     if isinstance(value, float):
         return tl.tensor(make(np.array([value], np.float32), tl.float32), tl.float32)
     if isinstance(value, int):
-        dtype, element = (np.int32, tl.int32) if INT32.min <= value <= INT32.max else (np.int64, tl.int64)
-        if value > INT64.max:
-            dtype, element = np.uint64, tl.uint64
-        return tl.tensor(make(np.array([value], dtype), element), element)
+        name_of_type = "int32" if INT32.min <= value <= INT32.max else "int64" if value <= INT64.max else "uint64"
+        element = getattr(tl, name_of_type)
+        return tl.tensor(make(np.array([value], name_of_type), element), element)
     if is_descriptor(value):
         return _descriptor(value, name, memory, fake=fake)
     if is_tensor(value):

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: right for bfloat16 and float8, fused where data are uniform, and watched for int32 overflow."""
+"""Elementwise arithmetic: right for bfloat16 and float8, done once on uniform data, watched for int32 overflow."""
 
 from collections.abc import Callable
 from typing import Any

@@ -60,7 +60,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "sub.f32": _f32(np.subtract),
     "mul.f32": _f32(np.multiply),
     "mul.rn.f32": _f32(np.multiply),
-    "fma.rn.f32": _f32(lambda a, b, c: (a.astype(np.float64) * b + c)),
+    "fma.rn.f32": _f32(lambda a, b, c: a.astype(np.float64) * b + c),
     "max.f32": _f32(np.fmax),
     "min.f32": _f32(np.fmin),
     "neg.f32": _f32(np.negative),

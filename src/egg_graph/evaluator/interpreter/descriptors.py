@@ -50,9 +50,7 @@ def reduce(self: Any, kind: Any, descriptor: Any, value: Any, indices: list[Any]
     operation = {"ADD": "FADD"}.get(name, name) if value.data.dtype.kind == "f" else name
     pointers, mask = _materialize(descriptor, indices)
     relaxed = ir.MEM_SEMANTIC.RELAXED
-    loads.atomic_rmw(
-        self, getattr(ir.ATOMIC_OP, operation), pointers, value, make(mask, pointers.dtype), relaxed, None
-    )
+    loads.atomic_rmw(self, getattr(ir.ATOMIC_OP, operation), pointers, value, make(mask, pointers.dtype), relaxed, None)
 
 
 def _materialize(descriptor: Any, indices: list[Any]) -> tuple[Any, np.ndarray]:
@@ -66,7 +64,7 @@ def _check_alignment(descriptor: Any, indices: list[Any]) -> None:
     if start * itemsize % 16:
         raise KernelFault(
             "unsupported_in_kernel",
-            f"a tensor descriptor block starts at element {start} of its last dimension, which is not a multiple of 16 bytes",
+            f"a tensor descriptor block starts at element {start} of its last dimension, not at a multiple of 16 bytes",
             current().where(),
             "Start blocks at multiples of 16 bytes in the last dimension, or load through pointers.",
         )

@@ -56,6 +56,15 @@ RANDOM_FILLS = {
 class FakeCuda(TorchFunctionMode):
     """Carry out requests for a CUDA device on fake tensors, which PyTorch without CUDA refuses in part."""
 
+    def __enter__(self) -> "FakeCuda":
+        self._module_apply = torch.nn.Module._apply
+        torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        torch.nn.Module._apply = self._module_apply  # type: ignore[method-assign]
+        super().__exit__(*exc)
+
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.cuda:
@@ -71,6 +80,20 @@ class FakeCuda(TorchFunctionMode):
             return function(moved, *rest, **kwargs) if rest or kwargs.keys() - {"non_blocking", "copy"} else moved
         kwargs.pop("pin_memory", None)
         return function(*args, **kwargs)
+
+
+def _apply(self: torch.nn.Module, function: Any, recurse: bool = True) -> torch.nn.Module:
+    """`Module.to`, `.cuda`, `.half` without swapping tensors in place, which fake tensors do not allow."""
+    for child in self.children() if recurse else ():
+        child._apply(function)
+    for name, parameter in self._parameters.items():
+        if parameter is not None:
+            changed = function(parameter.detach())
+            self._parameters[name] = torch.nn.Parameter(changed, requires_grad=parameter.requires_grad)
+    for name, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[name] = function(buffer)
+    return self
 
 
 def to_fake_cuda(tensor: Any) -> Any:

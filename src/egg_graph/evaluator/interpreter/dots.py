@@ -36,16 +36,17 @@ def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
     return total
 
 
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """float32 rounded to what bfloat16 holds."""
+    return formats.bfloat16_to_float32(formats.float32_to_bfloat16(x))
+
+
 def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
     """`x` as a sum of `parts` arrays of lower precision, the largest first."""
-    pieces = []
+    pieces: list[np.ndarray] = []
     for _ in range(parts):
-        if bfloat16:
-            piece = formats.bfloat16_to_float32(formats.float32_to_bfloat16(x))
-        else:
-            piece = formats.truncate_to_tf32(x)
-        pieces.append(piece)
-        x = x - piece
+        pieces.append(to_bfloat16(x) if bfloat16 else formats.truncate_to_tf32(x))
+        x = x - pieces[-1]
     return pieces
 
 

@@ -110,8 +110,8 @@ def undefined(shape: tuple[int, ...], dtype: np.dtype[Any], *, bfloat16: bool = 
     if bfloat16:
         return np.full(shape, POISON_BFLOAT16, np.uint16)
     if dtype.kind == "f":
-        bits = np.full(shape, POISON_BITS[dtype.itemsize], f"uint{8 * dtype.itemsize}")
-        return bits.view(dtype)
+        bits = np.full((1,), POISON_BITS[dtype.itemsize], f"uint{8 * dtype.itemsize}")
+        return np.broadcast_to(bits.view(dtype), shape or (1,)).reshape(shape)
     if dtype.kind in "iu":
         return np.full(shape, POISON_INTEGER[dtype.itemsize], dtype)
     return np.zeros(shape, dtype)

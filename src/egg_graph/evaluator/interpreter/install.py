@@ -17,7 +17,7 @@ def install() -> None:
     if _installed:
         return
     if os.environ.get("TRITON_INTERPRET") != "1":
-        raise RuntimeError("the guarded interpreter needs TRITON_INTERPRET=1 in the environment before triton is imported")
+        raise RuntimeError("the guarded interpreter needs TRITON_INTERPRET=1, set before triton is imported")
     import triton.language as tl
     from triton.runtime import interpreter
 

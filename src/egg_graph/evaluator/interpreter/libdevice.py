@@ -34,7 +34,8 @@ def _round_away(x: np.ndarray) -> np.ndarray:
 
 
 SAME = {name: getattr(np, name) for name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
+    "tanh",
     "floor", "ceil", "trunc", "rint", "hypot", "copysign", "fmod", "nextafter", "isnan", "isinf", "signbit", "ldexp",
     "abs",
 )}  # fmt: skip
@@ -54,7 +55,9 @@ OTHER: dict[str, Callable[..., Any]] = {
     "fast_exp10f": lambda x: np.power(np.float32(10), x), "fast_logf": np.log, "fast_log2f": np.log2,
     "fast_log10f": np.log10, "fast_powf": np.power, "popc": np.bitwise_count,
 }  # fmt: skip
-BITCASTS = {"int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32}
+BITCASTS = {
+    "int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32,
+}  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {**SAME, **OTHER}
 
 

@@ -157,5 +157,3 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_masked_load, builder.create_masked_store = load, store
     builder.create_atomic_rmw, builder.create_atomic_cas = atomic_rmw, atomic_cas
     builder.create_print = print_values
-
-

@@ -70,7 +70,7 @@ def _extreme(choose: Any, total: Any) -> Callable[[np.ndarray, int], np.ndarray]
         if result.dtype.kind != "f" or not np.isnan(result).any():
             return result
         bad = formats.poisoned(values).any(axis=axis)
-        return np.where(bad, formats.undefined((1,), result.dtype), choose.reduce(values, axis=axis))
+        return np.where(bad, formats.undefined((), result.dtype), choose.reduce(values, axis=axis))
 
     return reduce
 

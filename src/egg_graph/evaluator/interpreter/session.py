@@ -95,7 +95,7 @@ def is_fake() -> bool:
     return _Current.session is not None and _Current.session.mode == "fake"
 
 
-class running:  # noqa: N801 - reads as a verb in `with running(session):`
+class running:
     """Make a session the current one."""
 
     def __init__(self, session: Session) -> None:

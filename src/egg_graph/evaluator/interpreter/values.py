@@ -9,7 +9,6 @@ from triton.runtime.interpreter import TensorHandle
 
 from egg_graph.evaluator.interpreter import formats
 
-
 _original_numpy_dtype = interpreter._get_np_dtype
 _numpy_dtypes: dict[Any, np.dtype[Any]] = {}
 

@@ -1,0 +1,186 @@
+"""Every planted wrong candidate gets its own status, kind and a message to act on; and nothing outlives it."""
+
+from pathlib import Path
+
+import pytest
+
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask, Precision
+
+PLANTED = Path(__file__).parents[1] / "planted"
+
+SOFTMAX = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+batch_size = 4096
+dim = 8192
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+"""
+MATMUL = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return nn.functional.gelu(self.linear(x))
+
+
+batch_size = 1024
+in_features = 2048
+out_features = 4096
+
+
+def get_inputs():
+    return [torch.rand(batch_size, in_features)]
+
+
+def get_init_inputs():
+    return [in_features, out_features]
+"""
+
+
+def planted(name: str) -> Candidate:
+    """A candidate of tests/planted."""
+    path = PLANTED / name
+    return Candidate(source=path.read_text(), author="test", stage="algorithmic_structure", mode="seed")
+
+
+@pytest.fixture(scope="module")
+def judge(evaluator: LocalEvaluator, h200: Hardware):
+    def evaluate(name: str, *, reference: str = SOFTMAX, precision: Precision = "tf32", **terms: bool) -> Evaluation:
+        task = KernelTask(name=name, reference=reference, target=h200, precision=precision, **terms)
+        return evaluator.evaluate(task, planted(name))
+
+    return evaluate
+
+
+RIGHT = [("softmax_right.py", SOFTMAX), ("matmul_bias_gelu_right.py", MATMUL)]
+
+
+@pytest.mark.parametrize(("name", "reference"), RIGHT)
+def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, reference: str) -> None:
+    evaluation = judge(name, reference=reference)
+    assert evaluation.status == "correct", evaluation.reason
+    assert evaluation.usable
+    assert [rung.name for rung in evaluation.rungs if rung.outcome == "passed"] == [
+        "static_gate",
+        "correctness_shrunk",
+        "correctness_awkward",
+        "full_shape_launches",
+        "compile_for_target",
+        "roofline",
+    ]
+    assert len(evaluation.checks) == 3
+    assert all(check.passed and check.error <= check.budget < 1e-2 for check in evaluation.checks)
+    assert len({check.seed for check in evaluation.checks}) == 3
+    assert evaluation.triton_share == 1.0
+    assert evaluation.bound is not None
+    assert evaluation.bound.milliseconds > 0
+    assert evaluation.timing is None
+    assert any("no speed was measured" in statement for statement in evaluation.not_proven)
+    resources = evaluation.resources[0]
+    assert resources.target == "sm_90"
+    assert resources.fits
+    assert resources.registers is not None
+
+
+def test_tensor_cores_are_seen_in_the_compiled_matrix_product(judge) -> None:
+    resources = judge("matmul_bias_gelu_right.py", reference=MATMUL).resources[0]
+    assert sum(resources.tensor_core_instructions.values()) > 0
+    assert resources.shared_bytes > 0
+
+
+# name, reference, status, kinds, what the message or the place must name
+WRONG = [
+    ("syntax_error.txt", SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
+    ("wrong_answer.py", SOFTMAX, "incorrect", {"wrong_values"}, "0.9901 times the expected"),
+    ("off_by_one_mask.py", SOFTMAX, "incorrect", {"wrong_values", "unwritten_output"}, "never written"),
+    ("out_of_bounds_load.py", SOFTMAX, "runtime_error", {"out_of_bounds"}, "x_ptr"),
+    ("write_race.py", SOFTMAX, "incorrect", {"write_race"}, "softmax_kernel"),
+    ("unwritten_output.py", SOFTMAX, "incorrect", {"unwritten_output"}, "never written"),
+    ("bf16_misuse.py", SOFTMAX, "incorrect", {"precision_loss"}, "bfloat16"),
+    ("exit_zero.py", SOFTMAX, "runtime_error", {"exited"}, "exit status 0"),
+    ("segfault.py", SOFTMAX, "runtime_error", {"crashed"}, "in forward"),
+    ("allocates_24_gb.py", SOFTMAX, "out_of_memory", {"memory_exceeded"}, "in forward"),
+    ("too_much_shared_memory.py", MATMUL, "compile_error", {"shared_memory_exceeded"}, "shared memory"),
+    ("break_in_loop.py", SOFTMAX, "compile_error", {"unsupported_in_kernel"}, "break"),
+    ("tf32_truncation.py", MATMUL, "incorrect", {"tf32_truncation"}, "cvt.rna"),
+    ("raises.py", SOFTMAX, "runtime_error", {"exception"}, "in forward"),
+    ("writes_input.py", SOFTMAX, "incorrect", {"input_mutated"}, "x"),
+    ("wrong_shape.py", SOFTMAX, "incorrect", {"wrong_shape"}, "shape"),
+    ("wrong_dtype.py", SOFTMAX, "incorrect", {"wrong_dtype"}, "float64"),
+    ("wrong_structure.py", SOFTMAX, "incorrect", {"wrong_structure"}, "(*, *)"),
+    ("weights_renamed.py", MATMUL, "invalid", {"weights_mismatch"}, "linear.weight"),
+    ("unused_kernel.py", SOFTMAX, "invalid", {"no_triton_kernel"}, "launches no Triton kernel"),
+    ("forbidden_import.py", SOFTMAX, "invalid", {"forbidden_import"}, "os"),
+    ("uses_torch_compile.py", SOFTMAX, "invalid", {"forbidden_construct"}, "torch.compile"),
+    ("no_kernel.py", SOFTMAX, "invalid", {"no_triton_kernel"}, "@triton.jit"),
+    ("has_test_code.py", SOFTMAX, "invalid", {"test_code"}, "get_inputs"),
+    ("no_entry_point.py", SOFTMAX, "invalid", {"missing_entry_point"}, "ModelNew"),
+    ("subclasses_model.py", SOFTMAX, "invalid", {"forbidden_construct"}, "Model"),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "status", "kinds", "words"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
+    judge, name: str, reference: str, status: str, kinds: set[str], words: str
+) -> None:
+    evaluation = judge(name, reference=reference)
+    assert (evaluation.status, evaluation.findings[0].kind) == (status, evaluation.findings[0].kind)
+    first = evaluation.findings[0]
+    assert first.kind in kinds, evaluation.findings
+    assert words in f"{first.message} {first.where} {first.cure}"
+    assert not evaluation.usable
+    assert evaluation.merit == (2.0,)
+    assert judge("softmax_right.py").status == "correct"
+
+
+@pytest.mark.parametrize("name", ["infinite_loop.py", "infinite_kernel.py"])
+def test_a_candidate_that_never_ends_is_ended(h200: Hardware, name: str) -> None:
+    with LocalEvaluator(device="none", timeout=4.0) as impatient:
+        task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+        impatient.baseline(task)
+        evaluation = impatient.evaluate(task, planted(name))
+        assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
+        assert "line" in evaluation.findings[0].where
+        assert evaluation.seconds < 15
+        assert impatient.evaluate(task, planted("softmax_right.py")).status == "correct"
+
+
+def test_library_calls_are_allowed_unless_the_task_says_otherwise(judge) -> None:
+    allowed = judge("library_call.py", reference=MATMUL)
+    assert allowed.status == "correct", allowed.reason
+    assert allowed.triton_share is not None
+    assert 0 < allowed.triton_share < 1
+    forbidden = judge("library_call.py", reference=MATMUL, triton_only=True)
+    assert (forbidden.status, forbidden.findings[0].kind) == ("invalid", "library_call")
+    assert "addmm" in forbidden.findings[0].message
+
+
+def test_ieee_rejects_what_tf32_allows(judge) -> None:
+    evaluation = judge("matmul_bias_gelu_right.py", reference=MATMUL, precision="ieee")
+    assert (evaluation.status, evaluation.findings[0].kind) == ("incorrect", "precision_loss")
+    assert "ieee" in evaluation.findings[0].cure
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_policies_cast_the_whole_module(judge, precision: Precision) -> None:
+    evaluation = judge("softmax_right.py", precision=precision)
+    assert evaluation.status == "correct", evaluation.reason
+    assert evaluation.bound is not None
+    assert evaluation.bound.dram_bytes == 2 * 2 * 4096 * 8192  # two bytes an element, read and written
