@@ -68,7 +68,6 @@ class ModelNew(nn.Module):
 FINDING = Finding(
     kind="wrong_values", message="62 of 64 rows differ", where="output 0", cure="divide by the sum of the row"
 )
-SECTIONS = "## "
 
 
 def make_brief(**changes: Any) -> Brief:

@@ -8,21 +8,26 @@ from egg_graph.schema import Candidate, KernelTask
 from egg_graph.tuning import parse_space
 
 
+@pytest.fixture(scope="module")
+def evaluator():
+    with LocalEvaluator(device="none") as local:
+        yield local
+
+
 def candidate() -> Candidate:
     source = prompt_text("fewshot_kernel.py.txt")
     return Candidate(source=source, author="prompts", stage="algorithmic_structure", mode="seed")
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_the_example_passes_the_evaluator(precision):
+def test_the_example_passes_the_evaluator(evaluator, precision):
     task = KernelTask(
         name="fewshot",
         reference=prompt_text("fewshot_reference.py.txt"),
         target=load_hardware("h200"),
         precision=precision,
     )
-    with LocalEvaluator(device="none") as evaluator:
-        evaluation = evaluator.evaluate(task, candidate())
+    evaluation = evaluator.evaluate(task, candidate())
     assert evaluation.findings == (), evaluation.findings
     assert evaluation.usable, evaluation.reason
     assert all(check.passed for check in evaluation.checks) and len(evaluation.checks) >= 2

@@ -17,6 +17,9 @@ T = TypeVar("T")
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS"})
 """How providers say that an answer hit the output limit."""
 
+_QUOTED = 4000
+"""Characters of an unreadable answer that the model is shown again: enough to know it by, not a second long prompt."""
+
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
@@ -47,7 +50,7 @@ def converse(model: Runnable[Any, Any], role: str, system: str, prompt: str, rea
             problem = unreadable.reason
             messages = [
                 *messages[:2],
-                AIMessage(reply.text or "(no text)"),
+                AIMessage(reply.text[:_QUOTED] or "(no text)"),
                 HumanMessage(f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"),
             ]
     return Outcome(None, problem, usage)

@@ -53,7 +53,8 @@ class HandoffModel(BaseChatModel):
         for file in asked:
             if file.name.endswith(f"-{role}.prompt.md") and file.read_text(encoding="utf-8") == text:
                 return file
-        number = max((int(file.name[:3]) for file in asked if file.name[:3].isdigit()), default=0) + 1
+        numbers = [file.name.partition("-")[0] for file in asked]
+        number = max((int(given) for given in numbers if given.isdigit()), default=0) + 1
         file = self.folder / f"{number:03d}-{role}.prompt.md"
         file.write_text(text, encoding="utf-8")
         return file
