@@ -41,7 +41,8 @@ def attention_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Atte
     node = graph[start]
     if graph.is_placeholder(start) or node.dtype not in FLOATS:
         return None
-    found = _fused(node) if node.base == "scaled_dot_product_attention" else _written_out(graph, node, free)
+    fused = node.base == "scaled_dot_product_attention"
+    found = _fused(graph, node) if fused else _written_out(graph, node, free)
     return found if found is not None and _fits(graph, found) else None
 
 
@@ -52,16 +53,17 @@ def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[st
     return Group.of(graph, playbook, set(found.nodes), variant)
 
 
-def _fused(node: Node) -> Attention | None:
+def _fused(graph: CapturedGraph, node: Node) -> Attention | None:
     args = dict(enumerate(node.args))
     mask = args.get(3, node.kwargs.get("attn_mask"))
     if args.get(4, node.kwargs.get("dropout_p", 0.0)):
         return None
     q, k, v = (_name(args[i]) for i in range(3))
+    mask_name = _name(mask) if mask is not None else None
     return Attention(
         (node.name,), node, q, k, v,
-        mask=_name(mask) if mask is not None else None,
-        mask_kind="allowed" if mask is not None else "none",
+        mask=mask_name,
+        mask_kind="none" if mask_name is None else "allowed" if graph[mask_name].dtype == "bool" else "added",
         causal=bool(args.get(5, node.kwargs.get("is_causal", False))),
         scale=node.kwargs.get("scale"),
     )  # fmt: skip
@@ -71,7 +73,7 @@ def _fits(graph: CapturedGraph, found: Attention) -> bool:
     q, k, v = graph[found.q], graph[found.k], graph[found.v]
     if q.rank not in (3, 4) or not q.rank == k.rank == v.rank or {k.dtype, v.dtype} != {q.dtype}:
         return False
-    if max(q.size(-1)) > LARGEST_HEAD or max(v.size(-1)) > LARGEST_HEAD:
+    if q.shape[-1] > LARGEST_HEAD or v.shape[-1] > LARGEST_HEAD:
         return False
     return found.mask is None or 0 < graph[found.mask].rank <= q.rank
 

@@ -168,11 +168,12 @@ def _launch(parts: Parts, ways: Ways) -> str:
 def _operands(parts: Parts, ways: Ways) -> str:
     """Lines that make a and b readable by the tensor memory accelerator; b as [N, K] where it is read so."""
     lines = []
+    rows = {"a": "M", "b": "N" if ways.b_is_nk else "K"}
     if ways.b_is_nk:
         lines.append("b = b.transpose(-2, -1)")
-    into, back = ("[:, None]", "[:, 0]") if parts.batched else ("[None, None]", "[0, 0]")
+    into, back = (".unsqueeze(1)", ".squeeze(1)") if parts.batched else (".unsqueeze(0).unsqueeze(0)", ".view({}, -1)")
     for operand, way in (("a", ways.a), ("b", ways.b)):
         rounds = parts.round_tf32
-        packed = f"pack_rows({operand}{into}, {rounds}){back}"
+        packed = f"pack_rows({operand}{into}, {rounds}){back.format(rows[operand])}"
         lines.append(f"{operand} = {packed}" if way == "packed" else f"{operand} = {operand} if tma_ready({operand}) else {packed}")
     return "".join(f"    {line}\n" for line in lines)
