@@ -6,6 +6,7 @@ import pytest
 from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
+from egg_graph.context import ATTEMPTS_CEILING
 from egg_graph.schema import StageName, Usage
 
 STAGES = get_args(StageName)
@@ -107,10 +108,12 @@ def test_a_team_that_never_changes_ends(word, worth):
     assert state["status"] == ("correct" if word == "ok" else "reference_kept")
 
 
-def test_a_model_that_is_wrong_in_ever_new_ways_ends_at_the_budget():
-    state = go(ScriptedTeam([kernel("bad", n) for n in range(400)]), max_attempts=300, max_repairs=1000)
-    assert len(state["attempts"]) == 300
-    assert state["status"] == "reference_kept" and "max_attempts (300) reached" in state["verdict"]
+def test_a_model_that_is_wrong_in_ever_new_ways_ends_at_the_largest_budget_there_is():
+    """And the recursion limit does not end it before."""
+    most = ATTEMPTS_CEILING
+    state = go(ScriptedTeam([kernel("bad", n) for n in range(most + 9)]), max_attempts=most, max_repairs=most)
+    assert len(state["attempts"]) == most
+    assert state["status"] == "reference_kept" and f"max_attempts ({most}) reached" in state["verdict"]
 
 
 def test_attempts_run_out_and_the_best_is_kept():

@@ -14,6 +14,8 @@ import pytest
 from langgraph_sdk import get_sync_client
 from scripted import REFERENCE, kernel
 
+from egg_graph.expert import EmbeddedExpert
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
 SCRIPTED_GRAPH = f"""
@@ -149,6 +151,18 @@ def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(cl
     assert state["next"] == [] and state["values"]["status"] == "correct" and state["values"]["kernel"] == SCRIPT[2]
     assert len(client.threads.get_history(thread)) > 5
     assert "unregistered type" not in (checkout / "server.log").read_text()
+
+
+def test_the_real_graph_runs_to_its_end(client):
+    """The embedded expert and the real evaluator, with nothing installed: child processes find the checkout too."""
+    answer = client.runs.wait(
+        None,
+        "egg",
+        input={"reference": REFERENCE, "name": "relu"},
+        context={"target": "h100", "device": "none", "stages": ["algorithmic_structure"], "tune": False},
+    )
+    assert answer["status"] == "correct" and "@triton.jit" in answer["kernel"]
+    assert answer["best"]["author"] == EmbeddedExpert().name
 
 
 def test_bad_input_is_an_error_that_says_what_is_missing(client):
