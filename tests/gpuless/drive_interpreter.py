@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 import torch
+
 from egg_graph.evaluator.interpreter import KernelFault, TensorSpec, run_fake, run_real
 from egg_graph.schema import Hardware
 
@@ -31,7 +32,7 @@ def outcome(action):
         return action()
     except KernelFault as fault:
         return {"fault": fault.finding().model_dump()}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - every outcome is reported to the test
         return {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
 
 
@@ -52,7 +53,8 @@ def real(path, name, inputs, reference=None):
 
 def fake(path, name, specs, hardware):
     def action():
-        return json.loads(run_fake(path, (name,), {}, [TensorSpec(**s) for s in specs], hardware=hardware).model_dump_json())
+        run = run_fake(path, (name,), {}, [TensorSpec(**spec) for spec in specs], hardware=hardware)
+        return json.loads(run.model_dump_json())
 
     return outcome(action)
 

@@ -74,12 +74,13 @@ def conv_kernel(
     for start in range(0, C * KH * KW, BK):
         r = start + tl.arange(0, BK)
         c, kh, kw = r // (KH * KW), r // KW % KH, r % KW
-        x_offsets = ((n * C + c[None, :]) * H + pixel[:, None] // OW + kh[None, :]) * W + pixel[:, None] % OW + kw[None, :]
+        h, w = pixel[:, None] // OW + kh[None, :], pixel[:, None] % OW + kw[None, :]
+        x_offsets = ((n * C + c[None, :]) * H + h) * W + w
         inside = r < C * KH * KW
         x = tl.load(x_ptr + x_offsets, mask=(pixel[:, None] < OH * OW) & inside[None, :], other=0.0)
         w_offsets = oc[None, :] * (C * KH * KW) + r[:, None]
-        w = tl.load(w_ptr + w_offsets, mask=inside[:, None] & (oc[None, :] < OC), other=0.0)
-        acc = tl.dot(x, w, acc, input_precision="ieee")
+        weight = tl.load(w_ptr + w_offsets, mask=inside[:, None] & (oc[None, :] < OC), other=0.0)
+        acc = tl.dot(x, weight, acc, input_precision="ieee")
     acc += tl.load(bias_ptr + oc, mask=oc < OC, other=0.0)[None, :]
     out_offsets = (n * OC + oc[None, :]) * OH * OW + pixel[:, None]
     tl.store(out_ptr + out_offsets, acc, mask=(pixel[:, None] < OH * OW) & (oc[None, :] < OC))

@@ -60,7 +60,7 @@ def run_fake(
     import torch
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
-    from egg_graph.evaluator.interpreter.device import FakeCuda
+    from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
     from egg_graph.evaluator.interpreter.library import LibraryRecorder
     from egg_graph.evaluator.interpreter.memory import AddressSpace
     from egg_graph.evaluator.interpreter.module import construct, load_module
@@ -74,12 +74,12 @@ def run_fake(
     recorder = LibraryRecorder()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with running(session), fake_mode, FakeCuda(), recorder:
+        with running(session), fake_mode, PretendCudaForFakes(str(path)), recorder:
             module = load_module(path)
-            with torch.device("cuda"):
-                model = construct(module, init_args, init_kwargs)
-                model = _on_cuda(model, dtype)
-                inputs = _inputs(make_inputs, dtype)
+            model = construct(module, init_args, init_kwargs)
+            if dtype is not None:
+                model = model.to(getattr(torch, dtype))
+            inputs = _inputs(make_inputs, dtype)
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -94,43 +94,16 @@ def run_fake(
     )
 
 
-def _on_cuda(model: Any, dtype: str | None) -> Any:
-    """Parameters and buffers on the pretended GPU, floating ones in the policy's dtype.
-
-    Placed one by one: `Module.to` swaps the contents of tensors, which fake ones do not allow.
-    """
-    import torch
-
-    from egg_graph.evaluator.interpreter.device import to_fake_cuda
-
-    def place(tensor: Any) -> Any:
-        moved = to_fake_cuda(tensor)
-        if dtype is not None and moved.is_floating_point():
-            moved = moved.detach().to(getattr(torch, dtype))
-        is_parameter = isinstance(tensor, torch.nn.Parameter)
-        return torch.nn.Parameter(moved, requires_grad=tensor.requires_grad) if is_parameter else moved
-
-    for module in model.modules():
-        for held in (module._parameters, module._buffers):
-            for name, tensor in held.items():
-                if tensor is not None:
-                    held[name] = place(tensor)
-    return model
-
-
 def _inputs(make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None) -> list[Any]:
     import torch
     from torch.utils._pytree import tree_map
 
-    from egg_graph.evaluator.interpreter.device import to_fake_cuda
-
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
             stride = value.stride if value.stride is not None else _contiguous(value.shape)
-            value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype), device="cuda")
+            value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
         if not isinstance(value, torch.Tensor):
             return value
-        value = to_fake_cuda(value)
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs

@@ -35,8 +35,6 @@ class LibraryRecorder(TorchDispatchMode):
         results = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         if name in NO_WORK or not results or _is_view(function):
             return
-        if all(x.device.type != "cuda" for x in results):
-            return
         known = {x.untyped_storage()._cdata for x in operands}
         if not function._schema.is_mutable and all(x.untyped_storage()._cdata in known for x in results):
             return  # returned its operand unchanged, as a no-op `contiguous` or `to` does
