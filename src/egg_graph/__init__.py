@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
-    from egg_graph.run import Run, optimize, resume
+    from egg_graph.results import Run
+    from egg_graph.run import optimize, resume
     from egg_graph.schema import (
         BadInput,
         Candidate,
@@ -35,7 +36,7 @@ _HOMES = {
     "KernelTask": "schema",
     "ModelRefused": "schema",
     "OutputState": "state",
-    "Run": "run",
+    "Run": "results",
     "State": "state",
     "Team": "team",
     "build_egg_graph": "graph",

@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +28,13 @@ from egg_graph.events import Event
 from egg_graph.files import write_whole
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.frame import read_reference
-from egg_graph.schema import Attempt, BadInput, Evaluation, Precision, Principle, StageSummary, Usage, Value
-from egg_graph.state import InputState, OutputState, RunStatus
+from egg_graph.results import Run, finished, write_results
+from egg_graph.schema import BadInput, Precision, Principle, Value
+from egg_graph.state import InputState
 from egg_graph.target import choose_target
 from egg_graph.team import Team, check_model
 
 Listener = Callable[[Event], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A finished run."""
-
-    id: str
-    folder: Path
-    status: RunStatus
-    verdict: str
-    """What was proven and what was not, for a person."""
-    kernel: str | None
-    """Source of the kernel, None where the reference is kept."""
-    kernel_path: Path | None
-    evaluation: Evaluation | None
-    attempts: tuple[Attempt, ...]
-    summaries: tuple[StageSummary, ...]
-    usage: Usage
-    seconds: float
-    state: OutputState
-    """Everything, as the graph left it."""
-
-    @property
-    def accepted(self) -> bool:
-        """True where the run hands over a kernel."""
-        return self.kernel is not None
 
 
 def optimize(
@@ -144,61 +119,9 @@ def _finish(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> R
             ):
                 if on_event is not None:
                     on_event(event)  # type: ignore[arg-type]
-        run = _run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
-    _write_results(run)
+        run = finished(folder, graph.get_state(config).values)  # type: ignore[arg-type]
+    write_results(run)
     return run
-
-
-def _run(folder: Path, state: OutputState) -> Run:
-    kernel = state["kernel"] or None
-    return Run(
-        id=folder.name,
-        folder=folder,
-        status=state["status"],
-        verdict=state["verdict"],
-        kernel=kernel,
-        kernel_path=None if kernel is None else folder / "kernel.py",
-        evaluation=state.get("evaluation"),
-        attempts=tuple(state.get("attempts", [])),
-        summaries=tuple(state.get("summaries", [])),
-        usage=state["usage"],
-        seconds=state["seconds"],
-        state=state,
-    )
-
-
-def _write_results(run: Run) -> None:
-    if run.kernel is not None and run.kernel_path is not None:
-        write_whole(run.kernel_path, run.kernel)
-    write_whole(run.folder / "evidence.json", json.dumps(evidence(run), indent=2) + "\n")
-    write_whole(run.folder / "history.jsonl", "".join(attempt.model_dump_json() + "\n" for attempt in run.attempts))
-    from egg_graph.report import write_report
-
-    write_report(run.folder)
-
-
-def evidence(run: Run) -> dict[str, Any]:
-    """All that a run established, as JSON values: what `evidence.json` holds."""
-
-    def dump(value: Value | None) -> Any:
-        return None if value is None else json.loads(value.model_dump_json())  # infinities as text: JSON has none
-
-    state = run.state
-    return {
-        "run": run.id,
-        "status": run.status,
-        "verdict": run.verdict,
-        "task": dump(state["task"]),
-        "baseline": dump(state["baseline"]),
-        "best": dump(state.get("best")),
-        "evaluation": dump(run.evaluation),
-        "proven": [] if run.evaluation is None else list(run.evaluation.proven),
-        "not_proven": [] if run.evaluation is None else list(run.evaluation.not_proven),
-        "summaries": [dump(summary) for summary in run.summaries],
-        "attempts": len(run.attempts),
-        "usage": dump(run.usage),
-        "seconds": run.seconds,
-    }
 
 
 def _context(**knobs: Any) -> Context:
