@@ -155,7 +155,7 @@ def _export(source: str, knobs: dict[str, int], precision: str) -> _Capture:
         with FakeTensorMode(allow_non_fake_inputs=True):
             model, inputs = reference.model(0), reference.inputs(0)
             if dtype is not None:
-                model = model.to(dtype)
+                _cast(model, dtype)
                 inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
             program = torch.export.export(model, tuple(inputs), strict=False)
         program = program.run_decompositions(TABLE)
@@ -166,6 +166,20 @@ def _export(source: str, knobs: dict[str, int], precision: str) -> _Capture:
     if any(isinstance(x, list | tuple | dict) for x in inputs):
         raise CannotCapture("forward takes a list, tuple or dict; only tensors and numbers are generalised")
     return _Capture(program, model, [n or names[i] for i, n in enumerate(flat)])
+
+
+def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """`model.to(dtype)`, which cannot swap fake parameters that the fake mode still refers to."""
+    cast: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the original too: a freed one's id would come again
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and tensor.is_floating_point():
+                    new = cast[id(tensor)][1] if id(tensor) in cast else tensor.detach().to(dtype)
+                    if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
+                        new = torch.nn.Parameter(new)
+                    cast[id(tensor)] = tensor, new
+                    tensors[name] = new  # type: ignore[assignment]
 
 
 def _tensor(value: torch.Tensor) -> dict[str, Any]:
