@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 
 from egg_graph.cli.console import plain, stderr, stdout
 from egg_graph.cli.errors import REJECTED
@@ -126,7 +127,7 @@ def conclude(console: Console, run: "Run") -> None:
     task = run.state["task"]
     if run.evaluation is None:
         for line in run.verdict.splitlines():
-            console.print(plain(line))
+            console.print(Padding(plain(line), (0, 0, 0, len(line) - len(line.lstrip()))))
     else:
         show_verdict(console, run.evaluation, title=f"{task.name} on {task.target.name}, {task.precision}")
     tokens = run.usage.input_tokens + run.usage.output_tokens

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.status import Status
+from rich.table import Table
 from rich.text import Text
 
 from egg_graph.cli.console import plain
@@ -54,6 +55,15 @@ class Progress:
     def _line(self, text: str) -> None:
         self.console.print(Text.from_markup(text), overflow="ellipsis", no_wrap=self.console.is_terminal)
 
+    def _detail(self, who: str, text: str) -> None:
+        """A line under an attempt, its continuation indented like its beginning."""
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(width=6)
+        grid.add_column(width=9)
+        grid.add_column()
+        grid.add_row("", f"[dim]{plain(who)}[/]", text)
+        self.console.print(grid)
+
     def _working(self, what: str) -> None:
         self._status.update(f"[dim]{plain(what)}[/]")
 
@@ -78,16 +88,15 @@ class Progress:
             self._working(f"{name}: team at work")
         else:
             ended = str(event.get("status", "")).replace("_", " ")
-            self._line(
-                f"       [dim]{plain(ended)}{'; left: ' + plain(event['reason']) if event.get('reason') else ''}[/]"
-            )
+            left = f"; left: {plain(event['reason'])}" if event.get("reason") else ""
+            self._detail("", f"[dim]{plain(ended)}{left}[/]")
 
     def _role(self, event: Any) -> None:
         status, reason = str(event.get("status", "")), plain(event.get("reason", ""))
         if event.get("role") != "coder":
-            self._line(f"       [dim]{event['role']:<9}[/] {reason or plain(status.replace('_', ' '))}")
+            self._detail(str(event.get("role")), reason or plain(status.replace("_", " ")))
         elif status == "no_code":
-            self._line(f"       [dim]coder    [/] [red]no code[/] {reason}")
+            self._detail("coder", f"[red]no code[/] {reason}")
         self._working(_NEXT.get(str(event.get("role")), "team at work"))
 
     def _trial(self, event: Any) -> None:
@@ -104,7 +113,7 @@ class Progress:
             " ".join(filter(None, (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, swept)))
         )
         if status not in ("faster", "correct"):
-            self._line(f"       [dim]{'':<9}[/] {plain(event.get('reason', ''))}")
+            self._detail("", plain(event.get("reason", "")))
         self._working("team at work")
 
 
