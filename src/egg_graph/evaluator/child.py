@@ -39,7 +39,7 @@ def main(order: dict[str, Any], channel: int) -> None:
     except SystemExit as error:
         answer = {"exited": str(error.code)}
     except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; all of it is its finding
-        answer = {"finding": _finding(error, folder)}
+        answer = {"finding": describe_failure(error, folder)}
     with os.fdopen(channel, "wb", closefd=False) as file:
         file.write(json.dumps(answer).encode())
     os._exit(DONE)
@@ -74,7 +74,7 @@ def _environment(folder: Path) -> None:
     os.chdir(folder)
 
 
-def _finding(error: BaseException, folder: Path) -> dict[str, str]:
+def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
     """What the exception means, pointing at the candidate's own line where it is on the traceback."""
     from egg_graph.evaluator.faults import KernelFault
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,8 +20,10 @@ from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.survey import survey
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
-SEEDS = {"shrunk": 2, "awkward": 1}
+SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Seeds per shape; a further shape gets one."""
+KEPT_BYTES = 2 << 30
+"""A case at full shape up to this size is kept for the next candidate; a larger one is built anew."""
 
 
 @dataclass
@@ -30,6 +33,7 @@ class Docket:
 
     task: KernelTask
     root_seed: int
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     reference: Reference = field(init=False)
     known: dict[str, list[Case]] = field(default_factory=dict)
 
@@ -81,28 +85,44 @@ class Docket:
         return "the answer does not depend on the input, within the error budget: a constant would pass" if same else ""
 
     def cases(self, name: str) -> list[Case]:
-        """The cases of one shape on the CPU.
+        """The cases of one reduced shape.
 
         Raises:
             Unevaluable: if the shape is too large to interpret or its answer cannot be judged.
         """
         if name not in self.known:
             overrides = self.shapes[name]
-            if (elements := self._elements(overrides)) > 64 * MAX_ELEMENTS:
+            if (elements := self._elements(overrides)) > 64 * MAX_ELEMENTS and self.device.type == "cpu":
                 raise Unevaluable(f"no smaller shape of it runs ({elements} elements at {name}): it needs a GPU")
-            reference = load_reference(self.task.reference, overrides)
-            self.known[name] = [
-                build_case(
-                    reference,
-                    self.task.precision,
-                    name=name,
-                    overrides=overrides,
-                    seed=self.seed(name, index),
-                    device=torch.device("cpu"),
-                )
-                for index in range(SEEDS.get(name, 1))
-            ]
+            self.known[name] = [self.build(name, overrides, index) for index in range(SEEDS.get(name, 1))]
         return self.known[name]
+
+    def full_cases(self) -> Iterator[Case]:
+        """The cases at the reference's own shape, one after another: only small ones are kept.
+
+        Raises:
+            Unevaluable: if the answer cannot be judged.
+        """
+        for index in range(SEEDS["full"]):
+            key = f"full_{index}"
+            if key in self.known:
+                yield self.known[key][0]
+                continue
+            case = self.build("full", {}, index)
+            if case.nbytes <= KEPT_BYTES:
+                self.known[key] = [case]
+            yield case
+
+    def build(self, name: str, overrides: dict[str, int], index: int) -> Case:
+        """Run the reference for one case."""
+        return build_case(
+            load_reference(self.task.reference, overrides),
+            self.task.precision,
+            name=name,
+            overrides=overrides,
+            seed=self.seed(name, index),
+            device=self.device,
+        )
 
     def arguments(self, overrides: dict[str, int]) -> Any:
         """Arguments of `ModelNew` at a shape, as JSON.

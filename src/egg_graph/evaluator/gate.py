@@ -32,6 +32,8 @@ FORBIDDEN = {
     "torch.save": "a kernel writes nothing but its results",
     "torch.multiprocessing": "a kernel starts no processes",
     "torch.distributed": "a kernel starts no processes",
+    "torch.os": "a kernel reads nothing but its arguments",
+    "torch.sys": "a kernel reads nothing but its arguments",
     "torch.testing": "a kernel does not test itself",
     "numpy.ctypeslib": "only Triton kernels are judged",
     "numpy.load": "a kernel reads nothing but its arguments",

@@ -25,9 +25,12 @@ import torch
 from egg_graph.evaluator.detect import environment
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.gpu_ladder import GpuLadder
 from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.nursery import Nursery
-from egg_graph.evaluator.screen import screen_without_gpu
+from egg_graph.evaluator.problem import Unevaluable
+from egg_graph.evaluator.profile import compiled_profile
+from egg_graph.evaluator.screen import screen_on_gpu, screen_without_gpu
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -37,6 +40,8 @@ from egg_graph.schema import (
     FindingKind,
     InfrastructureError,
     KernelTask,
+    StageName,
+    Status,
     Trial,
 )
 
@@ -59,6 +64,9 @@ class Judge:
         if not self.on_gpu:
             self.interpreting.start()
         self.ladder = Ladder(self.interpreting, self.compiling, folder, self.timeout, ThreadPoolExecutor(4))
+        self.gpu: GpuLadder | None = None
+        if self.on_gpu:
+            self.gpu = GpuLadder(self.ladder, torch.cuda.get_device_name(0), profiling=bool(settings["profile"]))
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
         """Dispatch one request; the result is JSON."""
@@ -78,17 +86,27 @@ class Judge:
     def docket(self, task: KernelTask) -> Docket:
         """The task's docket, opened at first sight."""
         if task.digest not in self.dockets:
-            self.dockets[task.digest] = Docket(task, self.root_seed)
+            self.dockets[task.digest] = Docket(task, self.root_seed, torch.device("cuda" if self.on_gpu else "cpu"))
         return self.dockets[task.digest]
 
     def baseline(self, task: KernelTask) -> Baseline:
         docket = self.docket(task)
         docket.arguments({})
-        return docket.surveyed.model_copy(update={"environment": self.environment})
+        known: dict[str, Any] = {"environment": self.environment}
+        if self.gpu is not None and not docket.surveyed.unevaluable:
+            try:
+                opponent = self.gpu.opponent(docket)
+            except Unevaluable as problem:
+                known["unevaluable"] = str(problem)
+            else:
+                known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
+                known["eager_fp32_ms"] = opponent.eager_fp32_ms
+        return docket.surveyed.model_copy(update=known)
 
-    def evaluate(self, task: KernelTask, candidate: Candidate, stage: str | None) -> Evaluation:
+    def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None) -> Evaluation:
         started = time.monotonic()
         docket = self.docket(task)
+        verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
             unevaluable = docket.surveyed.unevaluable
@@ -98,10 +116,23 @@ class Judge:
             climb = Climb()
             climb.fail("baseline", [Finding(kind=kind, message=unevaluable)])
         else:
-            climb = self.ladder.climb(docket, candidate)
-        return climb.conclude(task, candidate, environment=self.environment, seconds=time.monotonic() - started)
+            climb, verdict = self._climb(docket, candidate, stage)
+        if climb.profile.source == "none":
+            climb.profile = compiled_profile(climb.resources, stage)
+        return climb.conclude(
+            task, candidate, environment=self.environment, seconds=time.monotonic() - started, verdict=verdict
+        )
+
+    def _climb(
+        self, docket: Docket, candidate: Candidate, stage: StageName | None
+    ) -> tuple[Climb, tuple[Status, str] | None]:
+        if self.gpu is not None:
+            return self.gpu.climb(docket, candidate, stage)
+        return self.ladder.climb(docket, candidate), None
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
+        if self.gpu is not None:
+            return screen_on_gpu(self.gpu, self.docket(task), candidates)
         return screen_without_gpu(self.ladder, self.docket(task), candidates)
 
 
@@ -143,6 +174,9 @@ def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    os.environ.setdefault("HOME", str(Path.cwd()))
+    os.environ["TRITON_CACHE_DIR"] = str(Path.cwd() / "triton")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path.cwd() / "inductor")
     settings = json.loads(sys.argv[2])
     serve(socket.socket(fileno=int(sys.argv[1])), lambda: Judge(settings, Path.cwd()))
 

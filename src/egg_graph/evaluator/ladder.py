@@ -228,7 +228,7 @@ class Ladder:
         climb.passed(
             "roofline",
             f"no run on {docket.task.target.name} can take less than {climb.bound.milliseconds:.4g} ms "
-            f"({climb.bound.dram_bytes / 1e6:.4g} MB through DRAM, {climb.bound.dot_flops / 1e9:.4g} GFLOP in products, "
+            f"({climb.bound.dram_bytes / 1e6:.4g} MB through DRAM, {climb.bound.dot_flops / 1e9:.4g} GFLOP, "
             f"{_count(climb.bound.launches, 'launch', 'launches')}, limited by {climb.bound.limiter}); "
             f"the task's own floor is {docket.surveyed.floor_ms:.4g} ms",
         )

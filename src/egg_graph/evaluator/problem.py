@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.exchange import flatten
@@ -50,12 +50,20 @@ class Case:
     """`fp64`, or `fp32` where the reference cannot run in double precision."""
     input_shapes: dict[str, tuple[int, ...]]
     forward_seed: int
+    model: nn.Module = field(repr=False)
+    """The reference itself, cast and with these weights."""
     emulate: Callable[[Emulation], list[torch.Tensor] | None] = field(repr=False)
     emulations: dict[Emulation, list[float] | None] = field(default_factory=dict)
 
     @property
     def budget(self) -> float:
         return min((leaf.budget for leaf in self.leaves), default=0.0)
+
+    @property
+    def nbytes(self) -> int:
+        """Of inputs and expected answers."""
+        held = [*tree_leaves(self.inputs), *(leaf.expected for leaf in self.leaves)]
+        return sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
 
     def emulated_error(self, index: int, kind: Emulation) -> float | None:
         """Error of one leaf when PyTorch's arithmetic is degraded; None where that cannot run."""
@@ -99,7 +107,9 @@ def build_case(
     state = {key: value.detach().clone() for key, value in model.state_dict().items()}
     names = reference.forward_names(len(inputs))
     shapes = {n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)}
-    return Case(name, overrides, seed, inputs, state, structure, leaves, against, shapes, forward_seed, run.emulate)
+    return Case(
+        name, overrides, seed, inputs, state, structure, leaves, against, shapes, forward_seed, model, run.emulate
+    )
 
 
 def randomise_constants(model: nn.Module, seed: int) -> None:

@@ -28,7 +28,7 @@ STATUS_OF: dict[FindingKind, Status | None] = {
     **dict.fromkeys(("degenerate_problem", "reference_failed"), "unevaluable"),
     "infrastructure": "infra_error",
     "register_spill": None,
-}  # type: ignore[dict-item]
+}
 """None: worth telling, no reason to reject."""
 
 

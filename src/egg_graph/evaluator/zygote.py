@@ -47,9 +47,13 @@ def main(control_fd: int, modules: list[str]) -> None:
     pending = b""
     while True:
         _end_finished(children)
-        wait = min([0.5, *(max(0.0, c.deadline - time.monotonic()) for c in children.values())])
-        ready, _, _ = select.select([control], [], [], 0.01 if children and wait > 0.01 else wait)
-        if not ready:
+        fates = {child.fate: child for child in children.values() if not child.overran}
+        wait = 0.01 if children else 0.5
+        ready, _, _ = select.select([control.fileno(), *fates], [], [], wait)
+        for fate in (fd for fd in ready if fd in fates):  # the judge wants this child ended, or no longer cares
+            fates[fate].overran = True
+            confine.kill_tree(fates[fate].pid)
+        if control.fileno() not in ready:
             continue
         data, fds, _, _ = socket.recv_fds(control, 1 << 16, 2)
         if not data:

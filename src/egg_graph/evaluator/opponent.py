@@ -1,0 +1,108 @@
+"""The baseline that a candidate is timed against: PyTorch eager and torch.compile at the policy's precision."""
+
+from __future__ import annotations
+
+import copy
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator.docket import Docket
+from egg_graph.evaluator.gpu_worker import time_call
+from egg_graph.evaluator.precision import cast_inputs, pytorch_at
+from egg_graph.evaluator.problem import Case
+from egg_graph.evaluator.reference import one_line
+from egg_graph.evaluator.timing import median
+from egg_graph.schema import Precision
+
+COMPILE_SECONDS = 300
+REPEATS = 20
+FP32_REPEATS = 10
+
+
+class Opponent:
+    """PyTorch's forwards of one task at full shape, compiled once and kept.
+
+    Raises:
+        Unevaluable: if the reference's answer cannot be judged.
+    """
+
+    def __init__(self, docket: Docket) -> None:
+        self.docket = docket
+        self.case: Case = next(docket.full_cases())
+        self.precision = docket.task.precision
+        self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device=docket.device)
+        self.notes: list[str] = []
+        model = self.case.model
+        inputs = cast_inputs(self.case.inputs, None)
+        self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
+        compiled = self._compiled(model, inputs)
+        if compiled is not None:
+            self.forwards["compile"] = compiled
+        self.milliseconds = {name: self._median(name, REPEATS) for name in self.forwards}
+        self.eager_fp32_ms = self._eager_fp32(model)
+
+    @property
+    def best(self) -> str:
+        """`eager` or `compile`, whichever is faster."""
+        return min(self.milliseconds, key=lambda name: self.milliseconds[name])
+
+    def time(self, name: str) -> tuple[float, float]:
+        """One timed forward [ms by events, ms by the host's clock]."""
+        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+            return time_call(self.forwards[name], self.flush)
+
+    def _median(self, name: str, repeats: int) -> float:
+        for _ in range(3):
+            self.time(name)
+        return median([self.time(name)[0] for _ in range(repeats)])
+
+    def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> Callable[[], Any] | None:
+        compiled = torch.compile(copy.deepcopy(model))
+        try:
+            with alarm(COMPILE_SECONDS), pytorch_at(self.precision, self.docket.device), torch.no_grad():
+                compiled(*inputs)
+                torch.cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - a compiler that fails is a note, not the end
+            self.notes.append(f"torch.compile failed: {one_line(error)}")
+            return None
+        return lambda: compiled(*inputs)
+
+    def _eager_fp32(self, model: torch.nn.Module) -> float | None:
+        """PyTorch as papers measure it: fp32, TF32 off."""
+        if self.precision == "ieee":
+            return self.milliseconds["eager"]
+        ieee: Precision = "ieee"
+        try:
+            wide = copy.deepcopy(model).float()
+            inputs = cast_inputs(self.case.inputs, torch.float32)
+            with pytorch_at(ieee, self.docket.device), torch.no_grad():
+                times = [time_call(lambda: wide(*inputs), self.flush)[0] for _ in range(3 + FP32_REPEATS)]
+        except RuntimeError as error:
+            self.notes.append(f"fp32 eager failed: {one_line(error)}")
+            return None
+        return median(times[3:])
+
+
+def flush_bytes() -> int:
+    """Twice the L2 cache, at least 256 MB: what is written between two timed calls."""
+    return max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
+
+
+@contextmanager
+def alarm(seconds: int) -> Iterator[None]:
+    """TimeoutError in the main thread after so many seconds."""
+
+    def ring(number: int, frame: Any) -> None:
+        raise TimeoutError(f"not done within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
