@@ -33,6 +33,9 @@ class ModelNew(nn.Module):
         super().__init__()
         self.case = case
         self.weight = nn.Parameter(torch.randn(8))
+        self.linear = nn.Linear(8, 8).cuda().to(torch.float32)
+        nn.init.kaiming_normal_(self.linear.weight)
+        assert self.linear.weight.is_cuda and self.weight.device.type == "cuda"
 
     def forward(self, *inputs):
         return CASES[self.case](*inputs)

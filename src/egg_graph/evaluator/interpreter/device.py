@@ -44,15 +44,10 @@ class PretendCuda(TorchFunctionMode):
             return 0
         args = tuple("cpu" if is_cuda(a) else a for a in args)
         kwargs = {name: "cpu" if is_cuda(value) else value for name, value in kwargs.items()}
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = "cpu"  # an index means a GPU
         kwargs.pop("pin_memory", None)
         return function(*args, **kwargs)
-
-
-RANDOM_FILLS = {
-    getattr(torch.Tensor, name)
-    for name in ("uniform_", "normal_", "log_normal_", "exponential_", "bernoulli_", "random_", "geometric_", "cauchy_")
-}
-"""Change values alone; on fake CUDA tensors they need a CUDA build of PyTorch for nothing."""
 
 
 class PretendCudaForFakes(PretendCuda):

@@ -127,14 +127,23 @@ def _launching(session: Session, kernel: Any) -> Iterator[LaunchInProgress]:
     except (KernelFault, Unfakeable):
         raise
     except Exception as error:
-        line = session.line_of(error.__traceback__)
-        raise KernelFault(
-            "exception",
-            f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
-            f"kernel {kernel.__name__}, line {line}, program {progress.program}",
-        ) from error
+        raise _as_fault(session, progress, error) from error
     finally:
         session.launch = None
+
+
+def _as_fault(session: Session, progress: LaunchInProgress, error: Exception) -> KernelFault:
+    line = session.line_of(error.__traceback__)
+    where = f"kernel {progress.kernel}, line {line}, program {progress.program}"
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, NotImplementedError) or "'InterpreterBuilder' object has no attribute" in message:
+        return KernelFault(
+            "unsupported_in_kernel",
+            f"the interpreter cannot run this operation ({message})",
+            where,
+            "Without a GPU, use operations that Triton's interpreter knows.",
+        )
+    return KernelFault("exception", message, where)
 
 
 def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[], Any], shape: Triple) -> int:
