@@ -1,0 +1,264 @@
+"""References that the heavy playbooks must turn into kernels, with the shapes and structures to check them at."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HEAD = "import math\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
+POLICY_DTYPE = {"bf16": "bfloat16", "fp16": "float16"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reference; `kinds` are `precision/variant` (an empty variant is the playbook's own first choice)."""
+
+    reference: str
+    kinds: tuple[str, ...]
+    shapes: tuple[dict[str, int], ...]
+    """Small ones for an interpreter: the first is awkward."""
+    compile: tuple[str, ...] = ()
+    """Of `kinds`, those to compile at full shape."""
+
+
+def module(body: str, sizes: str, inputs: str, arguments: str = "x", init: str = "", init_args: str = "") -> str:
+    """A reference in KernelBench's form."""
+    lines = [f"{sizes}\n\n\nclass Model(nn.Module):"]
+    if init:
+        head, *rest = init.split("; ")
+        lines.append(f"    def __init__(self, {head}):\n        super().__init__()")
+        lines += [f"        {line}" for line in rest]
+    lines.append(f"    def forward(self, {arguments}):")
+    lines += [f"        {line}" for line in body.split("; ")]
+    lines.append(f"\n\ndef get_inputs():\n    return [{inputs}]\n")
+    lines.append(f"\ndef get_init_inputs():\n    return [{init_args}]\n")
+    return HEAD + "\n".join(lines)
+
+
+def product(body: str, inputs: str, arguments: str = "a, b", sizes: str = "Z, M, K, N = 6, 2048, 1024, 4096") -> str:
+    return module(body, sizes, inputs, arguments)
+
+
+def attention(body: str, more: str = "", argument: str = "", head: int = 64, batch: str = "B, H, ") -> str:
+    tensors = ", ".join(f"torch.randn({batch}T, D)" for _ in range(3))
+    return module(body, f"B, H, T, D = 4, 16, 2048, {head}", tensors + more, f"q, k, v{argument}")
+
+
+def scan(body: str, inputs: str, arguments: str = "x", sizes: str = "B, N, I = 8192, 32768, 512") -> str:
+    return module(body, sizes, inputs, arguments)
+
+
+GEMM_SHAPES = ({"M": 37, "K": 50, "N": 71}, {"M": 64, "K": 96, "N": 48})
+ATTENTION_SHAPES = ({"B": 2, "H": 4, "T": 77}, {"B": 1, "H": 2, "T": 128})
+SCAN_SHAPES = ({"B": 5, "N": 1237, "I": 19}, {"B": 3, "N": 2048, "I": 32})
+AB = "torch.randn(M, K), torch.randn(K, N)"
+
+CASES: dict[str, Case] = {
+    "linear_gelu": Case(
+        module(
+            "return F.gelu(self.linear(x))", "M, K, N = 1024, 8192, 8192", "torch.randn(M, K)",
+            init="k, n; self.linear = nn.Linear(k, n)", init_args="K, N",
+        ),
+        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "tf32/split_k", "ieee/pointer", "ieee/tma", "bf16/pointer",
+         "bf16/tma", "fp16/pointer"),
+        GEMM_SHAPES,
+        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "ieee/pointer", "bf16/pointer", "bf16/tma"),
+    ),
+    "long_epilogue": Case(
+        module(
+            "y = F.gelu(self.linear(x)) * 2.0 + r; return torch.tanh(y * self.table) * m / T**0.5",
+            "B, T, K, N = 4, 512, 1024, 4096",
+            "torch.randn(B, T, K), torch.randn(B, T, N), torch.randn(B, 1, 1)", "x, r, m",
+            init="k, n, t; self.linear = nn.Linear(k, n); self.table = nn.Parameter(torch.randn(t, n))",
+            init_args="K, N, T",
+        ),
+        ("tf32/pointer", "tf32/tma", "bf16/tma"),
+        ({"B": 3, "T": 13, "K": 50, "N": 71},),
+        ("tf32/tma",),
+    ),
+    "batched": Case(
+        product("return torch.matmul(a, b) * 0.5", "torch.randn(2, Z // 2, M, K), torch.randn(Z // 2, K, N)"),
+        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "tf32/split_k", "bf16/tma"),
+        ({"Z": 4, "M": 37, "K": 50, "N": 71},),
+        ("bf16/tma",),
+    ),
+    "row_major_b": Case(
+        product("return torch.relu(a @ b)", AB),
+        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "bf16/tma"),
+        ({"M": 37, "K": 50, "N": 71}, {"M": 64, "K": 96, "N": 48}),
+        ("tf32/pointer", "tf32/tma_registers", "bf16/tma"),
+    ),
+    "both_transposed": Case(
+        product("return a.T @ b.T", "torch.randn(K, M), torch.randn(N, K)"),
+        ("tf32/pointer", "tf32/tma", "bf16/tma"),
+        GEMM_SHAPES[:1],
+        ("tf32/pointer",),
+    ),
+    "addmm": Case(
+        product("return torch.sigmoid(torch.addmm(c, a, b, alpha=0.5, beta=2.0))", f"torch.randn(N), {AB}", "c, a, b"),
+        ("tf32/tma_registers", "bf16/pointer"),
+        GEMM_SHAPES[:1],
+    ),
+    "baddbmm": Case(
+        product(
+            "return torch.baddbmm(c, a, b)", "torch.randn(Z, 1, N), torch.randn(Z, M, K), torch.randn(Z, K, N)", "c, a, b"
+        ),
+        ("tf32/pointer",),
+        ({"Z": 3, "M": 37, "K": 50, "N": 71},),
+    ),
+    "long_k": Case(
+        product("return a @ b + 1.0", AB, sizes="M, K, N = 128, 262144, 128"),
+        ("tf32/",),
+        ({"M": 19, "K": 1031, "N": 37},),
+        ("tf32/",),
+    ),
+    "swiglu": Case(
+        module(
+            "return self.down(F.silu(self.gate(x)) * self.up(x))", "M, K, N = 2048, 1024, 4096", "torch.randn(M, K)",
+            init="k, n; self.gate = nn.Linear(k, n, bias=False); self.up = nn.Linear(k, n, bias=False); "
+            "self.down = nn.Linear(n, k, bias=False)",
+            init_args="K, N",
+        ),
+        ("tf32/", "bf16/tma"),
+        GEMM_SHAPES[:1],
+    ),
+    "causal": Case(
+        attention("return F.scaled_dot_product_attention(q, k, v, is_causal=True)"),
+        ("tf32/pointer", "tf32/tma", "bf16/pointer", "bf16/tma", "fp16/pointer", "ieee/pointer"),
+        ATTENTION_SHAPES,
+        ("tf32/pointer", "tf32/tma", "bf16/pointer", "bf16/tma", "ieee/pointer"),
+    ),
+    "wide_head": Case(
+        attention("return F.scaled_dot_product_attention(q, k, v, is_causal=True)", head=128),
+        ("tf32/tma",),
+        ATTENTION_SHAPES[:1],
+        ("tf32/tma",),
+    ),
+    "odd_head": Case(
+        attention("return F.scaled_dot_product_attention(q, k, v)", head=80),
+        ("tf32/tma", "bf16/tma"),
+        ATTENTION_SHAPES[:1],
+    ),
+    "boolean_mask": Case(
+        attention(
+            "return F.scaled_dot_product_attention(q, k, v, attn_mask=m)",
+            ", (torch.rand(B, 1, T, T) > 0.5) & (torch.arange(T) != 3)[:, None]", ", m",
+        ),
+        ("tf32/pointer", "bf16/tma"),
+        ATTENTION_SHAPES[:1],
+    ),
+    "added_mask": Case(
+        attention(
+            "return F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.2)", ", torch.randn(T, T)", ", m"
+        ),
+        ("tf32/tma",),
+        ATTENTION_SHAPES[:1],
+    ),
+    "shared_heads": Case(
+        attention(
+            "return F.scaled_dot_product_attention(q, k[:, :H // 2], v[:, :H // 2], is_causal=True, enable_gqa=True)"
+        ),
+        ("tf32/pointer", "bf16/tma"),
+        ATTENTION_SHAPES[:1],
+    ),
+    "three_dimensions": Case(
+        attention("return F.scaled_dot_product_attention(q, k, v)", batch="B, "),
+        ("tf32/pointer",),
+        ATTENTION_SHAPES[:1],
+    ),
+    "written_out": Case(
+        module(
+            "b, t, c = x.shape; "
+            "q, k, v = (z.view(b, t, self.h, c // self.h).transpose(1, 2) for z in self.qkv(x).chunk(3, dim=-1)); "
+            "s = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(c // self.h); "
+            "s = s.masked_fill(~torch.tril(torch.ones(t, t, device=x.device, dtype=torch.bool)), float('-inf')); "
+            "return (torch.softmax(s, dim=-1) @ v).transpose(1, 2).contiguous().view(b, t, c)",
+            "B, H, T, D = 2, 16, 2048, 64", "torch.randn(B, T, H * D)",
+            init="h, d; self.h = h; self.qkv = nn.Linear(h * d, 3 * h * d)", init_args="H, D",
+        ),
+        ("tf32/tma", "ieee/pointer"),
+        ATTENTION_SHAPES[:1],
+    ),
+    "cumsum": Case(
+        scan("return torch.cumsum(x, dim=1)", "torch.randn(B, N)"),
+        ("tf32/", "tf32/rows", "bf16/"),
+        SCAN_SHAPES,
+        ("tf32/", "tf32/rows"),
+    ),
+    "masked_cumsum": Case(
+        scan("return torch.cumsum(x * m, dim=1)", "torch.randn(B, N), torch.rand(B, N) > 0.5", "x, m"),
+        ("tf32/",),
+        SCAN_SHAPES[:1],
+        ("tf32/",),
+    ),
+    "cumsum_from_end": Case(
+        scan("return torch.cumsum(x.flip(1), dim=1).flip(1) * 2 + 1", "torch.randn(B, N)"),
+        ("tf32/", "tf32/rows"),
+        SCAN_SHAPES[:1],
+        ("tf32/",),
+    ),
+    "cumprod": Case(scan("return torch.cumprod(x, dim=1)", "torch.rand(B, N) * 0.01 + 1"), ("tf32/",), SCAN_SHAPES[:1]),
+    "cumsum_of_columns": Case(
+        scan(
+            "return torch.exp(torch.cumsum(torch.exp(x), dim=1))", "torch.randn(B, N, I) * 0.01 - 9",
+            sizes="B, N, I = 64, 4096, 512",
+        ),
+        ("tf32/",),
+        ({"B": 3, "N": 77, "I": 19},),
+        ("tf32/",),
+    ),
+    "short_rows": Case(
+        scan("return torch.cumsum(x, -1)", "torch.randn(B, N)", sizes="B, N = 65536, 200"),
+        ("tf32/",),
+        ({"B": 33, "N": 77},),
+    ),
+    "integers": Case(
+        scan("return torch.cumsum(x, 1)", "torch.randint(-9, 9, (B, N))"), ("tf32/",), SCAN_SHAPES[:1], ("tf32/",)
+    ),
+}  # fmt: skip
+
+
+def candidates() -> list[tuple[str, str]]:
+    """Every case with each of its kinds."""
+    return [(name, kind) for name, case in CASES.items() for kind in case.kinds]
+
+
+def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, str], object]) -> Path:
+    """The candidate's file; `graphs` keeps what was captured, one graph for all variants of a precision."""
+    from egg_graph.expert.export import export_graph
+    from egg_graph.expert.plan import make_plan
+    from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
+    from egg_graph.expert.writer import write_module
+
+    precision, variant = kind.split("/")
+    reference = CASES[name].reference
+    if (name, precision) not in graphs:
+        graphs[name, precision] = export_graph(reference, precision)
+    graph = graphs[name, precision]
+    groups = make_plan(graph, PLAYBOOKS).groups
+    chosen = {g: variant for g, group in groups.items() if variant in BY_NAME[group.playbook].variants}
+    assert not variant or chosen, f"{name} has no group with a variant {variant}"
+    path = folder / f"{name}_{kind.replace('/', '_')}.py"
+    path.write_text(write_module(reference, make_plan(graph, PLAYBOOKS, chosen), BY_NAME, precision))
+    return path
+
+
+def load_reference(name: str, shape: dict[str, int], precision: str):
+    """The reference's model and inputs at a shape, cast as the policy says, and its answer in fp64."""
+    import copy
+
+    import torch
+
+    namespace: dict = {"__name__": "reference"}
+    exec(compile(CASES[name].reference, name, "exec"), namespace)
+    namespace.update(shape)
+    torch.manual_seed(20261121)
+    model = namespace["Model"](*namespace["get_init_inputs"]())
+    inputs = namespace["get_inputs"]()
+    if precision in POLICY_DTYPE:
+        dtype = getattr(torch, POLICY_DTYPE[precision])
+        model = model.to(dtype)
+        inputs = [x.to(dtype) if x.is_floating_point() else x for x in inputs]
+    init = namespace["get_init_inputs"]()
+    with torch.no_grad():
+        wide = [x.double() if x.is_floating_point() else x for x in inputs]
+        expected = copy.deepcopy(model).double()(*wide)
+    return model, init, inputs, expected
