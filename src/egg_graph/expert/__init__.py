@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egg_graph.expert.capture import CannotCapture, capture
     from egg_graph.expert.captured import CapturedGraph
+    from egg_graph.expert.capturing import CannotCapture, capture
     from egg_graph.expert.registry import playbook_guidance
     from egg_graph.expert.report import CaptureReport, capture_report
     from egg_graph.expert.team import EmbeddedExpert
@@ -24,11 +24,11 @@ __all__ = [
 ]
 
 _HOME = {
-    "CannotCapture": "capture",
+    "CannotCapture": "capturing",
     "CaptureReport": "report",
     "CapturedGraph": "captured",
     "EmbeddedExpert": "team",
-    "capture": "capture",
+    "capture": "capturing",
     "capture_report": "report",
     "playbook_guidance": "registry",
 }

@@ -240,6 +240,10 @@ def triplet_margin_loss(
 # ---------------------------------------------------------------------------------------------------------- other
 
 
+def log_sigmoid(x: Tensor) -> Tensor:
+    return -torch.nn.functional.softplus(-x)
+
+
 def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     shape = torch.broadcast_shapes(*(t.shape for t in tensors))
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
@@ -267,6 +271,6 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.binary_cross_entropy_with_logits.default: bce_with_logits,
     aten.cosine_similarity.default: cosine_similarity, aten.pairwise_distance.default: pairwise_distance,
     aten.triplet_margin_loss.default: triplet_margin_loss,
-    aten.broadcast_tensors.default: broadcast_tensors,
+    aten.log_sigmoid.default: log_sigmoid, aten.broadcast_tensors.default: broadcast_tensors,
     aten.einsum.default: by_own_rule(aten.einsum.default),
 }  # fmt: skip

@@ -11,12 +11,14 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
-from egg_graph.expert.capture import CannotCapture
 from egg_graph.expert.captured import CapturedGraph, Node, Placeholder
+from egg_graph.expert.capturing import CannotCapture
 from egg_graph.expert.decompose import TABLE
 
 SMALLEST_SIZE = 8
 """Integers up to this are axes, kernel sizes and the like."""
+ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
+"""Checks that the exporter adds; they compute nothing."""
 POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -69,7 +71,8 @@ class _Capture:
             if node.op == "placeholder":
                 self._placeholder(node, next(specs), arguments)
             elif node.op == "call_function":
-                self._call(node)
+                if node.target not in ASSERTIONS:
+                    self._call(node)
             elif node.op == "output":
                 self._output(node, signature.output_specs)
             else:

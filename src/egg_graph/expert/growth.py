@@ -15,8 +15,9 @@ def grow(
     free: frozenset[str],
     may_join: Callable[[str], bool],
     write: Callable[[frozenset[str]], object],
+    sibling: Callable[[str], bool] = lambda name: False,
 ) -> frozenset[str] | None:
-    """The largest group around a seed that `write` can write, by adding consumers first and then producers.
+    """The largest group around a seed that `write` can write, by adding consumers, then producers, then siblings.
 
     Args:
         graph: The captured graph.
@@ -24,6 +25,7 @@ def grow(
         free: Nodes that no other group has.
         may_join: Cheap test of a single node.
         write: Writes the kernel for a set of nodes, or raises Unfusable.
+        sibling: Whether a node that reads the same large tensor should share its reading.
 
     Returns:
         None where not even the seed can be written.
@@ -35,7 +37,8 @@ def grow(
     grown = True
     while grown:
         grown = False
-        for name in (*_consumers(graph, group), *_producers(graph, group)):
+        beside = (name for name in _siblings(graph, group) if sibling(name))
+        for name in (*_consumers(graph, group), *_producers(graph, group), *beside):
             if name in group or name not in free or not may_join(name) or (group, name) in refused:
                 continue
             wider = _with_operands(graph, group | {name}, free, may_join)
@@ -67,6 +70,13 @@ def _producers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
     private = {n for n in found if set(graph.users[n]) <= group and n not in graph.returned}
     small = {n for n in found if graph[n].shapes and max(graph[n].numel) * 8 <= largest}
     return tuple(reversed([n for n in found if n in private or n in small]))
+
+
+def _siblings(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
+    """Other readers of the largest tensors that the group reads."""
+    reads = graph.reads(group)
+    largest = max((max(graph[n].numel, default=0) for n in reads), default=0)
+    return graph.ordered(u for n in reads if max(graph[n].numel, default=0) == largest for u in graph.users[n])
 
 
 def _with_operands(

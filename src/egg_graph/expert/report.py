@@ -1,6 +1,6 @@
 """What the expert sees in a reference, for others to use: operators, kernels it would write, what stays PyTorch."""
 
-from egg_graph.expert.capture import capture
+from egg_graph.expert.capturing import capture
 from egg_graph.expert.plan import make_plan
 from egg_graph.expert.registry import PLAYBOOKS
 from egg_graph.schema import KernelTask, Value

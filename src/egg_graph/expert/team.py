@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from egg_graph.expert import words
 from egg_graph.expert.alternatives import LIBRARY, Alternative, alternatives, chosen_in, cited
-from egg_graph.expert.capture import CannotCapture, capture
+from egg_graph.expert.capturing import CannotCapture, capture
 from egg_graph.expert.forward import CannotWrite
 from egg_graph.expert.plan import Plan, make_plan
 from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
@@ -207,14 +207,12 @@ def _structure(brief: Brief, kernel: Candidate) -> Analysis:
 
 
 def _promising(brief: Brief, choice: Alternative) -> bool:
-    """Whether evidence speaks for trying it: a time beyond the bound; without a clock, spills or a lower bound."""
+    """Whether evidence speaks for trying it: a time beyond the bound; without a clock, spills that it would cure."""
     if _timed(brief):
         return True
-    evaluation = brief.evaluation
-    if evaluation is None:
-        return False
-    spills = any(r.spill_bytes and r.kernel.startswith(choice.group) for r in evaluation.resources)
-    return spills if choice.variant in ("looped", "rows") else choice.variant == "split_k"
+    resources = brief.evaluation.resources if brief.evaluation is not None else ()
+    spills = any(r.spill_bytes and r.kernel.startswith(choice.group) for r in resources)
+    return spills and choice.variant in ("looped", "rows")
 
 
 def _tried(attempts: tuple[Attempt, ...], choice: Alternative) -> bool:
@@ -250,6 +248,7 @@ def _tuning(brief: Brief, kernel: Candidate) -> Analysis:
             brief.stage, "memory_access"
         ),
         plan=f"Keep the source; sweep {what}: {listed}.",
+        by="sweep",
         expected=expected,
         principles=cited(brief, tuple(p.id for p in brief.principles)),
     )

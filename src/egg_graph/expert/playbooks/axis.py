@@ -41,7 +41,7 @@ class _Axis:
             for looped in (False, True):
                 ReductionWriter(graph, nodes, space, looped, "probe")
 
-        group = grow(graph, [start], free, may_join, write)
+        group = grow(graph, [start], free, may_join, write, sibling=lambda name: is_reduction(graph[name]))
         return None if group is None else grouped(graph, self.name, group)
 
     def writer(self, graph: CapturedGraph, group: Group, name: str) -> ReductionWriter:

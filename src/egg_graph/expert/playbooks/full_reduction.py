@@ -40,7 +40,14 @@ class FullReduction:
             node = graph[name]
             return is_pointwise(node) or is_reduction(node) or is_moving(node, graph)
 
-        group = grow(graph, [start], free, may_join, lambda nodes: _Writer(graph, nodes, space, "probe"))
+        group = grow(
+            graph,
+            [start],
+            free,
+            may_join,
+            lambda nodes: _Writer(graph, nodes, space, "probe"),
+            sibling=lambda name: is_reduction(graph[name]),
+        )
         return None if group is None else grouped(graph, self.name, group)
 
     def write(

@@ -1,6 +1,6 @@
 """Capture a reference as an ATen graph, in a child process: the reference is somebody else's code.
 
-Parent: `capture(task)`. Child: `python -m egg_graph.expert.capture <request.json> <answer.json>`; it exports the
+Parent: `capture(task)`. Child: `python -m egg_graph.expert.capturing <request.json> <answer.json>`; it exports the
 reference with `torch.export` under fake tensors (no memory, any size) at the full shape and at two smaller ones.
 """
 
@@ -40,7 +40,7 @@ def _capture(source: str, precision: str) -> CapturedGraph:
     with tempfile.TemporaryDirectory(prefix="egg-capture-") as folder:
         request, answer = Path(folder, "request.json"), Path(folder, "answer.json")
         request.write_text(json.dumps({"source": source, "precision": precision}))
-        log = _run([sys.executable, "-m", "egg_graph.expert.capture", str(request), str(answer)], folder)
+        log = _run([sys.executable, "-m", "egg_graph.expert.capturing", str(request), str(answer)], folder)
         if not answer.exists():
             raise InfrastructureError(f"capturing the reference died without an answer: {log[-300:].strip()}")
         reply = json.loads(answer.read_text())
@@ -85,6 +85,6 @@ def main(request: str, answer: str) -> None:
 
 if __name__ == "__main__":
     # Under its real name, so that CannotCapture is one class and not two.
-    from egg_graph.expert.capture import main as run
+    from egg_graph.expert.capturing import main as run
 
     run(*sys.argv[1:])

@@ -1,0 +1,152 @@
+"""Small references of our own, one for each thing the expert must be able to write."""
+
+from dataclasses import dataclass
+
+HEADER = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reference, and what the expert should make of it."""
+
+    source: str
+    playbooks: tuple[str, ...]
+    """Of the groups it plans, in execution order."""
+    left: tuple[str, ...] = ()
+    """Operators that stay PyTorch."""
+    variant: str = ""
+    """Structure forced upon the first group."""
+
+
+def module(
+    forward: str,
+    *,
+    init: str = "",
+    arguments: str = "x",
+    inputs: str = "torch.randn(N, C)",
+    sizes: str = "N, C = 96, 640",
+) -> str:
+    """A reference whose forward is one piece of text; `init` may use all sizes but the first."""
+    names = sizes.split(" = ")[0].split(", ", 1)[1]
+    body = "\n".join(f"        {line}" for line in forward.strip().splitlines())
+    setup = "\n".join(f"        {line}" for line in init.strip().splitlines())
+    return (
+        f"{HEADER}{sizes}\n\n\nclass Model(nn.Module):\n    def __init__(self, {names}):\n"
+        f"        super().__init__()\n{setup}\n\n    def forward(self, {arguments}):\n{body}\n\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return [{names}]\n"
+    )
+
+
+IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 24, 40"}
+TWO = {"arguments": "x, y", "inputs": "torch.randn(N, C), torch.randn(N, C)"}
+
+ACTIVATIONS = """
+a = F.gelu(x) + F.gelu(x, approximate="tanh") + F.silu(x) + F.mish(x) + F.relu(x) + F.leaky_relu(x, 0.2)
+b = F.hardswish(x) + F.hardsigmoid(x) + F.hardtanh(x, -0.5, 0.75) + F.elu(x, 0.7) + F.selu(x) + F.softplus(x)
+c = torch.tanh(x) * torch.sigmoid(x) - F.softsign(x) + F.softplus(x, beta=2.0) + F.logsigmoid(x) + F.relu6(x)
+d = torch.abs(x) + torch.exp(-x) + torch.log(x * x + 1.0) + torch.sqrt(x * x + 0.5) + torch.rsqrt(x * x + 1.0)
+e = x**3 + (x * x + 0.1) ** 1.5 + 1.0 / (x * x + 1.0) + torch.clamp(x, -0.3) + torch.clamp(x, max=0.4)
+f = torch.where(x > 0.1, x, 2.0 * x) + torch.maximum(x, -x) + torch.minimum(x, 0.5 * x) + torch.erf(x) + (x > 0).float()
+return a + b + c + d + e + f
+"""
+
+CASES: dict[str, Case] = {
+    "activations": Case(module(ACTIVATIONS), ("pointwise",)),
+    "broadcasting": Case(
+        module(
+            "return torch.relu((x + self.bias) * self.scale - self.rows)",
+            init="self.bias = nn.Parameter(torch.randn(C, 1, 1))\nself.scale = nn.Parameter(torch.randn(W))\n"
+            "self.rows = nn.Parameter(torch.randn(C, H, 1))",
+            **IMAGE,
+        ),
+        ("pointwise",),
+    ),
+    "swiglu": Case(module("a, b = x.chunk(2, dim=-1)\nreturn F.silu(a) * b"), ("pointwise",)),
+    "softmax": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",)),
+    "softmax_looped": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",), variant="looped"),
+    "log_softmax_looped": Case(module("return F.log_softmax(x, dim=1) * 0.5"), ("row",), variant="looped"),
+    "softmax_channels": Case(module("return torch.softmax(x, dim=1) + 1.0", **IMAGE), ("column",)),
+    "softmax_channels_looped": Case(
+        module("return torch.softmax(x, dim=1) + 1.0", **IMAGE), ("column",), variant="looped"
+    ),
+    "layer_norm": Case(
+        module("return F.gelu(self.norm(x))", init="self.norm = nn.LayerNorm([H, W])", **IMAGE), ("row",)
+    ),
+    "layer_norm_looped": Case(
+        module("return self.norm(x)", init="self.norm = nn.LayerNorm(C)"), ("row",), variant="looped"
+    ),
+    "rms_norm": Case(
+        module(
+            "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight",
+            init="self.weight = nn.Parameter(torch.randn(C))",
+        ),
+        ("row",),
+    ),
+    "rms_norm_channels": Case(
+        module("return x / torch.sqrt(torch.mean(x**2, dim=1, keepdim=True) + 1e-5)", **IMAGE), ("column",)
+    ),
+    "group_norm": Case(
+        module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **IMAGE), ("row",)
+    ),
+    "instance_norm": Case(module("return self.norm(x)", init="self.norm = nn.InstanceNorm2d(C)", **IMAGE), ("row",)),
+    "batch_norm": Case(
+        module("return torch.relu(self.norm(x))", init="self.norm = nn.BatchNorm1d(C)"), ("column",), left=("add",)
+    ),
+    "statistics": Case(
+        module("return x.sum(1), x.mean(1), x.var(1), x.amax(1), torch.logsumexp(x, 1), torch.norm(x, dim=1)"),
+        ("row", "row"),
+    ),
+    "statistics_looped": Case(
+        module("return x.sum(1), x.mean(1), x.var(1), x.amin(1), torch.argmin(x, 1), torch.std(x, 1, correction=0)"),
+        ("row",),
+        variant="looped",
+    ),
+    "argmax_channels": Case(module("return torch.argmax(x, dim=1), torch.max(x, dim=1)[0]", **IMAGE), ("column",)),
+    "global_average": Case(
+        module(
+            "return torch.tanh(F.adaptive_avg_pool2d(x, 1) + self.bias)",
+            init="self.bias = nn.Parameter(torch.randn(C, 1, 1))",
+            **IMAGE,
+        ),
+        ("row",),
+    ),
+    "cross_entropy": Case(
+        module(
+            "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"
+        ),
+        ("row", "full_reduction"),
+    ),
+    "losses": Case(
+        module(
+            "return F.mse_loss(x, y) + F.smooth_l1_loss(x, y) + F.huber_loss(x, y, delta=0.5) + F.l1_loss(x, y)"
+            " + F.binary_cross_entropy_with_logits(x, (y > 0).float())",
+            **TWO,
+        ),
+        ("full_reduction",),
+    ),
+    "kl_div": Case(
+        module("return F.kl_div(x, torch.exp(y), reduction='batchmean')", **TWO), ("full_reduction",)
+    ),
+    "triplet": Case(
+        module("return F.triplet_margin_loss(x, y, x * y, margin=0.5)", **TWO), ("row", "full_reduction")
+    ),
+    "cosine": Case(module("return (1.0 - F.cosine_similarity(x, y, dim=1)).mean()", **TWO), ("row", "full_reduction")),
+    "frobenius": Case(module("return x / torch.norm(x)"), ("full_reduction", "pointwise")),
+    "convolution": Case(
+        module(
+            "return F.hardswish(self.conv(x) + self.bias) / 6.0",
+            init="self.conv = nn.Conv2d(C, 8, 3, padding=1)\nself.bias = nn.Parameter(torch.randn(8, 1, 1))",
+            **IMAGE,
+        ),
+        ("pointwise",),
+        left=("conv2d",),
+    ),
+    "heads": Case(
+        module(
+            "y = x.view(N0(x), self.heads, -1)\nreturn torch.softmax(y / y.shape[-1] ** 0.5, dim=-1).reshape(x.shape)",
+            init="self.heads = 8",
+        ).replace("N0(x)", "x.shape[0]"),
+        ("row",),
+    ),
+    "structure": Case(module('return {"y": torch.relu(x), "z": [x.sum(-1), x]}'), ("pointwise", "row")),
+}  # fmt: skip

@@ -1,0 +1,57 @@
+"""Numbers of several captures as expressions over sizes."""
+
+import pytest
+
+from egg_graph.expert.sizes import Scope
+
+
+@pytest.fixture
+def scope() -> Scope:
+    scope = Scope()
+    scope.add_tensor("x", ((64, 128, 56), (3, 19, 37), (5, 21, 11)))
+    scope.add_tensor("w", ((512,), (76,), (84,)))
+    scope.add("self.heads", (8, 8, 8))
+    return scope
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((7, 7, 7), "7"),
+        ((128, 19, 21), "x.shape[1]"),
+        ((64 * 128 * 56, 3 * 19 * 37, 5 * 21 * 11), "x.numel()"),
+        ((128 * 56, 19 * 37, 21 * 11), "(x.shape[1] * x.shape[2])"),
+        ((512, 76, 84), "w.shape[0]"),
+        ((256, 38, 42), "(x.shape[1] * 2)"),
+        ((54, 35, 9), "(x.shape[2] - 2)"),
+    ],
+)
+def test_finds_the_simplest_expression(scope, values, text):
+    assert scope.express(values) == text
+
+
+def test_the_expression_gives_the_values(scope):
+    """Whatever spelling is found: evaluated at each capture's sizes, it gives that capture's number."""
+    shapes = {"x": [(64, 128, 56), (3, 19, 37), (5, 21, 11)], "w": [(512,), (76,), (84,)]}
+    for values in [(64 * 56, 3 * 37, 5 * 11), (4, 4, 4), (64 * 512, 228, 420), (16, 16, 16), (66, 5, 7)]:
+        text = scope.express(values)
+        for capture, value in enumerate(values):
+            tensors = {n: type("T", (), {"shape": s[capture]}) for n, s in shapes.items()}
+            assert eval(text, tensors) == value
+
+
+def test_what_follows_from_no_size_is_not_guessed(scope):
+    assert scope.express((101, 13, 999)) is None
+    assert scope.express_float((0.1, 0.77, 0.3)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1 / 128, 1 / 19, 1 / 21), "(1.0 / x.shape[1])"),
+        ((56**-0.5, 37**-0.5, 11**-0.5), "(x.shape[2] ** -0.5)"),
+        ((0.25, 0.25, 0.25), "0.25"),
+    ],
+)
+def test_floats_that_stand_for_sizes(scope, values, text):
+    assert scope.express_float(values) == text
