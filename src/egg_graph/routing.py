@@ -76,9 +76,12 @@ def after_opening(state: OutputState, context: Context) -> Literal["seed", "opti
     return "optimize" if context.max_optimizations > 0 else "tune"
 
 
-def after_analysis(state: OutputState) -> Literal["worth_optimizing", "not_worth_optimizing"]:
+def after_analysis(state: OutputState) -> Literal["rewrite", "sweep", "not_worth_optimizing"]:
+    """A plan that only turns knobs needs no coder; without a plan the tuner still sweeps what the kernel left open."""
     analysis = state.get("analysis")
-    return "worth_optimizing" if analysis is not None and analysis.worth_optimizing else "not_worth_optimizing"
+    if analysis is None or not analysis.worth_optimizing:
+        return "not_worth_optimizing"
+    return analysis.by
 
 
 def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:

@@ -49,7 +49,7 @@ def build_stage(stage: Stage, parts: Parts) -> CompiledStateGraph[StageState, Co
         "open", after_opening, {"seed": "coder", "optimize": "analyst", "tune": "tuner", "exhausted": "close"}
     )
     builder.add_conditional_edges(
-        "analyst", routing.after_analysis, {"worth_optimizing": "coder", "not_worth_optimizing": "tuner"}
+        "analyst", routing.after_analysis, {"rewrite": "coder", "sweep": "tuner", "not_worth_optimizing": "tuner"}
     )
     builder.add_edge("coder", "evaluator")
     builder.add_conditional_edges(

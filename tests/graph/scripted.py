@@ -7,6 +7,7 @@ A kernel's source is `# <word> <number>` and what the evaluator thinks of it sta
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from egg_graph.schema import (
     Analysis,
@@ -73,10 +74,18 @@ class ScriptedTeam:
     Args:
         writes: sources, one for each call of the coder; an empty one is an answer without code.
         worth: the analyst's verdicts.
+        by: how the analyst's plans are carried out.
     """
 
-    def __init__(self, writes: Sequence[str], worth: Sequence[bool] = (True,), usage: Usage | None = None) -> None:
+    def __init__(
+        self,
+        writes: Sequence[str],
+        worth: Sequence[bool] = (True,),
+        usage: Usage | None = None,
+        by: Literal["rewrite", "sweep"] = "rewrite",
+    ) -> None:
         self.name = "scripted"
+        self.by: Literal["rewrite", "sweep"] = by
         self.writes = list(writes)
         self.worth = list(worth)
         self.usage = usage or Usage(calls=1, input_tokens=10, output_tokens=5)
@@ -89,6 +98,7 @@ class ScriptedTeam:
             bottleneck="dram",
             category="operator_fusion",
             plan=f"plan {self._calls('analyst')}",
+            by=self.by,
             expected=Expectation(metric="bound_ms", direction="down"),
             usage=self.usage,
         )

@@ -252,6 +252,17 @@ def test_the_tuner_sweeps_the_knobs_of_its_stage_and_bakes_the_winner(stage):
     assert state["best"].parent == tuned.candidate.id and state["evaluation"].candidate == state["best"].id
 
 
+@pytest.mark.parametrize("stage", STAGES[1:])
+def test_a_plan_that_only_turns_knobs_needs_no_coder_and_is_held_against_what_the_sweep_gave(stage):
+    evaluator = ScriptedEvaluator()
+    team = ScriptedTeam([tunable("ok", 8, stage, [8, 4, 6])], by="sweep")
+    state = go(team, evaluator, stages=(STAGES[0], stage), max_optimizations=1)
+    assert modes(state, stage) == ["tune"] and team.calls().count("coder") == 1
+    tuned = state["attempts"][-1]
+    assert tuned.analysis is not None and tuned.analysis.by == "sweep" and tuned.usage.calls == 1
+    assert tuned.effect is not None and tuned.effect.held is True
+
+
 def test_the_text_with_its_config_stays_should_plain_constants_fail():
     class Picky(ScriptedEvaluator):
         def evaluate(self, task, candidate, *, stage=None):

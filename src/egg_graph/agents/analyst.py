@@ -66,6 +66,7 @@ def _read(reply: Reply, known: set[str]) -> Analysis:
         root_cause=trim_words(_text(answer, "root_cause", "cause"), _WORDS["root_cause"]),
         category=(category or "none") if worth else "none",
         plan=trim_words(plan, _WORDS["plan"]) if worth else "",
+        by="sweep" if worth and _text(answer, "by").lower() == "sweep" else "rewrite",
         expected=_expectation(answer.get("expected")) if worth else None,
         principles=tuple(p for p in named if isinstance(p, str) and p in known) if isinstance(named, list) else (),
     )

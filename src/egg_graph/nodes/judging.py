@@ -88,8 +88,10 @@ class JudgingNodes:
         evaluation = known or self._judge(candidate, state, runtime)
         best = state.get("evaluation")
         improved = improves(evaluation, best)
-        tuned, repaired = candidate.mode == "tune", candidate.mode == "repair"
-        analysis = None if tuned else state.get("analysis")
+        analysis, repaired = state.get("analysis"), candidate.mode == "repair"
+        # A sweep answers an analysis only where that analysis asked for one; else no answer led to it.
+        planned = candidate.mode != "tune" or (analysis is not None and analysis.by == "sweep")
+        analysis = analysis if planned else None
         attempt = Attempt(
             number=len(state.get("attempts", [])) + 1,
             candidate=candidate,
@@ -98,11 +100,11 @@ class JudgingNodes:
             diagnosis=state.get("diagnosis") if repaired else None,
             improved=improved,
             effect=None if analysis is None else effect(analysis.expected, best, evaluation),
-            usage=Usage() if tuned else state.get("pending", Usage()),
+            usage=state.get("pending", Usage()) if planned else Usage(),
         )
         runtime.stream_writer(attempt_event(attempt, repeated=known is not None))
         update = StageState(attempts=[attempt], candidate=candidate, profile=evaluation.profile)
-        if not tuned:
+        if planned:
             update["pending"] = Usage()
         if improved:
             update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)

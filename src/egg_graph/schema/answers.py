@@ -53,6 +53,8 @@ class Analysis(Value):
     root_cause: str = ""
     category: Category = "none"
     plan: str = ""
+    by: Literal["rewrite", "sweep"] = "rewrite"
+    """`rewrite`: a coder follows the plan. `sweep`: the source stays, the tuner turns the knobs it already has."""
     expected: Expectation | None = None
     principles: tuple[str, ...] = ()
     """Ids of the principles that led to the plan."""

@@ -35,7 +35,8 @@ class Brief(Value):
     def dead_ends(self) -> tuple[str, ...]:
         """What this stage already tried that failed, one line each, so that it is not walked twice."""
         return tuple(
-            f"attempt {a.number} ({a.candidate.mode}): {a.candidate.plan or 'no plan'} -> {a.evaluation.status}: {a.evaluation.reason}"
+            f"attempt {a.number} ({a.candidate.mode}): {a.candidate.plan or 'no plan'} "
+            f"-> {a.evaluation.status}: {a.evaluation.reason}"
             for a in self.attempts
             if not a.improved
         )

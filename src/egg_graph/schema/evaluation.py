@@ -208,7 +208,8 @@ class Evaluation(Value):
         """Sort key, smaller is better: measured time where there is one, else the lower bound and what was compiled.
 
         Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is not a speed:
-        it orders by lower bound (to 1 %), spilled bytes, requested bytes (to 1 %) and occupancy.
+        it orders by lower bound and spilled bytes, then requested bytes, then occupancy up to one half: beyond
+        that, more resident warps say nothing about time.
         """
         if not self.usable:
             return (2.0,)
@@ -218,10 +219,11 @@ class Evaluation(Value):
             return (1.0, float("inf"))
         spills = float(sum(r.spill_bytes for r in self.resources))
         occupancy = min((r.occupancy or 0.0 for r in self.resources), default=0.0)
-        return (1.0, _to_percent(self.bound.milliseconds), spills, _to_percent(self.bound.requested_bytes), -occupancy)
+        bound, requested = _rounded(self.bound.milliseconds), _rounded(self.bound.requested_bytes)
+        return (1.0, bound, spills, requested, -min(occupancy, 0.5))
 
 
-def _to_percent(x: float) -> float:
+def _rounded(x: float) -> float:
     """Round to two significant digits, so that noise in a count does not decide."""
     return float(f"{x:.2g}")
 

@@ -48,7 +48,7 @@ class Hardware(Value):
 
     def peak(self, precision: Precision) -> float:
         """Dense matrix-product rate [flop/s] under a precision policy."""
-        return self.figure({"ieee": "peak_fp32", "tf32": "peak_tf32", "bf16": "peak_bf16", "fp16": "peak_fp16"}[precision])
+        return self.figure("peak_fp32" if precision == "ieee" else f"peak_{precision}")
 
 
 class KernelTask(Value):
@@ -56,7 +56,7 @@ class KernelTask(Value):
 
     name: str
     reference: str
-    """Python source that defines `Model(nn.Module)`, `get_inputs()` and, if `Model` takes arguments, `get_init_inputs()`."""
+    """Python source: `Model(nn.Module)`, `get_inputs()` and, if `Model` takes arguments, `get_init_inputs()`."""
     target: Hardware
     precision: Precision = "tf32"
     triton_only: bool = False
