@@ -7,8 +7,10 @@ code; whatever comes of that is reported as findings, or shows in how the proces
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,9 @@ def _redirect(folder: Path) -> None:
     os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # what was printed must outlive a crash
 
 
 def _keep_only(channel: int) -> int:

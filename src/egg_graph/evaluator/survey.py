@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from egg_graph.evaluator.exchange import describe, flatten
 from egg_graph.evaluator.precision import CAST, cast_inputs, cast_model
-from egg_graph.evaluator.reference import Reference
+from egg_graph.evaluator.reference import Reference, one_line, where_in
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
 REAL_LIMIT = 1 << 28
@@ -63,7 +63,13 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
             inputs = [x for x in tree_leaves(reference.inputs(0)) if isinstance(x, torch.Tensor)]
         if sum(x.numel() for x in inputs) > REAL_LIMIT:
             raise BadInput(f"reference: forward fails at its own shape under fake tensors: {error}") from error
-    return _survey(task, reference, nullcontext())
+    try:
+        return _survey(task, reference, nullcontext())
+    except BadInput:
+        raise
+    except Exception as error:
+        where = where_in(error, reference.path)
+        raise BadInput(f"reference{where}: forward fails at its own shape: {one_line(error)}") from error
 
 
 def _survey(task: KernelTask, reference: Reference, mode: AbstractContextManager[Any]) -> Baseline:

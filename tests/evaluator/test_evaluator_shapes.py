@@ -1,0 +1,172 @@
+"""Smaller shapes: small enough to interpret, still running, and awkward where they can be."""
+
+import pytest
+
+from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.schema import BadInput
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+
+
+def reference(body: str, sizes: str, inputs: str, init: str = "[]", parameters: str = "") -> str:
+    setup = f"    def __init__(self{', ' + parameters if parameters else ''}):\n        super().__init__()\n"
+    return (
+        f"{HEAD}\nclass Model(nn.Module):\n{setup}{body}\n{sizes}\n"
+        f"def get_inputs():\n    return {inputs}\n\ndef get_init_inputs():\n    return {init}\n"
+    )
+
+
+def forward(*lines: str, setup: tuple[str, ...] = (), arguments: str = "x") -> str:
+    before = "".join(f"        {line}\n" for line in setup)
+    return before + f"    def forward(self, {arguments}):\n" + "".join(f"        {line}\n" for line in lines)
+
+
+REFERENCES = {
+    "softmax": reference(forward("return torch.softmax(x, dim=1)"), "B = 4096\nD = 393216", "[torch.rand(B, D)]"),
+    "matmul": reference(
+        forward("return a @ b", arguments="a, b"),
+        "M = 2048\nK = 8192\nN = 4096",
+        "[torch.rand(M, K), torch.rand(K, N)]",
+    ),
+    "square_matmul": reference(
+        forward("return a @ b", arguments="a, b"), "N = 4096", "[torch.rand(N, N), torch.rand(N, N)]"
+    ),
+    "grouped_norm": reference(
+        forward("return self.norm(x)", setup=("self.norm = nn.GroupNorm(groups, channels)",)),
+        "batch = 112\nchannels = 64\ngroups = 8\nside = 512",
+        "[torch.rand(batch, channels, side, side)]",
+        "[groups, channels]",
+        "groups, channels",
+    ),
+    "attention": reference(
+        forward("return F.scaled_dot_product_attention(q, k, v)", arguments="q, k, v"),
+        "batch = 32\nheads = 32\nsequence = 512\nwidth = 1024",
+        "[torch.rand(batch, heads, sequence, width) for _ in range(3)]",
+    ),
+    "model_width_divides_by_heads": reference(
+        forward(
+            "b, t, c = x.shape",
+            "q = self.project(x).view(b, t, self.heads, c // self.heads).transpose(1, 2)",
+            "return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).reshape(b, t, c)",
+            setup=("self.heads = heads", "self.project = nn.Linear(width, width)"),
+        ),
+        "batch = 16\nsequence = 1024\nwidth = 768\nheads = 12",
+        "[torch.rand(batch, sequence, width)]",
+        "[width, heads]",
+        "width, heads",
+    ),
+    "literals": reference(
+        forward("return self.conv(x)", setup=("self.conv = nn.Conv2d(3, 64, 7, stride=2, padding=3)",)),
+        "",
+        "[torch.rand(64, 3, 224, 224)]",
+    ),
+    "residual": reference(
+        forward("return x + self.linear(x)", setup=("self.linear = nn.Linear(features, width)",)),
+        "rows = 1024\nfeatures = 4096\nwidth = 4096",
+        "[torch.rand(rows, features)]",
+        "[features, width]",
+        "features, width",
+    ),
+    "classes": reference(
+        forward("return F.cross_entropy(x, y)", arguments="x, y"),
+        "rows = 32768\nclasses = 4096",
+        "[torch.rand(rows, classes), torch.randint(0, classes, (rows,))]",
+    ),
+    "tuple_of_sizes": reference(
+        forward("return x.cumsum(1)"), "shape = (32768, 32768)\nbatch = 2", "[torch.rand(*shape)]"
+    ),
+    "embedding": reference(
+        forward("return self.table(x)", setup=("self.table = nn.Embedding(vocabulary, width)",)),
+        "vocabulary = 50000\nwidth = 1024\nrows = 4096",
+        "[torch.randint(0, vocabulary, (rows,))]",
+        "[vocabulary, width]",
+        "vocabulary, width",
+    ),
+    "looks_at_values": reference(
+        forward("return x * 2 if float(x.sum()) > 0 else x"), "rows = 512\nwidth = 512", "[torch.rand(rows, width)]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_shapes_are_small_and_run(name: str) -> None:
+    import torch
+
+    source = REFERENCES[name]
+    shrunk, awkward = choose_shapes(source)
+    assert shrunk
+    for overrides in (shrunk, awkward):
+        loaded = load_reference(source, overrides)
+        inputs = loaded.inputs(0)
+        assert sum(x.numel() for x in inputs) <= 260_000
+        loaded.model(0)(*inputs)
+        assert all(value <= shape_knobs(source)[knob] for knob, value in overrides.items())
+    if name != "looks_at_values":
+        odd = [x for x in awkward.values() if x % 2]
+        assert odd, awkward
+    assert torch.is_grad_enabled()
+
+
+def test_matrix_sizes_span_more_than_one_tile_and_all_differ() -> None:
+    shrunk, awkward = choose_shapes(REFERENCES["matmul"])
+    assert all(value > 100 for value in (*shrunk.values(), *awkward.values()))
+    assert all(value % 16 == 0 for value in shrunk.values())
+    assert all(value % 2 for value in awkward.values())
+    assert len(set(awkward.values())) == 3
+
+
+def test_rows_are_long_enough_to_loop_over() -> None:
+    shrunk, awkward = choose_shapes(REFERENCES["softmax"])
+    assert shrunk["D"] > 4096
+    assert awkward["D"] > 4096
+
+
+def test_knobs_are_read_without_running_anything() -> None:
+    source = (
+        "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\n"
+        "def get_inputs():\n    x = torch.rand(N, 2 * 512)\n    return [x[0], x.sum(-1)]\n"
+    )
+    assert shape_knobs(source) == {"N": 4096, "M": 7, "shape.0": 3, "shape.1": 5, "get_inputs.0": 1024}
+
+
+def test_overrides_keep_line_numbers_and_comments() -> None:
+    source = REFERENCES["softmax"].replace("B = 4096", "B = 4096  # rows é")
+    loaded = load_reference(source, {"B": 3, "D": 5})
+    assert loaded.source == source.replace("B = 4096", "B = 3").replace("D = 393216", "D = 5")
+    assert [tuple(x.shape) for x in loaded.inputs(0)] == [(3, 5)]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("class Model(:\n", "line 1"),
+        ("import no_such_package\n", "line 1: ModuleNotFoundError"),
+        ("x = 1\n", "no class `Model"),
+        ("import torch.nn as nn\nclass Model(nn.Module):\n    pass\n", "no `get_inputs()`"),
+        (
+            "import torch.nn as nn\nclass Model(nn.Module):\n    def __init__(self, width):\n"
+            "        super().__init__()\ndef get_inputs():\n    return []\n",
+            "Model takes width",
+        ),
+    ],
+)
+def test_a_bad_reference_is_refused_in_one_clear_line(source: str, words: str) -> None:
+    with pytest.raises(BadInput, match="reference") as refused:
+        load_reference(source)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_knob_names_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="it has: B, D"):
+        load_reference(REFERENCES["softmax"], {"rows": 3})
+
+
+def test_init_arguments_in_all_their_forms() -> None:
+    def arguments(text: str) -> tuple[list, dict]:
+        return load_reference(reference(forward("return x"), "", "[torch.rand(2)]", text, "a=0, b=0")).init_arguments()
+
+    assert arguments("[1, 2]") == ([1, 2], {})
+    assert arguments("{'b': 3}") == ([], {"b": 3})
+    assert arguments("[[1], {'b': 3}]") == ([1], {"b": 3})
+    assert arguments("[[1], {'other': 3}]") == ([[1], {"other": 3}], {})
