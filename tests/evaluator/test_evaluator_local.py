@@ -86,7 +86,7 @@ def test_a_reference_that_cannot_be_judged_is_unevaluable(
 
 def test_a_reference_that_fails_is_bad_input_with_its_line(evaluator: LocalEvaluator, h200: Hardware) -> None:
     broken = SOFTMAX.replace("torch.softmax(x, dim=1)", "x @ x")
-    with pytest.raises(BadInput, match="forward fails|does not run"):
+    with pytest.raises(BadInput, match=r"forward fails|does not run"):
         evaluator.baseline(KernelTask(name="broken", reference=broken, target=h200))
     with pytest.raises(BadInput, match="line 1"):
         evaluator.baseline(KernelTask(name="broken", reference="import nothing_here\n", target=h200))
@@ -145,7 +145,8 @@ def test_nothing_survives_the_evaluator(h200: Hardware) -> None:
     orphan = RIGHT.replace(
         "        return out",
         "        system = dataclasses.sys.modules['os']\n"
-        "        if system.fork() == 0:\n            system.setsid()\n            dataclasses.sys.modules['time'].sleep(60)\n"
+        "        if system.fork() == 0:\n            system.setsid()\n"
+        "            dataclasses.sys.modules['time'].sleep(60)\n"
         "        return out",
     ).replace("import torch\n", "import dataclasses\nimport time\nimport torch\n", 1)
     orphan = orphan.replace("import time\n", "")

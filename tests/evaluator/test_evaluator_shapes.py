@@ -115,6 +115,14 @@ def test_matrix_sizes_span_more_than_one_tile_and_all_differ() -> None:
     assert len(set(awkward.values())) == 3
 
 
+def test_attention_spans_several_blocks_of_keys() -> None:
+    shrunk, awkward = choose_shapes(REFERENCES["attention"])
+    assert shrunk["sequence"] >= 64
+    assert awkward["sequence"] >= 37
+    assert shrunk["heads"] == 2
+    assert max(*shrunk.values(), *awkward.values()) < 160
+
+
 def test_rows_are_long_enough_to_loop_over() -> None:
     shrunk, awkward = choose_shapes(REFERENCES["softmax"])
     assert shrunk["D"] > 4096

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import re
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,7 @@ from typing import Any, Literal
 from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
 from egg_graph.schema import BadInput
 
+HEADS = re.compile(r"(n|num|number_of)?_?(q|kv|query|key|key_value)?_?heads?")
 Kind = Literal["shrunk", "awkward"]
 SMALL = 8
 """Integers up to this are left alone at first: they are axes, kernel sizes, strides, heads, not sizes."""
@@ -213,7 +215,7 @@ class _Search:
     def _leading_rank(self, name: str) -> int:
         """Largest rank of the inputs of which this knob is the first dimension and nothing else; 0 where it is not."""
         value = self.full[name]
-        if "head" in name.lower() and value > 1:
+        if HEADS.fullmatch(name.lower()) and value > 1:
             return 4  # heads are independent of each other; elements are better spent on the sequence
         if value <= 1 or not any(shape and shape[0] == value for shape in self.shape_of):
             return 0
@@ -262,11 +264,12 @@ def _measure(reference: Reference) -> Size:
 def _forward(reference: Reference, mode: AbstractContextManager[object]) -> Size:
     import torch
     from torch.utils._pytree import tree_leaves
-    from torch.utils.flop_counter import FlopCounterMode
+
+    from egg_graph.evaluator.flops import flop_counter
 
     with mode, torch.no_grad():
         model, inputs = reference.model(0), reference.inputs(0)
-        counter = FlopCounterMode(display=False)
+        counter = flop_counter()
         with counter, _largest_mode() as seen:
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]

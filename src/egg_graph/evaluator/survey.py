@@ -9,23 +9,15 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from egg_graph.evaluator.exchange import describe, flatten
+from egg_graph.evaluator.flops import flop_counter
 from egg_graph.evaluator.precision import CAST, cast_inputs, cast_model
 from egg_graph.evaluator.reference import Reference, one_line, where_in
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
 REAL_LIMIT = 1 << 28
 """Elements of input up to which a reference that defies fake tensors is run for real."""
-
-
-def _attention_flops(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **options: Any) -> int:
-    return sdpa_flop_count(query, key, value)
-
-
-_ATTENTION_ON_CPU = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}
-"""The one attention operator that torch's own flop counter leaves out."""
 
 
 @dataclass
@@ -76,7 +68,7 @@ def _survey(task: KernelTask, reference: Reference, mode: AbstractContextManager
     with mode, torch.no_grad():
         model = cast_model(reference.model(0), task.precision)
         inputs = cast_inputs(reference.inputs(0), CAST.get(task.precision))
-        counter, record = FlopCounterMode(display=False, custom_mapping=_ATTENTION_ON_CPU), _Record()
+        counter, record = flop_counter(), _Record()
         with counter, record:
             _, outputs = flatten(model(*inputs))
     tensors = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
