@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,8 @@ def _unspecialised(self: Any) -> set[str]:
 
 
 def _definition_line(self: Any) -> int:
-    source, first = inspect.getsourcelines(self.fn)
-    return first + next((i for i, line in enumerate(source) if line.strip().startswith("def ")), 0)
+    """Line of the kernel's `def` in its file, known once it was rewritten."""
+    return int(self.rewriter.def_file_lineno)
 
 
 def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Triple:
@@ -165,11 +166,15 @@ def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[
 
 
 def _chosen(session: Session, total: int) -> list[int] | range:
-    """Programs to run: all, or the first, the last and random ones between."""
+    """Programs to run: all, or the first, the last and one at random from each equal share of those between.
+
+    Shares rather than a free draw, so that work which grows along the grid (causal attention) is averaged well.
+    """
     if not session.fake or total <= session.sample:
         return range(total)
-    between = random.Random(0).sample(range(1, total - 1), min(session.sample, total) - 2)
-    return [0, total - 1, *between]
+    draw, shares = random.Random(0), session.sample - 2
+    edges = [1 + (total - 2) * i // shares for i in range(shares + 1)]
+    return [0, total - 1, *(draw.randrange(low, high) for low, high in pairwise(edges))]
 
 
 def _compulsory_bytes(session: Session, scale: float) -> float:

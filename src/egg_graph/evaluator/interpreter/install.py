@@ -43,6 +43,7 @@ def install() -> None:
         whole.install()
     interpreter.interpreter_builder.options = _options(interpreter)
     _patch_language(interpreter, tl)
+    _warm_up(interpreter, tl)
     _installed = True
 
 
@@ -53,6 +54,19 @@ def _options(interpreter: Any) -> Any:
         sanitize_overflow=False,
         allowed_dot_input_precisions=(*known, *(p for p in ("bf16x3", "bf16x6") if p not in known)),
     )
+
+
+def _warm_up(interpreter: Any, tl: Any) -> None:
+    """Do once what every fork of this process would do: import the rest, and rewrite Triton's own functions."""
+    import torch
+
+    from egg_graph.evaluator.interpreter import allocations, device, library, memory, module  # noqa: F401
+
+    with device.PretendCuda(), allocations.Poison(memory.AddressSpace()):
+        torch.empty(1)  # the first use of a dispatch mode imports much of PyTorch
+    for function in (*vars(tl.standard).values(), *vars(tl.random).values()):
+        if isinstance(function, interpreter.InterpretedFunction):
+            function.rewrite()
 
 
 def _patch_language(interpreter: Any, tl: Any) -> None:
