@@ -57,7 +57,7 @@ def fake(path, name, kind, hardware):
     exec(compile(CASES[name].reference, name, "exec"), namespace)
     dtype = POLICY_DTYPE.get(kind.split("/")[0])
     init = namespace["get_init_inputs"]()
-    run = run_fake(path, init, {}, namespace["get_inputs"], hardware=hardware, dtype=dtype, sample=2)
+    run = run_fake(path, init, {}, namespace["get_inputs"], hardware=hardware, dtype=dtype)
     return {"launches": [launch.model_dump() for launch in run.launches]}
 
 

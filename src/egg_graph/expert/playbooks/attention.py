@@ -219,7 +219,7 @@ class _Writer:
         block_m, block_n = power_of_two(queries, 16, block_m), power_of_two(keys, 16, block_n)
         stages = 2 if head * wide > 128 else 3
         config: dict[str, Knob] = {
-            "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": 8 if block_m >= 128 else 4, "num_stages": stages,
+            "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": 8 if block_m >= 128 or (self.ieee and block_m >= 64) else 4, "num_stages": stages,
         }  # fmt: skip
         space: ConfigSpace = {
             "parallel_mapping": {"num_warps": (4, 8)},

@@ -3,8 +3,8 @@
 from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.playbooks import gemm_tiles as tiles
-from egg_graph.expert.playbooks.gemm_epilogue import write_epilogue
-from egg_graph.expert.playbooks.gemm_match import Product, group_at, product_at
+from egg_graph.expert.playbooks.gemm_epilogue import Epilogue, write_epilogue
+from egg_graph.expert.playbooks.gemm_match import Product, dimensions, group_at, product_at
 from egg_graph.expert.playbooks.gemm_parts import Parts
 from egg_graph.expert.playbooks.gemm_persistent import Ways, write_persistent
 from egg_graph.expert.playbooks.gemm_pointer import write_pointer
@@ -45,7 +45,7 @@ K contiguous: pack any other layout once. Few output tiles and a long K: split K
         round_tf32 = fp32 and precision == "tf32" and nvidia
         ieee = fp32 and not round_tf32
         matrices, m, n, k = product.mnk(graph)
-        problem = tiles.Problem(matrices, m, n, k, 4 if fp32 else 2, ieee, target)
+        problem = tiles.Problem(matrices, m, n, k, 4 if fp32 else 2, ieee, target, _tile_operands(graph, epilogue, product))
         variant = "pointer" if group.variant.startswith("tma") and (ieee or not nvidia) else group.variant or "pointer"
         ways = _ways(graph, product, problem, variant, round_tf32) if variant.startswith("tma") else None
         config = _tile(problem, variant, ways)
@@ -68,6 +68,12 @@ K contiguous: pack any other layout once. Few output tiles and a long K: split K
             helpers=tuple(sorted({*epilogue.helpers, *_helpers(variant, ways, round_tf32)})),
             summary=f"{epilogue.formula}: one product with its tail in the epilogue, {variant}",
         )
+
+
+def _tile_operands(graph: CapturedGraph, epilogue: Epilogue, product: Product) -> int:
+    """How many tensors the epilogue reads with a value for every element of the tile."""
+    patterns = [dimensions(graph[name], product.node) or "" for name in epilogue.tensors]
+    return sum(pattern.endswith("1") and "1" in pattern[:-1] for pattern in patterns)
 
 
 def _product_of(graph: CapturedGraph, group: Group) -> Product:

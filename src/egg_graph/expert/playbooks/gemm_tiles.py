@@ -21,6 +21,8 @@ class Problem:
     ieee: bool = False
     """fp32 products on the fp32 pipes, not on tensor cores."""
     target: Hardware | None = None
+    tile_operands: int = 0
+    """Tensors of the output's size that the epilogue reads: each passes through shared memory."""
 
     @property
     def multiprocessors(self) -> int:
@@ -76,7 +78,10 @@ def persistent_tile(problem: Problem, swapped: bool = False) -> dict[str, Knob]:
     block_m, block_n = (block_l, block_s) if swapped else (block_s, block_l)
     split = max(1, block_m * block_n // (128 * 64))
     stage = (block_m + block_n) * block_k * problem.bytes_per_element
-    staging = block_m * (block_n // split) * problem.bytes_per_element
+    chunks = 1 + min(1, problem.tile_operands)  # those that are live at once
+    staging = chunks * block_m * (block_n // split) * problem.bytes_per_element
+    if swapped:
+        staging += block_m * block_n * 2  # the transposed tile on its way back
     return {
         "BLOCK_M": block_m,
         "BLOCK_N": block_n,
