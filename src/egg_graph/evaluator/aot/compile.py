@@ -93,13 +93,16 @@ def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
         from egg_graph.evaluator.pretend import pretend_gpu
 
         pretend_gpu(hardware)
-        found: dict[str, Any] = {}
+        kernels: dict[str, Any] = {}
+        others: dict[str, Any] = {}
         for member in vars(load_module(path)).values():
             while not isinstance(member, JITFunction) and hasattr(member, "fn"):
                 member = member.fn  # autotune and heuristics wrap the kernel
-            if isinstance(member, JITFunction) or callable(member):
-                found.setdefault(getattr(member, "__name__", ""), member)
-        _modules[path] = found
+            if isinstance(member, JITFunction):
+                kernels[member.__name__] = member
+            elif callable(member) and hasattr(member, "__name__"):
+                others[member.__name__] = member
+        _modules[path] = {**others, **kernels}
     return _modules[path]
 
 

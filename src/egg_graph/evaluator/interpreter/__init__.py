@@ -3,7 +3,7 @@
 To be called in a process that was started with TRITON_INTERPRET=1 (one may import torch and triton, call `install`,
 and fork a child per candidate; a child serves one run and ends):
 
-    run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None) -> RealRun
+    run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None, dtype=None) -> RealRun
     run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
              budget_seconds=5.0) -> FakeRun
     install() -> None
