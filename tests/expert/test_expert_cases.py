@@ -20,7 +20,7 @@ def answers() -> dict:
     script = HERE / "expert_interpreter.py"
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=280, cwd=HERE,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
