@@ -20,15 +20,17 @@ CANDIDATE = "candidate.py"
 def warm_up() -> None:
     """Import and touch, before any fork, what every job would pay for."""
     import torch
+
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        return  # fake tensors ask CUDA for its devices, after which no fork of this process could use the GPU
     from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from egg_graph.evaluator.interpreter import install
+    from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
 
     with FakeTensorMode(), torch.no_grad():
         torch.nn.functional.linear(torch.empty(2, 2), torch.empty(2, 2))
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        from egg_graph.evaluator.interpreter import install
-        from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
-
-        install()
+    install()
 
 
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
