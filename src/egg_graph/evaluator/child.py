@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator import confine
+from egg_graph.schema import FindingKind
 
 DONE = 0
+COMPILER_ERRORS = frozenset(
+    {"CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure", "OutOfResources", "PTXASError"}
+)
+"""Names of Triton's own exceptions."""
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 
 
@@ -91,10 +96,22 @@ def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}" if frames else ""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
     traceback.print_exception(error)
-    if isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY_WORDS):
-        cure = "allocate only what one forward needs; sizes come from the inputs"
-        return {"kind": "memory_exceeded", "message": f"memory limit exceeded: {text}", "where": where, "cure": cure}
-    return {"kind": "exception", "message": text, "where": where, "cure": ""}
+    kind, cure = _meaning(error)
+    return {"kind": kind, "message": text, "where": where, "cure": cure}
+
+
+def _meaning(error: BaseException) -> tuple[FindingKind, str]:
+    """Kind of finding and its cure, where the type or the words of an exception tell them."""
+    name, words = type(error).__name__, str(error)
+    if isinstance(error, MemoryError) or any(w in words for w in OUT_OF_MEMORY_WORDS):
+        return "memory_exceeded", "allocate only what one forward needs; sizes come from the inputs"
+    if name == "OutOfResources" and "shared memory" in words:
+        return "shared_memory_exceeded", "take smaller blocks or fewer num_stages"
+    if name in COMPILER_ERRORS or "PassManager" in words:
+        return "kernel_compile_error", ""
+    if "illegal memory access" in words or "misaligned address" in words:
+        return "out_of_bounds", "mask every load and store; look at offsets that may pass the end of a tensor"
+    return "exception", ""
 
 
 def _find_fault(error: BaseException) -> BaseException | None:

@@ -52,17 +52,17 @@ class Session:
         """Whether commands can still be given."""
         return self.fate is not None
 
-    def ask(self, do: str, *, seconds: float | None = None, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """One command, one answer.
 
         Raises:
             CandidateFailed: if the candidate raised, died, or took too long.
             InfrastructureError: if the nursery was lost.
         """
-        limit = seconds or self.timeout
+        limit = self.timeout
         self.control.settimeout(limit)
         try:
-            self.control.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            self.control.sendall(json.dumps({"do": do, "limit": limit, **arguments}).encode() + b"\n")
             line = self.lines.readline()
         except TimeoutError:
             raise self._failure(limit, kill=True) from None

@@ -6,6 +6,7 @@ reference, a seed of a later call, or the verdict. Results go into buffers that 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import socket
@@ -28,13 +29,17 @@ SPIN_CYCLES = 20_000_000
 
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Answer commands on the socket `channel` until it closes."""
+    faulthandler.enable()
     worker = Worker(folder)
     with socket.socket(fileno=os.dup(channel)) as control, control.makefile("rb") as lines:
         for line in lines:
+            command = json.loads(line)
+            faulthandler.dump_traceback_later(max(0.5, command["limit"] - 1.0))  # names the line when stuck
             try:
-                answer = worker.obey(json.loads(line))
+                answer = worker.obey(command)
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; it is a finding
                 answer = {"finding": describe_failure(error, folder)}
+            faulthandler.cancel_dump_traceback_later()
             control.sendall(json.dumps(answer).encode() + b"\n")
             if "finding" in answer:
                 break
@@ -116,12 +121,18 @@ class Worker:
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            sizes: list[Any] = [grid]
+
+            def noted(meta: Any) -> Any:
+                sizes[0] = grid(meta)
+                return sizes[0]
+
             before.record()
-            compiled = original(kernel, *args, grid=grid, warmup=warmup, **keywords)
+            compiled = original(kernel, *args, grid=noted if callable(grid) else grid, warmup=warmup, **keywords)
             after.record()
             if not warmup:
                 self.events.append((before, after))
-                self.launched.append(_resources(compiled, grid, kernel, args, keywords))
+                self.launched.append(_resources(compiled, sizes[0]))
             return compiled
 
         JITFunction.run = run
@@ -209,14 +220,11 @@ def _pin_flags(precision: str) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
-def _resources(compiled: Any, grid: Any, kernel: Any, args: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+def _resources(compiled: Any, grid: Any) -> dict[str, Any]:
     """What the driver made of a launched kernel, as JSON."""
-    if callable(grid):
-        named = dict(zip(kernel.arg_names, args, strict=False)) | keywords
-        grid = grid(named)
     metadata = compiled.metadata
     return {
-        "kernel": str(compiled.name if hasattr(compiled, "name") else metadata.name),
+        "kernel": str(metadata.name),
         "grid": [int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,))],
         "num_warps": int(metadata.num_warps),
         "num_stages": int(getattr(metadata, "num_stages", 0)),

@@ -18,19 +18,20 @@ CANDIDATE = "candidate.py"
 
 
 def warm_up() -> None:
-    """Import and touch, before any fork, what every job would pay for."""
+    """Import and touch, before any fork, what every job would pay for. Nothing here may touch CUDA."""
     import torch
+    import triton.language as _language  # noqa: F401 - imported for its weight
 
     if os.environ.get("TRITON_INTERPRET") != "1":
-        return  # fake tensors ask CUDA for its devices, after which no fork of this process could use the GPU
+        return
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from egg_graph.evaluator.interpreter import install
     from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
 
+    install()
     with FakeTensorMode(), torch.no_grad():
         torch.nn.functional.linear(torch.empty(2, 2), torch.empty(2, 2))
-    install()
 
 
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Nursery:
         """Start the process; it imports in the background, and jobs wait for it."""
         ours, theirs = socket.socketpair()
         environment = clean_environment() | dict(self.environment)
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking for a GPU must not spoil the forks
         if self.interpret:
             environment["TRITON_INTERPRET"] = "1"
         with theirs:

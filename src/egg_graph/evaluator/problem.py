@@ -103,7 +103,9 @@ def build_case(
     _must_repeat(answer, run.at(precision)[1], run.at(precision, seed=seed + 4)[1])
     expected, against = run.exactly(answer)
     in_fp32 = run.at("ieee")[1] if precision == "tf32" else answer
-    leaves = [_leaf(a, e, f, precision) for a, e, f in zip(answer, expected, in_fp32, strict=True)]
+    # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows it to everyone.
+    in_tf32 = (run.emulate("tf32") if precision == "tf32" and device.type == "cuda" else None) or answer
+    leaves = [_leaf(a, e, f, t, precision) for a, e, f, t in zip(answer, expected, in_fp32, in_tf32, strict=True)]
     state = {key: value.detach().clone() for key, value in model.state_dict().items()}
     names = reference.forward_names(len(inputs))
     shapes = {n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)}
@@ -159,7 +161,8 @@ class _Runner:
             if kind == "bf16":
                 model = copy.deepcopy(self.model).to(torch.bfloat16)
                 return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None)[1]
-            with pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
+            math = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+            with math, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
                 return self._run(self.model, self.inputs, None)[1]
         except (RuntimeError, BadInput):
             return None  # this reference cannot run so; then there is nothing to recognise
@@ -176,7 +179,9 @@ class _Runner:
             raise BadInput(f"reference: forward fails: {one_line(error)}") from error
 
 
-def _leaf(answer: torch.Tensor, expected: torch.Tensor, in_fp32: torch.Tensor, precision: Precision) -> Leaf:
+def _leaf(
+    answer: torch.Tensor, expected: torch.Tensor, in_fp32: torch.Tensor, in_tf32: torch.Tensor, precision: Precision
+) -> Leaf:
     if not (answer.dtype.is_floating_point or answer.dtype.is_complex):
         share = float((answer != expected).double().mean()) if answer.numel() else 0.0
         return Leaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share)
@@ -193,8 +198,9 @@ def _leaf(answer: torch.Tensor, expected: torch.Tensor, in_fp32: torch.Tensor, p
         raise Unevaluable(f"PyTorch's own answer is {error:.1e} off fp64 at this precision: nothing can be told apart")
     ordering = ORDERING * relative_error(in_fp32.to(expected.dtype), expected) if precision in ("ieee", "tf32") else 0.0
     floor = FLOOR.get(torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype, 4e-6)
-    worst = float(torch.where(finite, (wide - expected).abs(), 0.0).max())
-    return Leaf(expected, answer.dtype, max(MARGIN[precision] * error, ordering, floor), 8 * worst, error)
+    worst = max(float(torch.where(finite, (x - expected).abs(), 0.0).max()) for x in (wide, in_tf32.to(expected.dtype)))
+    allowed = max(error, relative_error(in_tf32.to(expected.dtype), expected))
+    return Leaf(expected, answer.dtype, max(MARGIN[precision] * allowed, ordering, floor), 8 * worst, error)
 
 
 def _must_repeat(first: list[torch.Tensor], again: list[torch.Tensor], reseeded: list[torch.Tensor]) -> None:

@@ -1,0 +1,95 @@
+"""The static gate reads structure, not words."""
+
+from pathlib import Path
+
+import pytest
+
+from egg_graph.evaluator.gate import check
+from egg_graph.schema import Candidate
+
+RIGHT = (Path(__file__).parents[1] / "planted" / "softmax_right.py").read_text()
+
+
+def kinds(source: str, problem: str = "") -> list[str]:
+    made = Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed", problem=problem)
+    return [finding.kind for finding in check(made)]
+
+
+HONEST = {
+    "as it is": RIGHT,
+    "words in comments": RIGHT + "\n# pass, exec(open('x')), torch.compile, import os, try: except: pass\n",
+    "floor division": RIGHT.replace(
+        "        out = ", "        half = x.shape[0] // 2  # not a comment\n        out = "
+    ),
+    "pass in a class": RIGHT + "\n\nclass Marker:\n    pass\n",
+    "its own autotuner": RIGHT.replace(
+        "@triton.jit", "@triton.autotune(configs=[triton.Config({}, num_warps=4)], key=['n_columns'])\n@triton.jit"
+    ),
+    "jit by another name": RIGHT.replace("import triton\n", "import triton\nfrom triton import jit\n").replace(
+        "@triton.jit", "@jit"
+    ),
+    "libdevice": RIGHT.replace("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n"),
+    "attributes of self": RIGHT.replace("        out = ", "        self.calls = 1\n        out = "),
+    "a function named like a word": RIGHT + "\n\ndef compile_time(x):\n    return x\n",
+    "return after a loop": RIGHT
+    + "\n\n@triton.jit\ndef helper(x):\n    for i in range(4):\n        x += i\n    return x\n",
+    "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_code_passes(name: str) -> None:
+    assert kinds(HONEST[name]) == []
+
+
+IN_FORWARD = "        return out"
+BROKEN = {
+    "exec": (RIGHT.replace(IN_FORWARD, "        exec('x = 1')\n        return out"), "forbidden_construct"),
+    "open": (RIGHT.replace(IN_FORWARD, "        open('/etc/hosts')\n        return out"), "forbidden_construct"),
+    "ctypes": ("import ctypes\n" + RIGHT, "forbidden_import"),
+    "subprocess from": ("from subprocess import run\n" + RIGHT, "forbidden_import"),
+    "relative": ("from . import reference\n" + RIGHT, "forbidden_import"),
+    "aliased torch.compile": (
+        RIGHT.replace("import torch\n", "import torch\nfrom torch import compile as c\n"),
+        "forbidden_construct",
+    ),
+    "torch under another name": (
+        RIGHT.replace("import torch\n", "import torch\nimport torch as t\n").replace(
+            IN_FORWARD, "        return t.compile(t.softmax)(x, 1)"
+        ),
+        "forbidden_construct",
+    ),
+    "inline extension": (
+        RIGHT.replace("import torch\n", "import torch\nfrom torch.utils.cpp_extension import load_inline\n"),
+        "forbidden_construct",
+    ),
+    "patches the library": (
+        RIGHT.replace(IN_FORWARD, "        torch.softmax = None\n        return out"),
+        "forbidden_construct",
+    ),
+    "continue in a while of a kernel": (
+        RIGHT.replace("    columns =", "    while row > 0:\n        row -= 1\n        continue\n    columns ="),
+        "unsupported_in_kernel",
+    ),
+    "return in a loop of a kernel": (
+        RIGHT.replace("    columns =", "    for i in range(2):\n        if i:\n            return\n    columns ="),
+        "unsupported_in_kernel",
+    ),
+    "a test function": (RIGHT + "\n\ndef test_it():\n    assert True\n", "test_code"),
+    "no forward": (RIGHT.replace("def forward", "def apply"), "missing_entry_point"),
+    "nothing": ("", "no_code"),
+    "null byte": ("x = 1\0", "syntax_error"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_contracts_are_named(name: str) -> None:
+    source, kind = BROKEN[name]
+    assert kinds(source)[0] == kind
+
+
+def test_a_missing_answer_keeps_its_reason() -> None:
+    made = Candidate(
+        source="", author="m", stage="algorithmic_structure", mode="seed", problem="the answer had no code"
+    )
+    assert check(made)[0].message == "the answer had no code"
