@@ -179,6 +179,14 @@ class CapturedGraph(Value):
         return True
 
 
+def vector(raw: JsonValue) -> tuple[int, ...] | tuple[float, ...] | None:
+    """The numbers of `{"sizes": …}` or `{"floats": …}`, None where an argument is something else."""
+    values = (raw.get("sizes") or raw.get("floats")) if isinstance(raw, dict) else None
+    if not isinstance(values, list):
+        return None
+    return tuple(v for v in values if isinstance(v, int | float))
+
+
 def _nodes_in(args: Iterable[Any]) -> Iterator[str]:
     for arg in args:
         if isinstance(arg, dict):

@@ -75,7 +75,7 @@ def main(request: str, answer: str) -> None:
 
     asked = json.loads(Path(request).read_text())
     try:
-        reply = {"graph": export_graph(asked["source"], asked["precision"]).model_dump(mode="json")}
+        reply: dict[str, object] = {"graph": export_graph(asked["source"], asked["precision"]).model_dump(mode="json")}
     except BadInput as error:
         reply = {"bad_input": str(error)}
     except CannotCapture as error:

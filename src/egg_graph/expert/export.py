@@ -11,9 +11,10 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
-from egg_graph.expert.captured import CapturedGraph, Node, Placeholder
+from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.capturing import CannotCapture
 from egg_graph.expert.decompose import TABLE
+from egg_graph.expert.merging import merge, skeleton
 
 SMALLEST_SIZE = 8
 """Integers up to this are axes, kernel sizes and the like."""
@@ -31,7 +32,9 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     """
     logging.disable(logging.WARNING)
     full = _export(source, {}, precision)
-    captures, knobs, notes = [full], [{}], []
+    captures = [full]
+    knobs: list[dict[str, int]] = [{}]
+    notes: list[str] = []
     for overrides in (*choose_shapes(source), _varied(source)):
         if overrides in knobs:
             continue
@@ -40,14 +43,14 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
         except CannotCapture as error:
             notes.append(f"not captured at {overrides}: {error}")
             continue
-        if _skeleton(smaller) != _skeleton(full):
+        if skeleton(smaller) != skeleton(full):
             notes.append(f"the graph at {overrides} has another structure; sizes are generalised without it")
             continue
         captures.append(smaller)
         knobs.append(overrides)
     if len(captures) == 1:
         notes.append("captured at one shape only: every size is a constant")
-    return _merge(captures, tuple(knobs), tuple(notes))
+    return merge(captures, tuple(knobs), tuple(notes))
 
 
 class _Capture:
@@ -182,7 +185,7 @@ def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
                     if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
                         new = torch.nn.Parameter(new)
                     cast[id(tensor)] = tensor, new
-                    tensors[name] = new  # type: ignore[assignment]
+                    tensors[name] = new
 
 
 def _tensor(value: torch.Tensor) -> dict[str, Any]:
@@ -242,68 +245,3 @@ def _integers(model: torch.nn.Module) -> Any:
                 yield f"{prefix}{key}", value
             elif isinstance(value, list | tuple):
                 yield from ((f"{prefix}{key}[{i}]", v) for i, v in enumerate(value) if type(v) is int)
-
-
-# ------------------------------------------------------------------------------------------------------ merging
-
-
-def _skeleton(capture: _Capture) -> list[Any]:
-    """What must agree between captures: operators and who reads whom."""
-    return [
-        *((p["kind"], p["target"]) for p in capture.placeholders),
-        *((n["op"], _shape_of_args(n["args"]), _shape_of_args(n["kwargs"])) for n in capture.nodes),
-    ]
-
-
-def _shape_of_args(arg: Any) -> Any:
-    if isinstance(arg, dict):
-        return {k: _shape_of_args(v) if k != "node" else v for k, v in arg.items()}
-    if isinstance(arg, list | tuple):
-        return [_shape_of_args(a) for a in arg]
-    return "number" if isinstance(arg, int | float) and not isinstance(arg, bool) else arg
-
-
-def _merge(captures: list[_Capture], knobs: tuple[dict[str, int], ...], notes: tuple[str, ...]) -> CapturedGraph:
-    full = captures[0]
-    placeholders = []
-    for rows in zip(*(c.placeholders for c in captures), strict=True):
-        if rows[0]["shape"] is not None:
-            placeholders.append(Placeholder(**_merged_tensor(rows), **_only(rows[0], "kind", "target", "value")))
-    nodes = []
-    for rows in zip(*(c.nodes for c in captures), strict=True):
-        args = [_merged_arg(list(column)) for column in zip(*(r["args"] for r in rows), strict=True)]
-        kwargs = {k: _merged_arg([r["kwargs"][k] for r in rows]) for k in rows[0]["kwargs"]}
-        nodes.append(Node(**_merged_tensor(rows), op=rows[0]["op"], args=tuple(args), kwargs=kwargs))
-    attributes = {
-        name: tuple(c.attributes[name] for c in captures)
-        for name in full.attributes
-        if all(name in c.attributes for c in captures)
-    }
-    return CapturedGraph(
-        placeholders=tuple(placeholders), nodes=tuple(nodes), outputs=full.outputs, mutations=full.mutations,
-        attributes=attributes, knobs=knobs, notes=notes,
-    )  # fmt: skip
-
-
-def _merged_tensor(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    if rows[0]["shape"] is None:
-        return {"name": rows[0]["name"]}
-    shapes = tuple(tuple(r["shape"]) for r in rows)
-    return {"name": rows[0]["name"], "shapes": shapes, "dtype": rows[0]["dtype"], "stride": tuple(rows[0]["stride"])}
-
-
-def _only(row: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names if row.get(name) is not None}
-
-
-def _merged_arg(values: list[Any]) -> JsonValue:
-    first = values[0]
-    if all(v == first and type(v) is type(first) for v in values):
-        return first
-    if isinstance(first, list):
-        return [_merged_arg(list(column)) for column in zip(*values, strict=True)]
-    if all(type(v) is int for v in values):
-        return {"sizes": values}
-    if all(isinstance(v, int | float) for v in values):
-        return {"floats": [float(v) for v in values]}
-    raise CannotCapture(f"an argument changes its kind with the shape: {values}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from egg_graph.expert.captured import CapturedGraph, Node, Placeholder
-from egg_graph.expert.fusion import Unfusable
+from egg_graph.expert.indexing import Unfusable
 from egg_graph.expert.plan import Plan, execution_order
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.sizes import Scope, forward_scope
@@ -94,7 +94,7 @@ class ForwardWriter:
 
     def _number(self, values: "tuple[int, ...] | tuple[float, ...] | list", what: str) -> str:
         if all(isinstance(v, int) for v in values):
-            text = self.scope.express(values)
+            text = self.scope.express(int(v) for v in values)
         else:
             text = self.scope.express_float(values)
         if text is None:

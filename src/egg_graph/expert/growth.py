@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.fusion import Unfusable
+from egg_graph.expert.indexing import Unfusable
 
 MAX_OPERANDS = 10
 """Tensors one kernel reads: beyond that registers and cache lines are the bottleneck."""

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.fusion import Body, Unfusable, Vector
+from egg_graph.expert.fusion import Body
+from egg_graph.expert.indexing import Unfusable, Vector
 from egg_graph.expert.sizes import Scope
 
 

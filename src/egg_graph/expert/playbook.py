@@ -54,11 +54,18 @@ class KernelCode:
 class Playbook(Protocol):
     """One way to turn a group of operators into Triton."""
 
-    name: str
-    guidance: str
-    """A few lines for people and prompts: when it applies, its structure, what paid on which GPU."""
-    variants: tuple[str, ...]
-    """Structural alternatives, in the order to try them; `("",)` where there is one structure only."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def guidance(self) -> str:
+        """A few lines for people and prompts: when it applies, its structure, what paid on which GPU."""
+        ...
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Structural alternatives, in the order to try them; `("",)` where there is one structure only."""
+        ...
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """The largest group with `start` as its anchor (for the anchorless, its first node), of free nodes only.

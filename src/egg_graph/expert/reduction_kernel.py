@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.fusion import Unfusable
+from egg_graph.expert.indexing import Unfusable
 from egg_graph.expert.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.reductions import Space, is_reduction

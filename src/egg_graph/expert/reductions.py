@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from egg_graph.expert.captured import CapturedGraph, Node
-from egg_graph.expert.fusion import Run, Unfusable, Vector, merged
+from egg_graph.expert.indexing import Run, Unfusable, Vector, merged
 
 REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var", "argmax", "argmin", "gather"})
 IDENTITY = {"amax": 'float("-inf")', "amin": 'float("inf")', "argmax": 'float("-inf")', "argmin": 'float("inf")'}
@@ -85,7 +85,7 @@ def check(graph: CapturedGraph, node: Node) -> None:
     source = graph[node.inputs[0]]
     if node.base == "gather":
         index = graph[node.inputs[1]] if len(node.inputs) > 1 else None
-        dim = int(node.args[1]) % source.rank  # type: ignore[call-overload]
+        dim = int(str(node.args[1])) % source.rank
         if index is None or set(index.size(dim)) != {1}:
             raise Unfusable("gather picks more than one element a row")
         if any(index.size(d) != source.size(d) for d in range(source.rank) if d != dim):

@@ -1,5 +1,7 @@
 """The playbooks, in order of precedence: what fuses most comes first, elementwise chains take the rest."""
 
+from collections.abc import Iterable
+
 from egg_graph.expert.playbook import Playbook
 from egg_graph.expert.playbooks.attention import AttentionPlaybook
 from egg_graph.expert.playbooks.axis import Column, Row
@@ -18,6 +20,11 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     Pointwise(),
 )
 BY_NAME: dict[str, Playbook] = {playbook.name: playbook for playbook in PLAYBOOKS}
+
+
+def playbooks_of(groups: Iterable[str]) -> dict[str, str]:
+    """The playbook of each group, from its name (`row`, `pointwise_2`)."""
+    return {g: g if g in BY_NAME else g.rsplit("_", 1)[0] for g in groups}
 
 
 def playbook_guidance(operators: tuple[str, ...] = ()) -> dict[str, str]:

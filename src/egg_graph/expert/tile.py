@@ -8,7 +8,8 @@ running mean with its variance (Welford) take one pass instead of two.
 from dataclasses import dataclass
 
 from egg_graph.expert.captured import CapturedGraph, Node
-from egg_graph.expert.fusion import Body, Index, Run, Unfusable, is_flat_view
+from egg_graph.expert.fusion import Body, is_flat_view
+from egg_graph.expert.indexing import Index, Run, Unfusable
 from egg_graph.expert.reductions import IDENTITY, Space, check, correction, is_reduction, space_of, whole_tile
 
 LOWEST = "-3.4e38"

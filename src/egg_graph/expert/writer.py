@@ -3,7 +3,7 @@
 import ast
 import re
 import symtable
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from egg_graph.expert.forward import CannotWrite, ForwardWriter
 from egg_graph.expert.helpers import helper_source
@@ -95,7 +95,7 @@ def read_plan(source: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return groups, tuple(dropped[1].split(", ")) if dropped else ()
 
 
-def _space(codes: Sequence[KernelCode] | Mapping) -> ConfigSpace:
+def _space(codes: Iterable[KernelCode]) -> ConfigSpace:
     space: dict[StageName, dict[str, tuple[Knob, ...]]] = {}
     for code in codes:
         for stage, knobs in code.space.items():

@@ -2,8 +2,9 @@
 
 from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import Unfusable, is_moving
+from egg_graph.expert.fusion import is_moving
 from egg_graph.expert.growth import grow
+from egg_graph.expert.indexing import Unfusable
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.reduction_kernel import ReductionWriter, Tuning, grouped, reductions_in
 from egg_graph.expert.reductions import Space, is_reduction, space_of

@@ -2,8 +2,9 @@
 
 from egg_graph.expert.captured import CapturedGraph, Node
 from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import SCALAR, Body, Index, Unfusable, is_moving
+from egg_graph.expert.fusion import Body, is_moving
 from egg_graph.expert.growth import grow
+from egg_graph.expert.indexing import SCALAR, Index, Unfusable
 from egg_graph.expert.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbook import Group, KernelCode
 from egg_graph.expert.reduction_kernel import Tuning, grouped, reductions_in
