@@ -99,7 +99,8 @@ CASES: dict[str, Case] = {
     ),
     "baddbmm": Case(
         product(
-            "return torch.baddbmm(c, a, b)", "torch.randn(Z, 1, N), torch.randn(Z, M, K), torch.randn(Z, K, N)", "c, a, b"
+            "return torch.baddbmm(c, a, b)", "torch.randn(Z, 1, N), torch.randn(Z, M, K), torch.randn(Z, K, N)",
+            "c, a, b",
         ),
         ("tf32/pointer",),
         ({"Z": 3, "M": 37, "K": 50, "N": 71},),

@@ -1,4 +1,4 @@
-"""Children of the tests: `interpret` writes and interprets candidates (TRITON_INTERPRET=1), `compile` compiles launches.
+"""Children of the tests: `interpret` writes and interprets candidates (TRITON_INTERPRET=1), `compile` compiles.
 
 Both read a job from standard input and print their answer as the last line, in JSON.
 """
@@ -47,7 +47,12 @@ def real(path, name, kind):
         difference = (run.output.double() - expected.double()).norm() / expected.double().norm()
         errors.append(float(difference))
         faults += [f.message for f in (*run.races, *run.unwritten)]
-    return {"errors": errors, "faults": faults, "dtype": str(run.output.dtype), "kernels": [x.kernel for x in run.launches]}
+    return {
+        "errors": errors,
+        "faults": faults,
+        "dtype": str(run.output.dtype),
+        "kernels": [x.kernel for x in run.launches],
+    }
 
 
 def fake(path, name, kind, hardware):

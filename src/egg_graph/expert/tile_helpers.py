@@ -19,7 +19,7 @@ def column_halves(x):
     return tl.split(tl.permute(tl.reshape(x, (M, 2, N // 2)), (0, 2, 1)))
 ''',
     "tma_ready": '''def tma_ready(x):
-    """Whether the tensor memory accelerator can read x: last axis contiguous, every other stride a multiple of 16 bytes."""
+    """Whether the tensor memory accelerator can read x: last axis contiguous, other strides multiples of 16 bytes."""
     aligned = all(stride * x.element_size() % 16 == 0 for stride in (*x.stride()[:-1], x.storage_offset()))
     return x.stride(-1) == 1 and aligned and 0 not in x.stride()
 ''',

@@ -19,11 +19,14 @@ class AttentionPlaybook:
     """scaled_dot_product_attention, or the same written out as matmul, scale, mask, softmax, matmul."""
 
     name = "attention"
-    guidance = """Attention: keep a tile of queries and its running softmax in registers and stream keys and values past it;
-the T x T scores never reach memory. Read [B, H, T, D] through strides, so that views of [B, T, H * D] need no copy. Causal:
-stop at the diagonal, mask only the blocks on it, start the longest tiles first. Work in log2 (exp2 is one instruction).
-Under TF32 round q, k, p and v to nearest; Hopper's tensor cores take fp32 operands only with the summed dimension contiguous,
-so v must be transposed: once in a pass of its own (variant tma), or in every tile."""
+    guidance = (
+        "Attention: keep a tile of queries and its running softmax in registers and stream keys and values past "
+        "it; the T x T scores never reach memory. Read [B, H, T, D] through strides, so that views of [B, T, H * "
+        "D] need no copy. Causal: stop at the diagonal, mask only the blocks on it, start the longest tiles first. "
+        "Work in log2: exp2 is one instruction. Under TF32 round q, k, p and v to nearest; Hopper's tensor cores "
+        "take fp32 operands only with the summed dimension contiguous, so v must be transposed: once in a pass of "
+        "its own (variant tma), or in every tile."
+    )
     variants = ("pointer", "tma")
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
@@ -58,7 +61,9 @@ class _Writer:
         config, space = self._knobs()
         helpers = {"round_to_tf32"} if self.round_tf32 else set()
         if self.tma:
-            helpers |= {"tensor_descriptor", "pack_rows", "round_to_tf32"} | (set() if self.round_tf32 else {"tma_ready"})
+            helpers |= {"tensor_descriptor", "pack_rows", "round_to_tf32"} | (
+                set() if self.round_tf32 else {"tma_ready"}
+            )
         return KernelCode(
             function=self.name,
             source="\n\n".join((self._attend(), self._kernel(), wrapper)),
@@ -111,7 +116,9 @@ class _Writer:
             mask_arg="mask_ptr, " if masked else "",
             kv_strides=kv_strides + ("\n    stride_mb, stride_mh, stride_mt, stride_mk," if masked else ""),
             mask_words=", masked" if masked else ", causal" if found.causal else "",
-            tile="tiles - 1 - tl.program_id(0) % tiles  # the longest first" if found.causal else "tl.program_id(0) % tiles",
+            tile="tiles - 1 - tl.program_id(0) % tiles  # the longest first"
+            if found.causal
+            else "tl.program_id(0) % tiles",
             q_rounded=f"round_to_tf32({load_q})" if self.round_tf32 else load_q,
             heads=heads + ("\n" + kernels.MASK_POINTERS.rstrip("\n") if masked else ""),
             bounds=kernels.CAUSAL_BOUNDS if found.causal else kernels.FULL_BOUNDS,
@@ -152,7 +159,13 @@ class _Writer:
         lines = ["k = k.transpose(-2, -1)"] if found.keys_transposed else []
         if not self.rank4:
             lines.append("q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)")
-        parameters = ["q", "k", "v", *(["mask"] if masked else []), *([self.scale_parameter] if self.scale_parameter else [])]
+        parameters = [
+            "q",
+            "k",
+            "v",
+            *(["mask"] if masked else []),
+            *([self.scale_parameter] if self.scale_parameter else []),
+        ]
         lead = "B, H, " if self.rank4 else "B, "
         return kernels.WRAPPER.format(
             name=self.name,
@@ -161,7 +174,9 @@ class _Writer:
             lead=lead,
             prepare="".join(f"    {line}\n" for line in lines),
             mask=self._expanded_mask(),
-            allocation="torch.empty_like(q)" if same_head else "torch.empty((B, H, T_Q, D_V), device=q.device, dtype=q.dtype)",
+            allocation="torch.empty_like(q)"
+            if same_head
+            else "torch.empty((B, H, T_Q, D_V), device=q.device, dtype=q.dtype)",
             operands=self._operands(),
             scale=scale,
             kv_args="k_desc, v_desc" if self.tma else "k, v",
@@ -217,9 +232,10 @@ class _Writer:
         if self.ieee:
             block_m, block_n = (64, 32) if head <= 128 else (32, 32)
         block_m, block_n = power_of_two(queries, 16, block_m), power_of_two(keys, 16, block_n)
+        warps = 8 if block_m >= 128 or (self.ieee and block_m >= 64) else 4
         stages = 2 if head * wide > 128 else 3
         config: dict[str, Knob] = {
-            "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": 8 if block_m >= 128 or (self.ieee and block_m >= 64) else 4, "num_stages": stages,
+            "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps, "num_stages": stages,
         }  # fmt: skip
         space: ConfigSpace = {
             "parallel_mapping": {"num_warps": (4, 8)},

@@ -5,8 +5,8 @@ def {name}_attend(
     acc, row_sum, row_max, q, {keys}, {values}, {mask_ptrs}begin, end, rows, T_Q, T_K, {dims}scale,
     {strides}BLOCK_N: tl.constexpr,{blocks} EDGE: tl.constexpr,
 ):
-    """Attend to keys begin ... end - 1, BLOCK_N at a time, by the online softmax: `acc` and `row_sum` are relative to the
-    largest score so far and shrink when it grows. Scores are in log2. EDGE blocks may reach past {limit}."""
+    """Attend to keys begin ... end - 1, BLOCK_N at a time, by the online softmax: `acc` and `row_sum` are relative to
+    the largest score so far and shrink when it grows. Scores are in log2. EDGE blocks may reach past {limit}."""
     for start in tl.range(begin, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
 {load_k}
@@ -31,9 +31,9 @@ def {name}_kernel(
     stride_qb, stride_qh, stride_qt, stride_qd, stride_ob, stride_oh, stride_ot, stride_od,{kv_strides}
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):
-    """out = softmax(scale * q k^T{mask_words}) v: one program for BLOCK_M queries of one head, no score leaves the chip.
+    """out = softmax(scale * q k^T{mask_words}) v: one program for BLOCK_M queries of one head.
 
-    GROUP heads of q share one head of k and v. Head sizes D and D_V are padded to powers of two.
+    No score leaves the chip. GROUP heads of q share one head of k and v. D and D_V are padded to powers of two.
     """
     tiles = tl.cdiv(T_Q, BLOCK_M)
     tile = {tile}
@@ -59,7 +59,8 @@ def {name}_kernel(
     )
 
 {normalize}
-    out_ptrs = out_ptr + b * stride_ob + h * stride_oh + rows.to(tl.int64)[:, None] * stride_ot + dv[None, :] * stride_od
+    out_ptrs = out_ptr + b * stride_ob + h * stride_oh
+    out_ptrs += rows.to(tl.int64)[:, None] * stride_ot + dv[None, :] * stride_od
     tl.store(out_ptrs, out.to(out_ptr.dtype.element_ty), mask=(rows < T_Q)[:, None] & (dv < D_V)[None, :])
 '''
 

@@ -10,6 +10,7 @@ from egg_graph.expert.playbook import Group
 
 FLOATS = ("float32", "bfloat16", "float16")
 LARGEST_HEAD = 256
+MaskKind = Literal["none", "allowed", "filled", "added"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Attention:
     keys_transposed: bool = False
     """`k` is given as [B, H_K, D, T_K]."""
     mask: str | None = None
-    mask_kind: Literal["none", "allowed", "filled", "added"] = "none"
+    mask_kind: MaskKind = "none"
     """A boolean mask of the pairs that count, one of the pairs whose score becomes `fill`, or a float that is added."""
     fill: JsonValue = None
     causal: bool = False
@@ -90,7 +91,8 @@ def _written_out(graph: CapturedGraph, node: Node, free: frozenset[str]) -> Atte
     if graph[k].rank != node.rank:
         return None
     scale: JsonValue = 1.0
-    divide, mask, kind, fill = False, None, "none", None
+    divide, mask, fill = False, None, None
+    kind: MaskKind = "none"
     while (step := walk.only_user()) is not None and step.base in ("mul", "div", "add", "masked_fill"):
         if step.base in ("mul", "div") and scale == 1.0 and kind == "none" and not _is_node(step.args[1]):
             scale, divide = step.args[1], step.base == "div"

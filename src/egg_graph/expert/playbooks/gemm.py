@@ -16,11 +16,14 @@ class GemmPlaybook:
     """`alpha * (a @ b) + beta * addend`, then any pointwise chain over the result, in one kernel."""
 
     name = "gemm"
-    guidance = """Matrix products: keep the pointwise chain behind a product in its epilogue, while the sums are in registers.
-Under TF32 round both operands to nearest before the tensor cores, which would truncate: truncation is a bias.
-On Hopper the fastest structure is one program per multiprocessor, operands by TMA, tiles of 128 x 256 x 32 (fp32) or
-128 x 256 x 64 (16 bit), 8 warps, 3 to 4 stages, the tile stored in four column chunks. wgmma takes fp32 operands only with
-K contiguous: pack any other layout once. Few output tiles and a long K: split K in two deterministic passes."""
+    guidance = (
+        "Matrix products: keep the pointwise chain behind a product in its epilogue, while the sums are in "
+        "registers. Under TF32 round both operands to nearest before the tensor cores, which would truncate: "
+        "truncation is a bias. On Hopper the fastest structure is one program per multiprocessor, operands by TMA, "
+        "tiles of 128 x 256 x 32 (fp32) or 128 x 256 x 64 (16 bit), 8 warps, 3 to 4 stages, the tile stored in "
+        "four column chunks. wgmma takes fp32 operands only with K contiguous: pack any other layout once. Few "
+        "output tiles and a long K: split K in two deterministic passes."
+    )
     variants = ("pointer", "tma", "tma_registers", "split_k")
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
@@ -45,7 +48,9 @@ K contiguous: pack any other layout once. Few output tiles and a long K: split K
         round_tf32 = fp32 and precision == "tf32" and nvidia
         ieee = fp32 and not round_tf32
         matrices, m, n, k = product.mnk(graph)
-        problem = tiles.Problem(matrices, m, n, k, 4 if fp32 else 2, ieee, target, _tile_operands(graph, epilogue, product))
+        problem = tiles.Problem(
+            matrices, m, n, k, 4 if fp32 else 2, ieee, target, _tile_operands(graph, epilogue, product)
+        )
         variant = "pointer" if group.variant.startswith("tma") and (ieee or not nvidia) else group.variant or "pointer"
         ways = _ways(graph, product, problem, variant, round_tf32) if variant.startswith("tma") else None
         config = _tile(problem, variant, ways)

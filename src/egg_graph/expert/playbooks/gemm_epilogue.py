@@ -77,9 +77,8 @@ class _Writer:
         matrix = ["matrix"] if self.product.batched else []
         head = ", ".join(["acc", *matrix, "rows", "cols", "M", "N", *self.epilogue.parameters])
         lines = [f'"""One tile of: {self.epilogue.formula}; `acc` holds its sums in fp32."""']
-        if any(re.search(r"\brow\b", line) for line in self.loads):
-            start = "matrix.to(tl.int64) * M + rows" if self.product.batched else "rows.to(tl.int64)"
-            lines.append(f"row = {start}")
+        if self.product.batched and any(re.search(r"\brow\b", line) for line in self.loads):
+            lines.append("row = matrix.to(tl.int64) * M + rows")
         if any("inside" in line for line in self.loads):
             lines.append("inside = (rows < M)[:, None] & (cols < N)[None, :]")
         lines += [*self.loads, *body, f"return {result}"]
@@ -121,7 +120,7 @@ class _Writer:
         row = self._row_index(variable, pattern[:-1])
         whole_columns = pattern[-1] == "1"
         if row and whole_columns:
-            place, mask = f" + {row}[:, None] * N + cols[None, :]", "inside"
+            place, mask = f" + {row}.to(tl.int64)[:, None] * N + cols[None, :]", "inside"
         elif row:
             place, mask = f" + {row}[:, None]", "(rows < M)[:, None]"
         elif whole_columns:
@@ -136,15 +135,15 @@ class _Writer:
         """The operand's own row for each row of the output; parameters for it where the two differ."""
         if "1" not in pattern:
             return ""
-        index = "row"
+        whole = index = "row" if self.product.batched else "rows"
         before, after = len(pattern) - len(pattern.lstrip("0")), len(pattern.rstrip("0"))
         if after < len(pattern):
             self._row_parameter(f"{variable}_repeats", range(after, len(pattern)))
-            index = f"row // {variable}_repeats"
+            index = f"{whole} // {variable}_repeats"
         if before:
             self._row_parameter(f"{variable}_rows", range(before, after))
             index = f"{index} % {variable}_rows"
-        return index if index == "row" else f"({index})"
+        return index if index == whole else f"({index})"
 
     def _row_parameter(self, parameter: str, dims: range) -> None:
         self.epilogue.parameters.append(parameter)
@@ -160,7 +159,7 @@ class _Writer:
             values = raw.get("sizes", raw.get("floats"))
             assert isinstance(values, list)
             self.numbers[key] = parameter = f"number_{len(self.numbers)}"
-            self.epilogue.sizes.append(tuple(values))
+            self.epilogue.sizes.append(tuple(values))  # type: ignore[arg-type]
             self.epilogue.variables.append(parameter)
             self.epilogue.parameters.append(parameter)
             self.epilogue.arguments.append(parameter)

@@ -59,7 +59,7 @@ class Parts:
         return "a.dtype" if self.output.dtype == captured else f"torch.{self.output.dtype}"
 
     def wrapper_head(self) -> str:
-        """Signature, docstring and shapes: leaves a and b as [M, K] and [K, N] (with `matrices` of them, if batched)."""
+        """Signature, docstring and shapes: leaves a as [M, K] and b as [K, N], or `matrices` of them."""
         variables = ", ".join(["a", "b", *self.epilogue.variables])
         b_text = "b [N, K] transposed" if self.product.transposed_b else "b [..., K, N]" if self.batched else "b [K, N]"
         lines = [f'"""{self.epilogue.formula}: a {self.product.a_text} times {b_text}, as [..., N]."""']

@@ -1,7 +1,7 @@
 """The fast structure on Hopper: one program per multiprocessor walks over the tiles, operands come by TMA.
 
-Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So either a pass of its own
-packs an operand (rounded, K contiguous, rows on 16 bytes), or the operand goes through registers and is rounded there.
+Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So either a pass of its
+own packs an operand (rounded, K contiguous, rows on 16 bytes), or it goes through registers and is rounded there.
 """
 
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ def write_persistent(parts: Parts, ways: Ways) -> str:
         matrices="matrices, " if batched else "",
         tiles="matrices * " if batched else "",
         b_index="n, k" if ways.b_is_nk else "k, n",
-        swap_words="\n    Computed as its transpose, because only a left operand can pass through registers to be rounded."
+        swap_words="\n    Computed as its transpose: only a left operand can pass through registers."
         if ways.swapped
         else "",
         place=(BATCHED_PLACE if batched else PLACE).format(tile="tile"),
@@ -175,5 +175,9 @@ def _operands(parts: Parts, ways: Ways) -> str:
     for operand, way in (("a", ways.a), ("b", ways.b)):
         rounds = parts.round_tf32
         packed = f"pack_rows({operand}{into}, {rounds}){back.format(rows[operand])}"
-        lines.append(f"{operand} = {packed}" if way == "packed" else f"{operand} = {operand} if tma_ready({operand}) else {packed}")
+        lines.append(
+            f"{operand} = {packed}"
+            if way == "packed"
+            else f"{operand} = {operand} if tma_ready({operand}) else {packed}"
+        )
     return "".join(f"    {line}\n" for line in lines)

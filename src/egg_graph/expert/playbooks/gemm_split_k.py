@@ -37,7 +37,7 @@ def {name}_sum_kernel(
     parts_ptr, out_ptr, M, N,{parameters}
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SPLIT_K: tl.constexpr,
 ):
-    """out[m, n] = epilogue(sum over s of parts[s, m, n]), always in the same order: no atomics, so the result repeats."""
+    """out[m, n] = epilogue(sum over s of parts[s, m, n]), in one order: without atomics the result repeats."""
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     matrix = (tl.program_id(0) // (tiles_m * tiles_n)).to(tl.int64)

@@ -76,12 +76,11 @@ def persistent_tile(problem: Problem, swapped: bool = False) -> dict[str, Knob]:
             break
         block_l //= 2
     block_m, block_n = (block_l, block_s) if swapped else (block_s, block_l)
-    split = max(1, block_m * block_n // (128 * 64))
+    split = max(1, block_m * block_n // (128 * (32 if problem.tile_operands else 64)))
     stage = (block_m + block_n) * block_k * problem.bytes_per_element
-    chunks = 1 + min(1, problem.tile_operands)  # those that are live at once
-    staging = chunks * block_m * (block_n // split) * problem.bytes_per_element
+    staging = (1 + min(1, problem.tile_operands)) * block_m * (block_n // split) * problem.bytes_per_element
     if swapped:
-        staging += block_m * block_n * 2  # the transposed tile on its way back
+        staging += block_m * block_n * 3 // 2  # the transposed tile on its way back
     return {
         "BLOCK_M": block_m,
         "BLOCK_N": block_n,
@@ -124,7 +123,7 @@ def space(config: dict[str, Knob], problem: Problem) -> dict[StageName, dict[str
     if "SPLIT_K" in config:
         choices["parallel_mapping"]["SPLIT_K"] = _near(int(config["SPLIT_K"]), 2, 256)
     if persistent:
-        choices["memory_optimization"]["EPILOGUE_SPLIT"] = (1, 2, 4)
+        choices["memory_optimization"]["EPILOGUE_SPLIT"] = _near(int(config["EPILOGUE_SPLIT"]), 1, 8)
     return choices
 
 

@@ -17,10 +17,13 @@ class ScanPlaybook:
     """cumsum and cumprod: one read and one write of the tensor."""
 
     name = "scan"
-    guidance = """Scans: read and write each number once. Hold a whole row in registers as pieces: scan inside each piece,
-then add the exclusive sum of the pieces' totals (on an H200 a row of 32768 as 32 x 1024 on 16 warps came within 5 % of
-the copy rate; one flat scan was 11 % slower). Blocks with a carry need 3 stages to keep loads in flight. Along another
-dimension than the last, scan neighbouring columns side by side, so that loads stay contiguous."""
+    guidance = (
+        "Scans: read and write each number once. Hold a whole row in registers as pieces: scan inside each piece, "
+        "then add the exclusive sum of the pieces' totals (on an H200 a row of 32768 as 32 x 1024 on 16 warps came "
+        "within 5 % of the copy rate; one flat scan was 11 % slower). Blocks with a carry need 3 stages to keep "
+        "loads in flight. Along another dimension than the last, scan neighbouring columns side by side, so that "
+        "loads stay contiguous."
+    )
     variants = ("pieces", "rows", "columns")
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
@@ -88,13 +91,14 @@ def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
 def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: Body, structure: str, name: str) -> str:
     variables = list(dict.fromkeys(body.variables))
     output, model = graph[group.outputs[0]], body.whole[0]
-    same = output.dtype == graph[body.tensors[body.variables.index(model)]].dtype
+    is_same = output.dtype == graph[body.tensors[body.variables.index(model)]].dtype
+    dtype = f"{model}.dtype" if is_same else f"torch.{output.dtype}"
     lines = [
         f'"""{scan.node.base} along dimension {scan.dim}{", from the end" if scan.reverse else ""}."""',
         f"shape = {model}.shape",
         f"n = shape[{scan.dim}]",
         *[f"{variable} = {variable}.contiguous()" for variable in dict.fromkeys(body.whole)],
-        f"out = torch.empty(shape, device={model}.device, dtype={f'{model}.dtype' if same else f'torch.{output.dtype}'})",
+        f"out = torch.empty(shape, device={model}.device, dtype={dtype})",
     ]
     if structure == "columns":
         lines += [f"inner = shape[{scan.dim + 1}:].numel()", "rows = out.numel() // (n * inner)"]
@@ -115,7 +119,10 @@ def _knobs(scan: Scan, structure: str) -> tuple[dict[str, Knob], ConfigSpace]:
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
         config: dict[str, Knob] = {"PIECES": 32, "num_warps": warps}
-        return config, {"parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))}, "tensor_tiling": {"PIECES": (16, 32, 64)}}
+        return config, {
+            "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
+            "tensor_tiling": {"PIECES": (16, 32, 64)},
+        }
     if structure == "rows":
         block = power_of_two(n, 16, 1024 if n <= 1024 else 2048)
         config = {"ROWS": max(1, 2048 // block), "BLOCK": block, "num_warps": 4, "num_stages": 3}

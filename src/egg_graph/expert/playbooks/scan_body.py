@@ -1,4 +1,4 @@
-"""Write what a scan's kernel does at one tile of offsets: load and prologue before the scan, epilogue and store after."""
+"""What a scan's kernel does at one tile of offsets: load and prologue before the scan, epilogue and store after."""
 
 import json
 from dataclasses import dataclass, field
@@ -87,7 +87,9 @@ class BodyWriter:
         """The wrapper's name for a tensor; a tensor that is read twice is passed once."""
         node = self.graph[name]
         text = node.target.replace(".", "_") if isinstance(node, Placeholder) else name
-        return text if text not in ("out", "n", "rows", "inner", "shape", "most", "piece", "pieces") else f"{text}_value"
+        return (
+            text if text not in ("out", "n", "rows", "inner", "shape", "most", "piece", "pieces") else f"{text}_value"
+        )
 
     def _constant(self, name: str) -> bool:
         node = self.graph[name]
@@ -117,5 +119,5 @@ class BodyWriter:
             assert isinstance(values, list)
             self.number_names[key] = f"number_{len(self.number_names)}"
             self.body.numbers.append(self.number_names[key])
-            self.body.sizes.append(tuple(values))
+            self.body.sizes.append(tuple(values))  # type: ignore[arg-type]
         return self.number_names[key]

@@ -94,10 +94,10 @@ def _before(graph: CapturedGraph, source: str, scan: Node, inside: set[str], fre
     waiting = [source]
     while waiting:
         name = waiting.pop()
-        if name in free and name not in graph.returned and _fits(graph, graph[name], scan):
-            if all(user in inside | found for user in graph.users[name]):
-                found.add(name)
-                waiting.extend(graph[name].inputs)
+        private = name in free and name not in graph.returned and set(graph.users[name]) <= inside | found
+        if private and _fits(graph, graph[name], scan):
+            found.add(name)
+            waiting.extend(graph[name].inputs)
     return graph.ordered(found)
 
 
