@@ -63,13 +63,15 @@ def run_suite(
         settings=asdict(context),
     )
     results = _kept(results, out) if keep else results
+    order = {path.stem: number for number, path in enumerate(references)}
     for path in references:
         if path.stem in {row.name for row in results.rows}:
             continue
         if on_start is not None:
             on_start(path.stem)
         row, environment = _one(path, model=model, runs_dir=runs_dir, on_event=on_event, **(parts or {}), **knobs)
-        update = {"rows": (*results.rows, row), "environment": environment or results.environment}
+        rows = sorted((*results.rows, row), key=lambda row: order.get(row.name, len(order)))
+        update = {"rows": tuple(rows), "environment": environment or results.environment}
         results = results.model_copy(update=update)
         _write(results, out)
         if on_row is not None:

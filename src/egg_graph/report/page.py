@@ -69,9 +69,9 @@ def _environment(run: Record) -> list[tuple[str, str]]:
 
 
 def _highlighted(source: str) -> Markup:
-    from pygments import highlight  # type: ignore[import-untyped]
-    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
-    from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
 
     # markup of the formatter alone: it escapes the source
     return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=False, cssclass="code")))
