@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import shutil
 import sys
+import threading
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
@@ -230,7 +231,9 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
     _parse(text)
     name = "egg_reference_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = _folder() / f"{name}.py"
-    path.write_text(text)
+    whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may load the same text at this moment
+    whole.write_text(text)
+    whole.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
