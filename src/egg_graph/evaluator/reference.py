@@ -19,8 +19,8 @@ import importlib.util
 import inspect
 import shutil
 import sys
-import threading
 import tempfile
+import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
