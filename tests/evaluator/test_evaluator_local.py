@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ LINEAR_GELU = (
 
 def candidate(source: str, **config: int) -> Candidate:
     return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed", config=config)
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[LocalEvaluator]:
+    """An impatient evaluator that these tests may break, in a process that holds secrets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-planted-secret")
+        patch.setenv("MY_TOKEN", "planted-token")
+        with LocalEvaluator(device="none", timeout=6.0) as local:
+            yield local
 
 
 def test_it_is_an_evaluator_and_needs_no_torch_in_its_owner() -> None:
@@ -110,17 +121,25 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     assert trials[0].milliseconds is None
 
 
-def test_a_candidate_sees_no_secret_and_no_reference(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-secret")
-    monkeypatch.setenv("MY_TOKEN", "planted-token")
+@pytest.mark.parametrize("name", ["infinite_loop.py", "infinite_kernel.py"])
+def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardware, name: str) -> None:
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    assert own.evaluate(task, candidate(RIGHT)).status == "correct"
+    evaluation = own.evaluate(task, candidate((PLANTED / name).read_text()))
+    assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
+    assert "line" in evaluation.findings[0].where
+    assert evaluation.seconds < 15
+    assert own.evaluate(task, candidate(RIGHT)).status == "correct"
+
+
+def test_a_candidate_sees_no_secret_and_no_answer(own: LocalEvaluator, h200: Hardware) -> None:
     probe = RIGHT.replace(
         "        return out",
         "        system = dataclasses.sys.modules['os']\n"
         "        print(sorted(system.environ.items()), system.listdir('.'), system.listdir('/proc/self/fd'))\n"
         "        raise ValueError('seen')",
     ).replace("import torch\n", "import dataclasses\nimport torch\n", 1)
-    with LocalEvaluator(device="none", timeout=20) as own:
-        evaluation = own.evaluate(KernelTask(name="softmax", reference=SOFTMAX, target=h200), candidate(probe))
+    evaluation = own.evaluate(KernelTask(name="softmax", reference=SOFTMAX, target=h200), candidate(probe))
     assert evaluation.status == "runtime_error"
     assert "TRITON_CACHE_DIR" in evaluation.log
     assert "planted" not in evaluation.log
@@ -129,34 +148,28 @@ def test_a_candidate_sees_no_secret_and_no_reference(h200: Hardware, monkeypatch
     assert "expected" not in evaluation.log
 
 
-def test_a_lost_judge_is_infrastructure_and_the_next_call_works(h200: Hardware) -> None:
+def test_a_lost_judge_is_infrastructure_the_next_call_works_and_nothing_survives(
+    own: LocalEvaluator, h200: Hardware
+) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
-    with LocalEvaluator(device="none", timeout=20) as own:
-        own.environment()
-        assert own._judge is not None
-        own._judge.process.kill()
-        with pytest.raises(InfrastructureError, match="judge process was lost"):
-            own.evaluate(task, candidate(RIGHT))
-        assert own.evaluate(task, candidate(RIGHT)).status == "correct"
-
-
-def test_nothing_survives_the_evaluator(h200: Hardware) -> None:
-    """A candidate that leaves a process of its own session behind."""
+    own.environment()
+    assert own._judge is not None
+    own._judge.process.kill()
+    with pytest.raises(InfrastructureError, match="judge process was lost"):
+        own.evaluate(task, candidate(RIGHT))
+    # Now a candidate that leaves a process in a session of its own behind.
     orphan = RIGHT.replace(
         "        return out",
         "        system = dataclasses.sys.modules['os']\n"
         "        if system.fork() == 0:\n            system.setsid()\n"
         "            dataclasses.sys.modules['time'].sleep(60)\n"
         "        return out",
-    ).replace("import torch\n", "import dataclasses\nimport time\nimport torch\n", 1)
-    orphan = orphan.replace("import time\n", "")
-    with LocalEvaluator(device="none", timeout=20) as own:
-        started = time.monotonic()
-        own.evaluate(KernelTask(name="softmax", reference=SOFTMAX, target=h200), candidate(orphan))
-        assert own._judge is not None
-        group = own._judge.process.pid
-        folder = str(own._judge.folder)
-    assert time.monotonic() - started < 50
+    ).replace("import torch\n", "import dataclasses\nimport torch\n", 1)
+    assert own.evaluate(task, candidate(orphan)).status == "correct"
+    folder, group = str(own._judge.folder), own._judge.process.pid
+    assert own.evaluate(task, candidate(RIGHT)).status == "correct"
+    assert not [p for p in _processes_in(folder) if "job-" in os.readlink(f"/proc/{p}/cwd")]
+    own.close()
     deadline = time.monotonic() + 5
     while (left := _processes_in(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)

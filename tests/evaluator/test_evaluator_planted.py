@@ -150,18 +150,6 @@ def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
     assert judge("softmax_right.py").status == "correct"
 
 
-@pytest.mark.parametrize("name", ["infinite_loop.py", "infinite_kernel.py"])
-def test_a_candidate_that_never_ends_is_ended(h200: Hardware, name: str) -> None:
-    with LocalEvaluator(device="none", timeout=4.0) as impatient:
-        task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
-        impatient.baseline(task)
-        evaluation = impatient.evaluate(task, planted(name))
-        assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
-        assert "line" in evaluation.findings[0].where
-        assert evaluation.seconds < 15
-        assert impatient.evaluate(task, planted("softmax_right.py")).status == "correct"
-
-
 def test_library_calls_are_allowed_unless_the_task_says_otherwise(judge) -> None:
     allowed = judge("library_call.py", reference=MATMUL)
     assert allowed.status == "correct", allowed.reason

@@ -1,21 +1,9 @@
-"""The judge process: holds reference, expected answers, seeds, budgets and the verdict. It never imports a candidate.
-
-`python -m egg_graph.evaluator.judge FD SETTINGS`: one JSON request a line on the socket FD, one JSON answer each.
-When its owner closes the socket or dies, it ends, and everything it started ends with it.
-"""
+"""The judge: holds reference, expected answers, seeds, budgets and the verdict. It never imports a candidate."""
 
 from __future__ import annotations
 
-import json
-import os
-import queue
 import secrets
-import socket
-import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,25 +33,25 @@ from egg_graph.schema import (
     Trial,
 )
 
-JOBS = "egg_graph.evaluator.jobs"
-
 
 class Judge:
-    """Answers requests, one at a time."""
+    """Answers requests, one at a time.
 
-    def __init__(self, settings: dict[str, Any], folder: Path) -> None:
+    Args:
+        settings: device, timeout, seed and profile, as `LocalEvaluator` takes them.
+        folder: private to this judge.
+        compiling: the nursery whose children compile, and run on a GPU.
+        interpreting: the nursery whose children interpret.
+    """
+
+    def __init__(self, settings: dict[str, Any], folder: Path, compiling: Nursery, interpreting: Nursery) -> None:
         self.settings = settings
         self.timeout = float(settings["timeout"])
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
         self.dockets: dict[str, Docket] = {}
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
-        self.compiling = Nursery(interpret=False, folder=folder, warm=(JOBS,))
-        self.interpreting = Nursery(interpret=True, folder=folder, warm=(JOBS,))
-        self.compiling.start()
-        if not self.on_gpu:
-            self.interpreting.start()
-        self.ladder = Ladder(self.interpreting, self.compiling, folder, self.timeout, ThreadPoolExecutor(4))
+        self.ladder = Ladder(interpreting, compiling, folder, self.timeout, ThreadPoolExecutor(4))
         self.gpu: GpuLadder | None = None
         if self.on_gpu:
             self.gpu = GpuLadder(self.ladder, torch.cuda.get_device_name(0), profiling=bool(settings["profile"]))
@@ -144,42 +132,3 @@ def _use_gpu(device: str) -> bool:
     if device == "gpu":
         raise InfrastructureError('there is no GPU that PyTorch can use here; take device="none"')
     return False
-
-
-def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
-    """Answer until the owner goes away. A reader thread notices that even in the middle of a request."""
-    requests: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_read, args=(control, requests), daemon=True).start()
-    judge: Judge | None = None
-    while True:
-        request = json.loads(requests.get())
-        try:
-            judge = judge or make()
-            answer = {"result": judge.answer(request["method"], request["params"])}
-        except BadInput as error:
-            answer = {"error": {"type": "BadInput", "message": str(error)}}
-        except Exception as error:  # noqa: BLE001 - whatever else happens here is not the candidate's doing
-            traceback.print_exc()
-            message = str(error) if isinstance(error, InfrastructureError) else f"{type(error).__name__}: {error}"
-            answer = {"error": {"type": "InfrastructureError", "message": message}}
-        control.sendall(json.dumps(answer).encode() + b"\n")
-
-
-def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:
-    with control.makefile("rb") as lines:
-        for line in lines:
-            requests.put(line)
-    os._exit(0)  # the nurseries die with this process, their children with them
-
-
-def main() -> None:
-    torch.set_num_threads(1)
-    os.environ.setdefault("HOME", str(Path.cwd()))
-    os.environ["TRITON_CACHE_DIR"] = str(Path.cwd() / "triton")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path.cwd() / "inductor")
-    settings = json.loads(sys.argv[2])
-    serve(socket.socket(fileno=int(sys.argv[1])), lambda: Judge(settings, Path.cwd()))
-
-
-if __name__ == "__main__":
-    main()

@@ -141,7 +141,7 @@ class _Judge:
         ours, theirs = socket.socketpair()
         with theirs, (self.folder / "judge.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "egg_graph.evaluator.judge", str(theirs.fileno()), json.dumps(settings)],
+                [sys.executable, "-m", "egg_graph.evaluator.judge_process", str(theirs.fileno()), json.dumps(settings)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
