@@ -79,7 +79,7 @@ def optimize(
         raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
-    chosen = model or (None if resume else os.environ.get(FROM_EGG_MODEL))
+    chosen = model or (None if resume else os.environ.get(FROM_EGG_MODEL) or None)
     console = stdout()
     run = _run(console, reference, chosen, name, runs, resume, knobs)
     conclude(console, run)
