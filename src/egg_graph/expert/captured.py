@@ -91,7 +91,7 @@ class Placeholder(Node):
     @property
     def text(self) -> str:
         """How `forward` spells it."""
-        return self.target if self.kind == "input" else f"self.{self.target}"
+        return self.target if self.kind == "input" else member(self.target)
 
 
 class CapturedGraph(Value):
@@ -177,6 +177,11 @@ class CapturedGraph(Value):
                 seen.add(name)
                 outside.extend(self.users[name])
         return True
+
+
+def member(qualified: str) -> str:
+    """A qualified name as an expression: `blocks.0.weight` -> `self.blocks[0].weight`."""
+    return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in qualified.split("."))
 
 
 def vector(raw: JsonValue) -> tuple[int, ...] | tuple[float, ...] | None:

@@ -14,6 +14,8 @@ from egg_graph.expert.captured import CapturedGraph, Node
 
 INTEGER = {"int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16", "int8": "tl.int8", "uint8": "tl.uint8"}
 
+NARROW = {"float16": "tl.float16", "bfloat16": "tl.bfloat16"}
+
 
 def is_pointwise(node: Node) -> bool:
     """Whether `expression` can write this node."""
@@ -241,7 +243,8 @@ def _cast(c: Call) -> str:
     raw = c.raw(0)
     source = c.graph[str(raw["node"])] if isinstance(raw, dict) else None
     if source is not None and source.is_float and c.node.is_float:
-        return text
+        narrow = NARROW.get(c.node.dtype)  # asked for by the module: the rounding belongs to its answer
+        return f"{text}.to({narrow}).to(tl.float32)" if narrow and source.dtype != c.node.dtype else text
     return f"{text}.to({triton_dtype(c.node.dtype)})"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from egg_graph.expert.captured import CapturedGraph, Node, Placeholder
+from egg_graph.expert.captured import CapturedGraph, Node, Placeholder, member
 from egg_graph.expert.indexing import Unfusable
 from egg_graph.expert.plan import Plan, execution_order
 from egg_graph.expert.playbook import Group, KernelCode
@@ -17,7 +17,22 @@ FUNCTIONAL = frozenset(
 )  # fmt: skip
 """Operators whose arguments `torch.nn.functional` takes in the same order."""
 TORCH = frozenset(
-    {"matmul", "bmm", "mm", "addmm", "baddbmm", "cumsum", "cumprod", "flip", "cat", "stack", "tril", "triu"}
+    {
+        "matmul",
+        "bmm",
+        "mm",
+        "addmm",
+        "baddbmm",
+        "cumsum",
+        "cumprod",
+        "flip",
+        "cat",
+        "stack",
+        "tril",
+        "triu",
+        "split",
+        "outer",
+    }
 )
 RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE"})
 
@@ -47,7 +62,7 @@ class ForwardWriter:
                 self._bind(unit.name, self._library(unit))
         for buffer, name in self.graph.mutations.items():
             if name not in self.in_place:
-                self.lines.append(f"self.{buffer}.copy_({self.text(name)})")
+                self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
 

@@ -64,12 +64,8 @@ def _consumers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
 
 
 def _producers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
-    """Nearest first. A large one that others need too stays outside: storing it costs what reading it saves."""
-    largest = max(max(graph[n].numel, default=0) for n in group)
-    found = [n for n in graph.reads(group) if not graph.is_placeholder(n)]
-    private = {n for n in found if set(graph.users[n]) <= group and n not in graph.returned}
-    small = {n for n in found if graph[n].shapes and max(graph[n].numel) * 8 <= largest}
-    return tuple(reversed([n for n in found if n in private or n in small]))
+    """Nearest first. One that others need too is computed here and stored for them, which spares reading it again."""
+    return tuple(reversed([n for n in graph.reads(group) if not graph.is_placeholder(n)]))
 
 
 def _siblings(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
@@ -84,7 +80,7 @@ def _with_operands(
 ) -> frozenset[str]:
     """The group, and the small private computations (a view of a weight, say) that feed its newest node."""
     for name in _producers(graph, group):
-        node = graph[name]
-        if name in free and may_join(name) and all(graph.is_placeholder(i) for i in node.inputs):
+        private = set(graph.users[name]) <= group and name not in graph.returned
+        if private and name in free and may_join(name) and all(graph.is_placeholder(i) for i in graph[name].inputs):
             group = group | {name}
     return group

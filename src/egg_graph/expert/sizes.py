@@ -8,7 +8,7 @@ them odd, make a coincidence unlikely; the evaluator's further shapes would expo
 from collections.abc import Iterable
 from math import isqrt, prod
 
-from egg_graph.expert.captured import CapturedGraph, Placeholder
+from egg_graph.expert.captured import CapturedGraph, Placeholder, member
 
 Vector = tuple[int, ...]
 
@@ -122,7 +122,7 @@ def forward_scope(graph: CapturedGraph, ready: Iterable[tuple[str, str]] = ()) -
             if isinstance(p, Placeholder) and p.kind == kind:
                 scope.add_tensor(p.text, p.shapes)
     for name, values in graph.attributes.items():
-        scope.add(f"self.{name}", values)
+        scope.add(member(name), values)
     for text, name in ready:
         scope.add_tensor(text, graph[name].shapes)
     return scope
