@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ class Session:
         assert self.fate is not None
         fate, self.fate = self.fate, None
         if kill:
-            fate.sendall(KILL)
+            with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already, and its end is told
+                fate.sendall(KILL)
         self.lines.close()
         self.control.close()
         return ended(await_fate(fate, GRACE), b"", self.folder, time.monotonic() - self.started)
