@@ -141,6 +141,16 @@ CASES: dict[str, Case] = {
         ("pointwise",),
         left=("conv2d",),
     ),
+    "einsum": Case(
+        module(
+            "return torch.einsum('bijl,lk->bijk', x, self.w), torch.einsum('bcij,bcik->bckj', x, x)",
+            init="self.w = nn.Parameter(torch.randn(W, 24))",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 2, 3, 24, 40",
+        ),
+        ("gemm", "gemm"),
+        left=("permute", "permute"),
+    ),
     "heads": Case(
         module(
             "y = x.view(N0(x), self.heads, -1)\nreturn torch.softmax(y / y.shape[-1] ** 0.5, dim=-1).reshape(x.shape)",

@@ -5,6 +5,7 @@ pooling) and the activations that `expressions` writes. A rule that returns NotI
 Imports torch; only the capturing child process loads it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,9 +87,32 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
-def by_own_rule(op: Any) -> Callable[..., Any]:
-    """The decomposition that ATen itself has for a composite operator."""
-    return lambda *args, **kwargs: op.decompose(*args, **kwargs)
+def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Tensor:
+    """A contraction of two operands as one batched matrix product; anything else keeps its operator."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    labels = inputs.split(",")
+    if len(labels) != 2 or not arrow or "." in equation or any(len(set(t)) < len(t) for t in (*labels, output)):
+        return NotImplemented
+    left, right = labels
+    batch = [c for c in left if c in right and c in output]
+    summed = [c for c in left if c in right and c not in output]
+    rows = [c for c in left if c not in right]
+    cols = [c for c in right if c not in left]
+    if not summed or any(c not in output for c in (*rows, *cols)):
+        return NotImplemented
+    a, b = operands
+    size = {**dict(zip(left, a.shape, strict=True)), **dict(zip(right, b.shape, strict=True))}
+
+    def joined(x: Tensor, own: str, *parts: list[str]) -> Tensor:
+        order = [own.index(c) for part in parts for c in part]
+        x = x if order == list(range(x.dim())) else x.permute(order)
+        return x.reshape([math.prod(size[c] for c in part) for part in parts if part or part is not batch])
+
+    product = joined(a, left, batch, rows, summed) @ joined(b, right, batch, summed, cols)
+    found = [*batch, *rows, *cols]
+    product = product.reshape([size[c] for c in found])
+    order = [found.index(c) for c in output]
+    return product if order == list(range(len(found))) else product.permute(order)
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
@@ -109,5 +133,5 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.cosine_similarity.default: cosine_similarity, aten.pairwise_distance.default: pairwise_distance,
     aten.triplet_margin_loss.default: triplet_margin_loss,
     aten.log_sigmoid.default: log_sigmoid, aten.broadcast_tensors.default: broadcast_tensors,
-    aten.einsum.default: by_own_rule(aten.einsum.default),
+    aten.einsum.default: einsum,
 }  # fmt: skip
