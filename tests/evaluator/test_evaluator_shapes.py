@@ -132,9 +132,22 @@ def test_rows_are_long_enough_to_loop_over() -> None:
 def test_knobs_are_read_without_running_anything() -> None:
     source = (
         "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\n"
-        "def get_inputs():\n    x = torch.rand(N, 2 * 512)\n    return [x[0], x.sum(-1)]\n"
+        "def get_inputs():\n    x = torch.rand(N, 2 * 512)\n    return [x[0], x.sum(-1), *made()]\n"
+        "def made():\n    return [torch.rand(M, *shape)]\n"
     )
     assert shape_knobs(source) == {"N": 4096, "M": 7, "shape.0": 3, "shape.1": 5, "get_inputs.0": 1024}
+
+
+def test_a_constant_that_only_the_model_reads_is_no_knob_and_never_changes() -> None:
+    source = (
+        "import torch\nfrom torch import nn\nTOKENS, WIDTH = 64, 48\n"
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.up = nn.Linear(WIDTH, 32)\n    def forward(self, x):\n        return self.up(x[:, :WIDTH])\n"
+        "def get_inputs():\n    return [torch.rand(TOKENS, 2 * 32)]\n"
+    )
+    assert shape_knobs(source) == {"TOKENS": 64, "get_inputs.0": 64}
+    reference = load_reference(source, {"TOKENS": 5})
+    assert reference.model(0).up.weight.shape == (32, 48) and reference.inputs(0)[0].shape == (5, 64)
 
 
 def test_overrides_keep_line_numbers_and_comments() -> None:

@@ -17,6 +17,7 @@ import atexit
 import hashlib
 import importlib.util
 import inspect
+import os
 import shutil
 import sys
 import tempfile
@@ -81,8 +82,12 @@ def _position(node: ast.expr) -> tuple[int, int]:
 
 
 def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Name and node of every knob. A name assigned twice keeps its last assignment, as Python does."""
+    """Name and node of every knob. A name assigned twice keeps its last assignment, as Python does.
+
+    A constant that only `Model` itself reads is none: a candidate could not be told its new value.
+    """
     found: dict[str, ast.expr] = {}
+    reaching = _reaching_the_inputs(tree)
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             found.update(_assigned(statement.targets[0], statement.value))
@@ -92,7 +97,32 @@ def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             body = [node for child in statement.body for node in _integers(child)]
             for index, node in enumerate(sorted(body, key=_position)):
                 found[f"{statement.name}.{index}"] = node
-    yield from found.items()
+    for name, node in found.items():
+        if name.split(".")[0] in reaching:
+            yield name, node
+
+
+def _reaching_the_inputs(tree: ast.Module) -> set[str]:
+    """Module-level names that `get_inputs` and `get_init_inputs` read, directly or through other such names."""
+    reads: dict[str, set[str]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            reads[statement.name] = _names(statement)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for name in set().union(*map(_names, targets)):
+                reads.setdefault(name, set()).update(_names(statement.value))
+    reached, waiting = set(), [name for name in INPUT_FUNCTIONS if name in reads]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += reads.get(name, set()) & reads.keys()
+    return reached
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -141,11 +171,17 @@ def _constant(node: ast.expr) -> int:
 
 @dataclass(frozen=True)
 class Reference:
-    """A loaded reference. Nothing of it has run yet but the module body."""
+    """A loaded reference. Nothing of it has run yet but the module body.
+
+    `Model` is always the one of the source as written: other sizes reach it through its arguments and inputs alone, as
+    they reach a candidate. Only `get_inputs` and `get_init_inputs` see the replaced integers.
+    """
 
     source: str
+    model_class: type[nn.Module]
     module: ModuleType
-    path: Path
+    """Holds `get_inputs` and `get_init_inputs`."""
+    paths: tuple[Path, ...]
 
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of `Model`.
@@ -176,7 +212,7 @@ class Reference:
 
         args, kwargs = self.init_arguments()
         torch.manual_seed(seed)
-        return self._call("Model(...)", lambda: self.module.Model(*args, **kwargs))
+        return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
     def inputs(self, seed: int) -> list[Any]:
         """Positional arguments of `forward`, drawn after seeding torch's generator.
@@ -196,7 +232,7 @@ class Reference:
         """Names of the first `count` positional arguments of `Model.forward`."""
         names = [
             p.name
-            for p in list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
+            for p in list(inspect.signature(self.model_class.forward).parameters.values())[1:]
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
         return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
@@ -204,7 +240,7 @@ class Reference:
     def _is_args_and_kwargs(self, answer: list[Any] | tuple[Any, ...]) -> bool:
         if len(answer) != 2 or not isinstance(answer[0], list | tuple) or not isinstance(answer[1], dict):
             return False
-        parameters = inspect.signature(self.module.Model).parameters
+        parameters = inspect.signature(self.model_class).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         return all(isinstance(key, str) and (takes_any or key in parameters) for key in answer[1])
 
@@ -214,7 +250,7 @@ class Reference:
         except BadInput:
             raise
         except Exception as error:
-            raise BadInput(f"reference: {what} fails{where_in(error, self.path)}: {one_line(error)}") from error
+            raise BadInput(f"reference: {what} fails{where_in(error, *self.paths)}: {one_line(error)}") from error
 
 
 def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Reference:
@@ -228,6 +264,13 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
         BadInput: one line that says what is wrong, where, and how to mend it.
     """
     text = override(source, knobs or {})
+    module, path = _execute(text)
+    written, written_path = (module, path) if not knobs else _execute(override(source, {}))
+    return Reference(source=text, model_class=written.Model, module=module, paths=(path, written_path))
+
+
+def _execute(text: str) -> tuple[ModuleType, Path]:
+    """Run a module's body from a file of its own."""
     _parse(text)
     name = "egg_reference_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = _folder() / f"{name}.py"
@@ -244,7 +287,7 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
         del sys.modules[name]
         raise BadInput(f"reference{where_in(error, path)}: {one_line(error)}") from error
     _require(module)
-    return Reference(source=text, module=module, path=path)
+    return module, path
 
 
 def _require(module: ModuleType) -> None:
@@ -269,9 +312,10 @@ def _require(module: ModuleType) -> None:
         )
 
 
-def where_in(error: BaseException, path: Path) -> str:
-    """`, line 7` where the traceback last touches the file; empty where it never does."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+def where_in(error: BaseException, *paths: Path) -> str:
+    """`, line 7` where the traceback last touches one of the files; empty where it never does."""
+    files = {str(path) for path in paths}
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
     return f", line {lines[-1]}" if lines else ""
 
 
@@ -283,5 +327,11 @@ def one_line(error: BaseException) -> str:
 @cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="egg-reference-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a fork that ends must not take the folder from its parent
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
     return folder

@@ -71,6 +71,8 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
+    import torch  # noqa: F401 - sets up its loggers when it is imported
+
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it logs every undone trial
     search = _Search(source)
     if search.at_full is None:

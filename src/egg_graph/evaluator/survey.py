@@ -60,7 +60,7 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
     except BadInput:
         raise
     except Exception as error:
-        where = where_in(error, reference.path)
+        where = where_in(error, *reference.paths)
         raise BadInput(f"reference{where}: forward fails at its own shape: {one_line(error)}") from error
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary: frozen values that every room may stand on. One word per thing, in code, prompts, docs and reports."""
+"""The vocabulary: frozen values that every room may stand on. One word per thing, in code, prompts and reports."""
 
 from egg_graph.schema.answers import (
     Analysis,
