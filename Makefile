@@ -43,11 +43,12 @@ format: $(VENV)/.dev  ## rewrite the code in the house style
 studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
 
-docs: $(VENV)/.run  ## redraw the graph's diagram in docs/graph.md and README.md
-	$(BIN)/egg-graph graph --write docs/graph.md --write README.md
+docs: $(VENV)/.run  ## redraw the graph in docs/graph.md and README.md
+	$(BIN)/python -m egg_graph.drawing > docs/graph.md
+	$(BIN)/egg-graph graph --write README.md
 
 bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=docs/results/overhead.json
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .langgraph_api
