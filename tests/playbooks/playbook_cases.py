@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
     ),
     "long_epilogue": Case(
         module(
-            "y = F.gelu(self.linear(x)) * 2.0 + r; return torch.tanh(y * self.table) * m / T**0.5",
+            "y = F.silu(self.linear(x)) * 2.0 + r; return torch.relu(y * self.table) * m / x.shape[1]**0.5",
             "B, T, K, N = 4, 512, 1024, 4096",
             "torch.randn(B, T, K), torch.randn(B, T, N), torch.randn(B, 1, 1)", "x, r, m",
             init="k, n, t; self.linear = nn.Linear(k, n); self.table = nn.Parameter(torch.randn(t, n))",
@@ -155,7 +155,8 @@ CASES: dict[str, Case] = {
     ),
     "shared_heads": Case(
         attention(
-            "return F.scaled_dot_product_attention(q, k[:, :H // 2], v[:, :H // 2], is_causal=True, enable_gqa=True)"
+            "half = k.shape[1] // 2; "
+            "return F.scaled_dot_product_attention(q, k[:, :half], v[:, :half], is_causal=True, enable_gqa=True)"
         ),
         ("tf32/pointer", "bf16/tma"),
         ATTENTION_SHAPES[:1],

@@ -23,6 +23,15 @@ def column_halves(x):
     aligned = all(stride * x.element_size() % 16 == 0 for stride in (*x.stride()[:-1], x.storage_offset()))
     return x.stride(-1) == 1 and aligned and 0 not in x.stride()
 ''',
+    "tf32_descriptor": '''TMA_ROUNDS = hasattr(TensorDescriptor, "round_f32_to_tf32")  # since Triton 3.7
+
+
+def tf32_descriptor(x, block_shape):
+    """Describe x to the tensor memory accelerator, which rounds what it loads to TF32 where Triton can ask for it."""
+    if TMA_ROUNDS:
+        return TensorDescriptor.from_tensor(x, block_shape, round_f32_to_tf32=True)
+    return TensorDescriptor.from_tensor(x, block_shape)
+''',
     "pack_rows": '''@triton.jit
 def pack_rows_kernel(
     x_ptr, packed_ptr, H, R, K, PITCH, stride_b, stride_h, stride_r, stride_k,
@@ -57,4 +66,7 @@ def pack_rows(x, round_tf32):
 ''',
 }  # fmt: skip
 
-TILE_NEEDS: dict[str, tuple[str, ...]] = {"pack_rows": ("round_to_tf32",)}
+TILE_NEEDS: dict[str, tuple[str, ...]] = {
+    "pack_rows": ("round_to_tf32",),
+    "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
+}

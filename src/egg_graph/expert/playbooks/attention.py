@@ -61,9 +61,8 @@ class _Writer:
         config, space = self._knobs()
         helpers = {"round_to_tf32"} if self.round_tf32 else set()
         if self.tma:
-            helpers |= {"tensor_descriptor", "pack_rows", "round_to_tf32"} | (
-                set() if self.round_tf32 else {"tma_ready"}
-            )
+            helpers |= {"tensor_descriptor", "pack_rows", "round_to_tf32", "tma_ready"}
+            helpers |= {"tf32_descriptor"} if self.round_tf32 else set()
         return KernelCode(
             function=self.name,
             source="\n\n".join((self._attend(), self._kernel(), wrapper)),
@@ -196,14 +195,17 @@ class _Writer:
         """Descriptors of keys and values that the tensor memory accelerator can read."""
         if not self.tma:
             return ""
-        if self.round_tf32:
-            lines = ["k = pack_rows(k, True)", "v = pack_rows(v.transpose(2, 3), True)"]
-            v_block = "block_v, block_n"
-        else:
-            lines = ["k = k if tma_ready(k) else pack_rows(k, False)", "v = v if tma_ready(v) else pack_rows(v, False)"]
-            v_block = "block_n, block_v"
-        lines.append("k_desc = TensorDescriptor.from_tensor(k, [1, 1, block_n, block_d])")
-        lines.append(f"v_desc = TensorDescriptor.from_tensor(v, [1, 1, {v_block}])")
+        k_ready, v_block, k_descriptor = "tma_ready(k)", "block_n, block_v", "TensorDescriptor.from_tensor"
+        v_line = "v = v if tma_ready(v) else pack_rows(v, False)"
+        if self.round_tf32:  # v is summed over tokens: only its transpose has them contiguous
+            k_ready, v_block, k_descriptor = "TMA_ROUNDS and tma_ready(k)", "block_v, block_n", "tf32_descriptor"
+            v_line = "v = pack_rows(v.transpose(2, 3), True)"
+        lines = [
+            f"k = k if {k_ready} else pack_rows(k, {self.round_tf32})",
+            v_line,
+            f"k_desc = {k_descriptor}(k, [1, 1, block_n, block_d])",
+            f"v_desc = TensorDescriptor.from_tensor(v, [1, 1, {v_block}])",
+        ]
         return "".join(f"    {line}\n" for line in lines)
 
     def _scale(self) -> str:

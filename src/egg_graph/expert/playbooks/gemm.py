@@ -95,17 +95,17 @@ def _starved(graph: CapturedGraph, group: Group) -> bool:
 def _ways(graph: CapturedGraph, product: Product, problem: tiles.Problem, variant: str, round_tf32: bool) -> Ways:
     """How the operands reach the tensor cores.
 
-    At 16 bits both go straight from their own memory. fp32 operands must be rounded: packed in a pass of their own, or,
-    for `tma_registers`, the larger one on its way through registers, which saves writing and reading it once more.
+    At 16 bits both go straight from their own memory. fp32 operands must be rounded: on their way into shared memory
+    (by a pass of their own before Triton 3.7), or for `tma_registers` the larger one in registers, without a pass.
     """
     b_is_nk = product.transposed_b or graph[product.b].stride[-2:-1] == (1,)
     if not round_tf32:
         return Ways("direct", "direct", b_is_nk)
     if variant == "tma":
-        return Ways("packed", "packed")
+        return Ways("rounded", "rounded")
     if problem.N > problem.M and b_is_nk:
-        return Ways("packed", "registers")
-    return Ways("registers", "packed")
+        return Ways("rounded", "registers")
+    return Ways("registers", "rounded")
 
 
 def _tile(problem: tiles.Problem, variant: str, ways: Ways | None) -> dict[str, Knob]:
@@ -117,5 +117,5 @@ def _tile(problem: tiles.Problem, variant: str, ways: Ways | None) -> dict[str, 
 def _helpers(variant: str, ways: Ways | None, round_tf32: bool) -> set[str]:
     if ways is None:
         return ({"round_to_tf32"} if round_tf32 else set()) | (set() if variant == "split_k" else {"grouped_tile"})
-    some = {"tensor_descriptor", "grouped_tile", "column_halves", "pack_rows", "round_to_tf32"}
-    return some if ways == Ways("packed", "packed") else some | {"tma_ready"}
+    some = {"tensor_descriptor", "grouped_tile", "column_halves", "pack_rows", "round_to_tf32", "tma_ready"}
+    return some | ({"tf32_descriptor"} if round_tf32 else set())

@@ -119,6 +119,9 @@ class _Writer:
             epilogue.prepare.append(f"{variable} = {variable}.contiguous()")
         row = self._row_index(variable, pattern[:-1])
         whole_columns = pattern[-1] == "1"
+        if row.startswith("("):
+            self.loads.append(f"{variable}_row = {row[1:-1]}")
+            row = f"{variable}_row"
         if row and whole_columns:
             place, mask = f" + {row}.to(tl.int64)[:, None] * N + cols[None, :]", "inside"
         elif row:

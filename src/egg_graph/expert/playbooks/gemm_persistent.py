@@ -1,7 +1,8 @@
 """The fast structure on Hopper: one program per multiprocessor walks over the tiles, operands come by TMA.
 
-Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So either a pass of its
-own packs an operand (rounded, K contiguous, rows on 16 bytes), or it goes through registers and is rounded there.
+Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So the accelerator rounds
+an operand as it loads it (Triton 3.7 and later), or a pass of its own packs it (rounded, K contiguous, rows on 16
+bytes), or it goes through registers and is rounded there.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from typing import Literal
 
 from egg_graph.expert.playbooks.gemm_parts import Parts, assemble
 
-Way = Literal["direct", "packed", "registers"]
+Way = Literal["direct", "rounded", "registers"]
+"""As it is; rounded on its way into shared memory, or by a pass of its own; rounded in registers."""
 
 STORE = '''@triton.jit
 def {name}_store(
@@ -68,8 +70,8 @@ BATCHED_PLACE = """        matrix = {tile} // (tiles_m * tiles_n)
 
 LAUNCH = """{operands}    block_m, block_n, block_k = {block_m}, {block_n}, {block_k}
     chunk = block_n // {split}
-    a_desc = TensorDescriptor.from_tensor(a, [{one}block_m, block_k])
-    b_desc = TensorDescriptor.from_tensor(b, [{one}{b_block}])
+    a_desc = {a_descriptor}(a, [{one}block_m, block_k])
+    b_desc = {b_descriptor}(b, [{one}{b_block}])
     tma_store = N * out.element_size() % 16 == 0
     target = TensorDescriptor.from_tensor(out.view({view}), [{one}block_m, chunk]) if tma_store else out
     tiles = {matrices}triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
@@ -155,6 +157,8 @@ def _launch(parts: Parts, ways: Ways) -> str:
         block_k=parts.knob("BLOCK_K"),
         split=parts.knob("EPILOGUE_SPLIT"),
         programs=parts.knob("PROGRAMS"),
+        a_descriptor=_descriptor(parts, ways.a),
+        b_descriptor=_descriptor(parts, ways.b),
         one="1, " if batched else "",
         b_block="block_n, block_k" if ways.b_is_nk else "block_k, block_n",
         view="-1, M, N" if batched else "M, N",
@@ -165,19 +169,19 @@ def _launch(parts: Parts, ways: Ways) -> str:
     )
 
 
+def _descriptor(parts: Parts, way: Way) -> str:
+    return "tf32_descriptor" if way == "rounded" and parts.round_tf32 else "TensorDescriptor.from_tensor"
+
+
 def _operands(parts: Parts, ways: Ways) -> str:
     """Lines that make a and b readable by the tensor memory accelerator; b as [N, K] where it is read so."""
-    lines = []
+    lines = ["b = b.transpose(-2, -1)"] if ways.b_is_nk else []
     rows = {"a": "M", "b": "N" if ways.b_is_nk else "K"}
-    if ways.b_is_nk:
-        lines.append("b = b.transpose(-2, -1)")
-    into, back = (".unsqueeze(1)", ".squeeze(1)") if parts.batched else (".unsqueeze(0).unsqueeze(0)", ".view({}, -1)")
     for operand, way in (("a", ways.a), ("b", ways.b)):
-        rounds = parts.round_tf32
-        packed = f"pack_rows({operand}{into}, {rounds}){back.format(rows[operand])}"
-        lines.append(
-            f"{operand} = {packed}"
-            if way == "packed"
-            else f"{operand} = {operand} if tma_ready({operand}) else {packed}"
-        )
+        if parts.batched:
+            packed = f"pack_rows({operand}.unsqueeze(1), {parts.round_tf32}).squeeze(1)"
+        else:
+            packed = f"pack_rows({operand}.unsqueeze(0).unsqueeze(0), {parts.round_tf32}).view({rows[operand]}, -1)"
+        ready = f"TMA_ROUNDS and tma_ready({operand})" if way == "rounded" else f"tma_ready({operand})"
+        lines.append(f"{operand} = {operand} if {ready} else {packed}")
     return "".join(f"    {line}\n" for line in lines)

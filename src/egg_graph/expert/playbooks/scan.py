@@ -118,10 +118,10 @@ def _knobs(scan: Scan, structure: str) -> tuple[dict[str, Knob], ConfigSpace]:
     n = scan.node.shape[scan.dim]
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
-        config: dict[str, Knob] = {"PIECES": 32, "num_warps": warps}
+        config: dict[str, Knob] = {"PIECES": 64 if n > 16384 else 32, "num_warps": warps}
         return config, {
             "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
-            "tensor_tiling": {"PIECES": (16, 32, 64)},
+            "tensor_tiling": {"PIECES": (16, 32, 64, 128)},
         }
     if structure == "rows":
         block = power_of_two(n, 16, 1024 if n <= 1024 else 2048)

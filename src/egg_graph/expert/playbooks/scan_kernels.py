@@ -14,7 +14,7 @@ def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.conste
 {load}
         totals = tl.sum(x, 1)
         {side} = tl.cumsum(totals, 0{reverse}) - totals
-        scan = tl.cumsum(x, 1{reverse}) + {side}[:, None] + carry
+        scan = tl.cumsum(x, 1{reverse}) + ({side} + carry)[:, None]
         carry += tl.sum(totals, 0)
 {store}
 '''
