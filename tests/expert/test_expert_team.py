@@ -1,6 +1,7 @@
 """The embedded expert as analyst, coder and debugger. Capturing is real; evaluations are written by hand."""
 
 import ast
+from pathlib import Path
 
 import pytest
 from expert_references import module
@@ -33,10 +34,12 @@ REFERENCE = module(
 TASK = KernelTask(name="case", reference=REFERENCE, target=load_hardware("h200"))
 BASELINE = Baseline(task=TASK.digest, floor_ms=0.010, operators=("aten.linear.default", "aten.gelu.default"))
 EXPERT = EmbeddedExpert()
+GELU_MLP = Path(__file__).parents[2] / "examples" / "gelu_mlp.py"
 
 
 def brief(stage="algorithmic_structure", mode="seed", **more) -> Brief:
-    return Brief(task=TASK, baseline=BASELINE, stage=stage, objective="", mode=mode, **more)
+    more = {"task": TASK, **more}
+    return Brief(baseline=BASELINE, stage=stage, objective="", mode=mode, **more)
 
 
 def candidate(source: str, **more) -> Candidate:
@@ -194,6 +197,19 @@ def test_a_slow_kernel_gets_the_next_structure_until_none_is_left(seed):
         assert len(plans) < 12
     assert len(plans) == len(set(plans)) >= 3
     assert any("to library" in plan for plan in plans) and any("to looped" in plan for plan in plans)
+
+
+def test_products_change_their_structure_together():
+    """A large MLP starts as TMA products on Hopper, and both products go to the library at once."""
+    task = TASK.model_copy(update={"reference": GELU_MLP.read_text()})
+    kernel = candidate(EXPERT.write(brief(task=task)).source)
+    assert read_plan(kernel.source)[0] == {"gemm_1": "tma", "gemm_2": "tma"}
+    slow = evaluation(kernel, "slower", bound=bound(2.2), timing=timing(5.0))
+    asked = brief(mode="optimize", task=task, kernel=kernel, evaluation=slow)
+    analysis = EXPERT.analyze(asked)
+    assert analysis.plan.startswith("Switch gemm_1, gemm_2 from tma to library:")
+    source = EXPERT.write(asked.model_copy(update={"analysis": analysis})).source
+    assert read_plan(source) == ({"pointwise": ""}, ("gemm_1", "gemm"))
 
 
 def test_without_a_clock_spills_speak_for_the_looped_row(seed):

@@ -13,9 +13,9 @@ LIBRARY = "library"
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another structure for one group."""
+    """Another structure for the groups of one playbook that have the same one now: they win or lose together."""
 
-    group: str
+    groups: tuple[str, ...]
     variant: str
     category: Category
     reason: str
@@ -23,13 +23,18 @@ class Alternative:
 
     def plan(self, now: str) -> str:
         """The sentence that `chosen_in` reads back."""
-        return f"Switch {self.group} from {now or 'its first structure'} to {self.variant}: {self.reason}."
+        return f"Switch {', '.join(self.groups)} from {now or 'the first structure'} to {self.variant}: {self.reason}."
 
 
+# In the order in which they are tried.
 _REASONS: dict[tuple[str, str], tuple[Category, str, tuple[str, ...]]] = {
     ("gemm", "tma"): (
         "parallel_mapping", "persistent programs fed by TMA keep the tensor cores busy across tiles",
         ("persistent_gemm", "tma_descriptors", "round_operands_rna"),
+    ),
+    ("gemm", LIBRARY): (
+        "operator_fusion", "the library's product with one Triton tail wins where the product itself dominates",
+        ("leave_plain_gemm_to_library", "one_read_per_row"),
     ),
     ("gemm", "tma_registers"): (
         "memory_access", "operands rounded in registers spare the pass that rounds them in memory",
@@ -39,10 +44,6 @@ _REASONS: dict[tuple[str, str], tuple[Category, str, tuple[str, ...]]] = {
         "parallel_mapping", "few output tiles and a long K leave multiprocessors idle", ("split_k", "fill_the_machine"),
     ),
     ("gemm", "pointer"): ("memory_access", "plain pointers spare descriptors and packing where tiles are few", ()),
-    ("gemm", LIBRARY): (
-        "operator_fusion", "the library's product with one Triton tail wins where the product itself dominates",
-        ("leave_plain_gemm_to_library", "one_read_per_row"),
-    ),
     ("attention", "tma"): (
         "memory_access", "TMA feeds keys and values without address arithmetic", ("tma_descriptors",)
     ),
@@ -58,22 +59,24 @@ _REASONS: dict[tuple[str, str], tuple[Category, str, tuple[str, ...]]] = {
 
 
 def alternatives(groups: Mapping[str, str], playbook_of: Mapping[str, str]) -> Iterator[Alternative]:
-    """Structures a module has not, group by group; heaviest playbook first."""
+    """Structures a module has not; heaviest playbook first, and first those that more often paid."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for group, variant in groups.items():
+        alike.setdefault((playbook_of[group], variant), []).append(group)
     weight = list(BY_NAME)
-    for group in sorted(groups, key=lambda g: weight.index(playbook_of[g]) if playbook_of[g] in weight else 99):
-        playbook = playbook_of[group]
-        if playbook not in BY_NAME:
-            continue
-        named = [v for v in BY_NAME[playbook].variants if v and v != groups[group]]
-        for variant in (*named, *((LIBRARY,) if playbook == "gemm" else ())):
-            if (playbook, variant) in _REASONS:
-                yield Alternative(group, variant, *_REASONS[playbook, variant])
+    for (playbook, now), names in sorted(
+        alike.items(), key=lambda kv: weight.index(kv[0][0]) if kv[0][0] in weight else 99
+    ):
+        for (owner, variant), (category, reason, principles) in _REASONS.items():
+            known = owner == playbook and playbook in BY_NAME
+            if known and variant != now and (variant == LIBRARY or variant in BY_NAME[playbook].variants):
+                yield Alternative(tuple(names), variant, category, reason, principles)
 
 
-def chosen_in(plan: str) -> tuple[str, str] | None:
-    """Group and variant that a plan names, None where the plan is somebody else's."""
-    found = re.search(r"Switch (\w+) from .*? to (\w+):", plan)
-    return (found[1], found[2]) if found else None
+def chosen_in(plan: str) -> tuple[tuple[str, ...], str] | None:
+    """Groups and variant that a plan names, None where the plan is somebody else's."""
+    found = re.search(r"Switch ([\w, ]+) from .*? to (\w+):", plan)
+    return (tuple(found[1].split(", ")), found[2]) if found else None
 
 
 def cited(brief: Brief, wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,12 +33,13 @@ def structure(brief: Brief, kernel: Candidate) -> Analysis:
         )
     for choice in alternatives(groups, playbooks_of(groups)):
         if not _tried(brief.attempts, choice) and _promising(brief, choice):
+            now = groups[choice.groups[0]]
             return Analysis(
                 worth_optimizing=True,
                 bottleneck=bottleneck,
-                root_cause=f"{choice.group} is written as {groups[choice.group] or 'its first structure'}",
+                root_cause=f"{' and '.join(choice.groups)}: written as {now or 'the first structure'}",
                 category=choice.category,
-                plan=choice.plan(groups[choice.group]),
+                plan=choice.plan(now),
                 expected=Expectation(metric="milliseconds" if _timed(brief) else "bound_ms", direction="down"),
                 principles=cited(brief, choice.principles),
             )
@@ -54,7 +55,7 @@ def _promising(brief: Brief, choice: Alternative) -> bool:
     if _timed(brief):
         return True
     resources = brief.evaluation.resources if brief.evaluation is not None else ()
-    spills = any(r.spill_bytes and r.kernel.startswith(choice.group) for r in resources)
+    spills = any(r.spill_bytes and r.kernel.startswith(choice.groups) for r in resources)
     return spills and choice.variant in ("looped", "rows")
 
 
@@ -62,9 +63,11 @@ def _tried(attempts: tuple[Attempt, ...], choice: Alternative) -> bool:
     """Whether an attempt of this stage followed the same plan, or had the same structure."""
     for attempt in attempts:
         groups, dropped = read_plan(attempt.candidate.source)
-        if chosen_in(attempt.candidate.plan) == (choice.group, choice.variant):
+        if chosen_in(attempt.candidate.plan) == (choice.groups, choice.variant):
             return True
-        if groups.get(choice.group) == choice.variant or (choice.variant == LIBRARY and choice.group in dropped):
+        if all(groups.get(group) == choice.variant for group in choice.groups):
+            return True
+        if choice.variant == LIBRARY and set(choice.groups) <= set(dropped):
             return True
     return False
 
@@ -72,7 +75,7 @@ def _tried(attempts: tuple[Attempt, ...], choice: Alternative) -> bool:
 def tuning(brief: Brief, kernel: Candidate) -> Analysis:
     """Worth it exactly where the kernel leaves this stage knobs to turn and the stage has not looked at them yet."""
     bottleneck, _ = _bottleneck(brief)
-    knobs = kernel.space.get(brief.stage, {})
+    knobs = {knob: values for knob, values in kernel.space.get(brief.stage, {}).items() if len(values) > 1}
     if not knobs:
         return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=f"no knob belongs to {brief.stage}")
     if brief.attempts:

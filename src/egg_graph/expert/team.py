@@ -9,6 +9,7 @@ from egg_graph.expert.analyzing import structure, tuning
 from egg_graph.expert.capturing import CannotCapture, capture
 from egg_graph.expert.forward import CannotWrite
 from egg_graph.expert.plan import Plan, make_plan
+from egg_graph.expert.preferences import preferred
 from egg_graph.expert.registry import BY_NAME, PLAYBOOKS, playbooks_of
 from egg_graph.expert.remedy import Remedy, remedy_for, worst
 from egg_graph.expert.writer import read_plan, write_module
@@ -62,13 +63,13 @@ class EmbeddedExpert:
     def _source(self, brief: Brief) -> tuple[str, str]:
         kernel = brief.kernel
         if brief.mode == "seed" or kernel is None:
-            return _written(brief, {}, (), {})
+            return _seeded(brief)
         groups, dropped = read_plan(kernel.source)
         if brief.mode == "repair":
             return _repaired(brief, kernel)
         if brief.stage == "algorithmic_structure" and brief.analysis is not None:
             choice = chosen_in(brief.analysis.plan)
-            if choice is not None and choice[0] in groups:
+            if choice is not None and set(choice[0]) <= groups.keys():
                 return _switched(brief, choice, groups, dropped)
         return kernel.source, "unchanged: only its knobs are left to turn"
 
@@ -108,18 +109,36 @@ def _note(plan: Plan) -> str:
     return f"kernels: {kernels}; stays PyTorch: {left or 'nothing'}"
 
 
+def _seeded(brief: Brief) -> tuple[str, str]:
+    """The first kernel: each group in the structure that paid on hardware like the target."""
+    graph = capture(brief.task)
+    groups = make_plan(graph, PLAYBOOKS).groups
+    liked = {name: preferred(graph, group, brief.task.precision, brief.task.target) for name, group in groups.items()}
+    return _written(brief, liked, (), {})
+
+
 def _switched(
-    brief: Brief, choice: tuple[str, str], groups: dict[str, str], dropped: tuple[str, ...]
+    brief: Brief, choice: tuple[tuple[str, ...], str], groups: dict[str, str], dropped: tuple[str, ...]
 ) -> tuple[str, str]:
-    group, variant = choice
+    names, variant = choice
     if variant == LIBRARY:
-        return _written(brief, groups, (*dropped, group), {})
-    return _written(brief, {**groups, group: variant}, dropped, _others(brief.kernel, group))
+        kept = {name: now for name, now in groups.items() if name not in names}
+        return _written(brief, kept, _dropping(brief, dropped, playbooks_of(groups)[names[0]], len(names)), {})
+    return _written(brief, {**groups, **dict.fromkeys(names, variant)}, dropped, _others(brief.kernel, names))
 
 
-def _others(kernel: Candidate | None, group: str) -> dict[str, Knob]:
+def _dropping(brief: Brief, dropped: tuple[str, ...], playbook: str, count: int) -> tuple[str, ...]:
+    """Drop so many groups of a playbook, by the names they have once those before them are gone."""
+    for _ in range(count):
+        groups = make_plan(capture(brief.task), PLAYBOOKS, None, dropped).groups
+        dropped = (*dropped, next(name for name, group in groups.items() if group.playbook == playbook))
+    return dropped
+
+
+def _others(kernel: Candidate | None, names: Iterable[str]) -> dict[str, Knob]:
     """The knobs of the groups that keep their structure."""
-    return {k: v for k, v in kernel.config.items() if not k.startswith(f"{group}_")} if kernel is not None else {}
+    prefixes = tuple(f"{name}_" for name in names)
+    return {} if kernel is None else {k: v for k, v in kernel.config.items() if not k.startswith(prefixes)}
 
 
 def _repaired(brief: Brief, kernel: Candidate) -> tuple[str, str]:
@@ -142,10 +161,10 @@ def _repaired(brief: Brief, kernel: Candidate) -> tuple[str, str]:
             return source, note
     if remedy.action == "plain":
         plainest = {name: variant for name, variant in groups.items() if name != remedy.group}
-        source, note = _written(brief, plainest, dropped, _others(kernel, remedy.group))
+        source, note = _written(brief, plainest, dropped, _others(kernel, (remedy.group,)))
         if source not in tried:
             return source, note
-    return _written(brief, groups, (*dropped, remedy.group), _others(kernel, remedy.group))
+    return _written(brief, groups, (*dropped, remedy.group), _others(kernel, (remedy.group,)))
 
 
 def _remedy(kernel: Candidate, evaluation: Evaluation) -> Remedy:
