@@ -1,14 +1,17 @@
 """Budgets, comparison, timing statistics and what crosses process boundaries: numbers that decide verdicts."""
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
 from egg_graph.evaluator.compare import Leaf, compare, poison_, poisoned
 from egg_graph.evaluator.exchange import ExchangeError, flatten, load, save
+from egg_graph.evaluator.flops import flop_counter
 from egg_graph.evaluator.nursery import Ended
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.precision import round_to_tf32, truncate_to_tf32
@@ -192,6 +195,24 @@ def test_every_end_of_a_child_has_its_name(end: Ended, kind: str | None) -> None
     if kind == "timeout":
         assert finding is not None
         assert finding.where == "line 7, in forward"
+
+
+@pytest.mark.parametrize("fake", [True, False])
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (5, 3), (3, 7)])
+@pytest.mark.parametrize("batch", [(2, 3), (6,)])
+def test_causal_attention_counts_below_the_diagonal_alone(
+    batch: tuple[int, ...], queries: int, keys: int, fake: bool
+) -> None:
+    with FakeTensorMode() if fake else nullcontext(), torch.no_grad():
+        query, key = torch.randn(*batch, queries, 8), torch.randn(*batch, keys, 8)
+        with flop_counter() as causal:
+            torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
+            torch.matmul(query, key.transpose(-1, -2))
+        with flop_counter() as full:
+            torch.nn.functional.scaled_dot_product_attention(query=query, key=key, value=key)
+    scores = sum(column <= row for row in range(queries) for column in range(keys))
+    assert causal.get_total_flops() == 6 * (scores * 2 * (8 + 8) + queries * keys * 2 * 8)
+    assert full.get_total_flops() == 6 * queries * keys * 2 * (8 + 8)
 
 
 def test_the_compiled_profile_says_what_it_cannot_know() -> None:
