@@ -291,8 +291,14 @@ def test_no_sweep_where_the_knobs_or_the_budget_forbid_it(knobs):
 
 def test_a_sweep_is_as_wide_as_its_limit():
     evaluator = ScriptedEvaluator()
-    go(ScriptedTeam([tunable("ok", 50, STAGES[1], range(1, 40))], worth=[False]), evaluator, max_configs=5)
-    assert evaluator.screened == [5]
+    go(ScriptedTeam([tunable("ok", 50, STAGES[1], range(1, 40))], worth=[False]), evaluator, max_configs=3)
+    assert evaluator.screened == [3]
+
+
+def test_without_a_clock_a_sweep_stays_small():
+    evaluator = ScriptedEvaluator()
+    go(ScriptedTeam([tunable("ok", 50, STAGES[1], range(1, 40))], worth=[False]), evaluator, max_configs=12)
+    assert evaluator.screened == [4]
 
 
 # ablation and input

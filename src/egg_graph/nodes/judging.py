@@ -14,6 +14,9 @@ from egg_graph.stages import Stage
 from egg_graph.standing import effect, improves
 from egg_graph.state import StageState
 
+UNTIMED_CONFIGS = 4
+"""Widest sweep without a clock: spills, shared memory and occupancy are all that can tell configurations apart there."""
+
 
 @dataclass
 class JudgingNodes:
@@ -52,6 +55,9 @@ class JudgingNodes:
         knobs = {} if best is None else best.space.get(self.stage.name, {})
         if best is None or not knobs or not context.tune or context.max_configs < 2:
             return []
+        evaluation = state.get("evaluation")
+        timed = evaluation is not None and evaluation.timing is not None
+        limit = context.max_configs if timed else min(context.max_configs, UNTIMED_CONFIGS)
         return [
             best
             if config == best.config
@@ -66,7 +72,7 @@ class JudgingNodes:
                     "config": config,
                 }
             )
-            for config in configurations(best.config, knobs, context.max_configs)
+            for config in configurations(best.config, knobs, limit)
         ]
 
     def _sweep(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> Candidate | None:
