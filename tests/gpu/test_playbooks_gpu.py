@@ -27,6 +27,8 @@ WORSE_THAN_TORCH = 1.5
 """Largest error allowed, as a multiple of PyTorch's own at the same precision, both against fp64."""
 FLOOR = {"ieee": 2e-6, "tf32": 5e-6, "bf16": 1e-4, "fp16": 1e-5}
 """Relative error that is always allowed: scans have no product and PyTorch's own error is next to nothing."""
+ATTENTION_AT_TF32 = 6e-4
+"""PyTorch's attention in fp32 splits operands into three TF32 products, so its error says nothing about TF32."""
 GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "gemm": (
         {"Z": 4, "B": 2, "T": 301, "M": 517, "K": 1030, "N": 771},
@@ -34,7 +36,8 @@ GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     ),
     "long_k": ({"M": 67, "K": 65000, "N": 129}, {"M": 128, "K": 65536, "N": 128}),
     "attention": ({"B": 2, "H": 4, "T": 1001}, {"B": 2, "H": 8, "T": 1024}),
-    "scan": ({"B": 130, "N": 20011, "I": 70}, {"B": 256, "N": 32768, "I": 128}),
+    "cumsum_of_columns": ({"B": 3, "N": 1001, "I": 70}, {"B": 16, "N": 4096, "I": 512}),
+    "scan": ({"B": 130, "N": 20011}, {"B": 256, "N": 32768}),
 }
 TF32 = ("tf32/pointer", "tf32/tma", "tf32/tma_registers")
 BF16 = ("bf16/pointer", "bf16/tma")
@@ -117,6 +120,8 @@ def test_kernel_is_as_exact_as_torch(
         size = expected.norm()
         error, budget = float((mine - expected).norm() / size), float((theirs - expected).norm() / size)
         allowed = max(WORSE_THAN_TORCH * budget, FLOOR[kind.split("/")[0]])
+        if kind.startswith("tf32") and shapes_of(name) == GPU_SHAPES["attention"]:
+            allowed = ATTENTION_AT_TF32
         assert error <= allowed, f"{shape}: error {error:.2e}, PyTorch {budget:.2e}, allowed {allowed:.2e}"
 
 

@@ -67,7 +67,10 @@ def fake(path, name, kind, hardware):
 
 
 def interpret(job):
-    torch.set_num_threads(1)
+    from egg_graph.evaluator.interpreter import install
+
+    torch.set_num_threads(1)  # a fork keeps no other threads
+    install()  # once for all children
     hardware, folder, graphs = Hardware.model_validate(job["hardware"]), Path(job["folder"]), {}
     answers = {}
     for name, kind in candidates():
