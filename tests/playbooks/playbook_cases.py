@@ -197,7 +197,9 @@ CASES: dict[str, Case] = {
         SCAN_SHAPES[:1],
         ("tf32/",),
     ),
-    "cumprod": Case(scan("return torch.cumprod(x, dim=1)", "torch.rand(B, N) * 0.001 + 1"), ("tf32/",), SCAN_SHAPES[:1]),
+    "cumprod": Case(
+        scan("return torch.cumprod(x, dim=1)", "torch.rand(B, N) * 0.001 + 1"), ("tf32/",), SCAN_SHAPES[:1]
+    ),
     "cumsum_of_columns": Case(
         scan(
             "return torch.exp(torch.cumsum(torch.exp(x), dim=1))", "torch.randn(B, N, I) * 0.01 - 9",
