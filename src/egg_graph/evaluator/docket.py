@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.compare import compare
-from egg_graph.evaluator.problem import Case, Unevaluable, build_case
+from egg_graph.evaluator.problem import Case, Unevaluable, build_case, with_other_inputs
 from egg_graph.evaluator.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.survey import survey
@@ -23,7 +23,9 @@ from egg_graph.schema import BadInput, Baseline, KernelTask
 SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Seeds per shape; a further shape gets one."""
 KEPT_BYTES = 2 << 30
-"""A case at full shape up to this size is kept for the next candidate; a larger one is built anew."""
+"""A case at full shape up to this size is kept for the next candidate; a larger one is built anew. On a GPU, one up to
+`KEPT_PART` of its memory."""
+KEPT_PART = 0.05
 
 
 @dataclass
@@ -109,7 +111,7 @@ class Docket:
                 yield self.known[key][0]
                 continue
             case = self.build("full", {}, index)
-            if case.nbytes <= KEPT_BYTES:
+            if case.nbytes <= self._kept_bytes:
                 self.known[key] = [case]
             yield case
 
@@ -123,6 +125,18 @@ class Docket:
             seed=self.seed(name, index),
             device=self.device,
         )
+
+    def with_other_inputs(self, case: Case) -> Case:
+        """A case at full shape that differs from `case` in the inputs alone. See `problem.with_other_inputs`."""
+        return with_other_inputs(
+            case, self.reference, self.task.precision, name="timed", seed=self.seed("timed", 0), device=self.device
+        )
+
+    @cached_property
+    def _kept_bytes(self) -> int:
+        if self.device.type == "cpu":
+            return KEPT_BYTES
+        return max(KEPT_BYTES, int(KEPT_PART * torch.cuda.get_device_properties(self.device).total_memory))
 
     def arguments(self, overrides: dict[str, int]) -> Any:
         """Arguments of `ModelNew` at a shape, as JSON.

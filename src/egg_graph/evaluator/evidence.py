@@ -48,8 +48,8 @@ class Climb:
     def passed(self, name: str, statement: str, seconds: float = 0.0) -> None:
         self._rung(name, "passed", statement, seconds)
 
-    def skipped(self, name: str, statement: str) -> None:
-        self._rung(name, "skipped", statement, 0.0)
+    def skipped(self, name: str, statement: str, seconds: float = 0.0) -> None:
+        self._rung(name, "skipped", statement, seconds)
 
     def fail(self, name: str, findings: Sequence[Finding], seconds: float = 0.0, log: str = "") -> None:
         """A rung that findings reject."""

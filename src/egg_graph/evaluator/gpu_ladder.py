@@ -1,47 +1,48 @@
 """The ladder on a GPU: correctness on small and full shapes, what was compiled, and timing against PyTorch.
 
-Candidate and judge are two processes on one GPU; inputs and results lie in memory that the judge owns.
+Candidate and judge are two processes on one GPU; inputs and results lie in memory that the judge owns. Beside them,
+without a GPU and without costing time, one forward at full shape runs in the interpreter for the lower bound.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from egg_graph.evaluator import exchange
+from egg_graph.evaluator import gpu_answers, gpu_profile, gpu_timing
 from egg_graph.evaluator.aot.occupancy import occupancy
-from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.gpu_memory import Arena
+from egg_graph.evaluator.evidence import Climb, stopwatch
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
-from egg_graph.evaluator.ladder import Ladder, compile_statement, judge_leaves, spills
-from egg_graph.evaluator.nursery import Limits
-from egg_graph.evaluator.opponent import Opponent, flush_bytes
-from egg_graph.evaluator.precision import CAST
-from egg_graph.evaluator.problem import Case, Unevaluable
-from egg_graph.evaluator.profile import compiled_profile, metrics_of, parse_ncu
-from egg_graph.evaluator.profile_job import LARGEST_INPUT, REPORT
-from egg_graph.evaluator.surroundings import clean_environment
-from egg_graph.evaluator.timing import median, ratio_interval
-from egg_graph.evaluator.verdict import rejecting
-from egg_graph.schema import Candidate, Check, Finding, KernelResources, KernelTask, StageName, Status, Timing
+from egg_graph.evaluator.ladder import Ladder
+from egg_graph.evaluator.opponent import Opponent
+from egg_graph.evaluator.problem import Unevaluable
+from egg_graph.evaluator.statements import compile_statement, no_launch, spills
+from egg_graph.evaluator.verdict import reason_of, rejecting
+from egg_graph.schema import (
+    Candidate,
+    Check,
+    Finding,
+    FindingKind,
+    InfrastructureError,
+    KernelResources,
+    KernelTask,
+    StageName,
+    Status,
+)
 
-PAIRS = 60
-FEWEST_PAIRS = 30
-TIME_BOX = 25.0
-"""Seconds after which no further pair is measured once there are enough; three times that ends it in any case."""
 MEMORY_FRACTION = 0.6
 """Of the GPU's memory that a candidate may take."""
-WARM_SECONDS = 0.3
-PROFILE_SECONDS = 180.0
+FAKE_BUDGET, FAKE_SECONDS = 1.0, 20.0
+"""Seconds that the interpreter may take for the lower bound: per launch, after the first two programs, and in all."""
+PROVEN_BY_FAKES: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
+"""What the interpreter's word rejects even where the GPU's answer is right."""
+Verdict = tuple[Status, str]
 
 
 @dataclass
@@ -53,67 +54,67 @@ class GpuLadder:
     profiling: bool = False
     opponents: dict[str, Opponent] = field(default_factory=dict)
     """Of the latest task alone: its tensors are large."""
+    best_ms: dict[str, float] = field(default_factory=dict)
+    """By task, the fastest kernel so far; only a faster one is worth a profile."""
 
     # ------------------------------------------------------------------------------------------ the whole climb
 
-    def climb(
-        self, docket: Docket, candidate: Candidate, stage: StageName | None
-    ) -> tuple[Climb, tuple[Status, str] | None]:
+    def climb(self, docket: Docket, candidate: Candidate, stage: StageName | None) -> tuple[Climb, Verdict | None]:
         """All rungs, and the verdict of a kernel that passes them."""
         climb = Climb()
         if not self.base.gate(candidate, climb):
             return climb, None
+        bounding = self.base.pool.submit(self._bound, docket.task, candidate, self._fake_call(docket))
+        verdict: Verdict | None = None
         with self.base.job_folder(candidate) as folder:
             session = Session(self.base.compiling, folder, self.base.timeout)
             try:
-                for name in (*(n for n in docket.shapes if n != "shrunk"), "full"):
-                    if not self.correct_at(session, docket, name, climb):
-                        return climb, None
-                verdict = self.timed(session, docket, climb)
+                right = self._start(session, climb) and self._correct(session, docket, climb)
+                if right:
+                    verdict = self._timed(session, docket, climb)
             except CandidateFailed as failure:
                 climb.fail("timing", [failure.finding], log=failure.log)
-                return climb, None
             finally:
                 session.close()
-            if self.profiling and not climb.failed:
-                self.profile(docket, folder, climb, stage)
+            if climb.failed:
+                return climb, None
+            self._absorb_bound(bounding, climb)
+            self._profile(docket, folder, climb, stage)
         return climb, verdict
 
-    def profile(self, docket: Docket, folder: Path, climb: Climb, stage: StageName | None) -> None:
-        """Nsight Compute on one more forward; what the compiler tells stays where that is not to be had."""
-        case = self.opponent(docket).case
-        problem = ""
-        if shutil.which("ncu") is None:
-            problem = "ncu is not on the PATH"
-        elif case.nbytes > LARGEST_INPUT:
-            problem = f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to the profiler"
-        if not problem:
-            exchange.save(folder, "state", list(case.state.values()))
-            exchange.save(folder, "inputs", case.inputs)
-            dtype = CAST.get(docket.task.precision)
-            payload = {
-                "arguments": docket.arguments(case.overrides),
-                "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
-                "state": list(case.state),
-                "kernels": "|".join(sorted({r.kernel for r in climb.resources})),
-                "metrics": metrics_of(stage),
-                "python_path": clean_environment()["PYTHONPATH"],
-            }
-            limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None)
-            end = self.base.compiling.run("egg_graph.evaluator.profile_job:run", payload, folder, limits)
-            table = folder / REPORT
-            profile = parse_ncu(table.read_text(errors="replace"), stage) if table.exists() else None
-            if profile is not None:
-                climb.profile = profile
-                climb.passed("profile", "one steady-state forward profiled with Nsight Compute", end.seconds)
-                return
-            problem = f"ncu gave no table ({end.cause} {end.code}): {end.log[-200:]}"
-        climb.skipped("profile", f"not profiled: {problem}")
-        climb.profile = compiled_profile(climb.resources, stage, problem)
+    def open(self, candidate_folder: Path) -> Session:
+        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `Session.ask`."""
+        session = Session(self.base.compiling, candidate_folder, self.base.timeout)
+        session.ask("start", memory_fraction=MEMORY_FRACTION)
+        return session
+
+    def _start(self, session: Session, climb: Climb) -> bool:
+        try:
+            with stopwatch() as took:
+                session.ask("start", memory_fraction=MEMORY_FRACTION)
+        except CandidateFailed as failure:
+            climb.fail("process", [failure.finding], took[0], failure.log)
+            return False
+        climb.passed("process", f"runs in a process of its own on {self.machine}", took[0])
+        return True
+
+    def opponent(self, docket: Docket) -> Opponent:
+        """The task's baseline, measured at first need."""
+        key = docket.task.digest
+        if key not in self.opponents:
+            self.opponents.clear()
+            torch.cuda.empty_cache()
+            self.opponents[key] = Opponent(docket)
+        return self.opponents[key]
 
     # ------------------------------------------------------------------------------------------------ correctness
 
-    def correct_at(self, session: Session, docket: Docket, name: str, climb: Climb) -> bool:
+    def _correct(self, session: Session, docket: Docket, climb: Climb) -> bool:
+        """Every shape; False where the candidate fails one."""
+        names = (*(name for name in docket.shapes if name != "shrunk"), "full")
+        return all(self._correct_at(session, docket, name, climb) for name in names)
+
+    def _correct_at(self, session: Session, docket: Docket, name: str, climb: Climb) -> bool:
         """One correctness rung: every seed of one shape."""
         rung = f"correctness_{name}"
         started = time.monotonic()
@@ -121,7 +122,7 @@ class GpuLadder:
         against = ""
         try:
             for case in docket.full_cases() if name == "full" else docket.cases(name):
-                findings, check = self.check(session, docket, case)
+                findings, check = gpu_answers.check(session, docket, case, self.machine)
                 against = case.against
                 if check is not None:
                     climb.checks.append(check)
@@ -136,12 +137,14 @@ class GpuLadder:
             if name == "full":
                 climb.fail(rung, [Finding(kind="degenerate_problem", message=str(problem))])
                 return False
-            climb.skipped(rung, f"not checked at {name} shape: {problem}")
+            climb.skipped(rung, f"not checked at {name} shape: {problem}", time.monotonic() - started)
             return True
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             climb.skipped(
-                rung, f"not checked at {name} shape: the GPU's memory does not hold the fp64 answer ({error})"
+                rung,
+                f"not checked at {name} shape: the GPU's memory does not hold the fp64 answer ({error})",
+                time.monotonic() - started,
             )
             return True
         worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
@@ -154,58 +157,40 @@ class GpuLadder:
         )
         return True
 
-    def check(self, session: Session, docket: Docket, case: Case) -> tuple[list[Finding], Check | None]:
-        """Load at a case's shape, call once in poisoned memory, compare."""
-        with arena(session) as shared:
-            session.ask("load", **load(case, docket, shared))
-            return self.check_loaded(session, docket, case)
-
-    def check_loaded(self, session: Session, docket: Docket, case: Case) -> tuple[list[Finding], Check | None]:
-        """One call of what is loaded, and its comparison."""
-        with arena(session) as shared:
-            inputs, forms = share_inputs(case, shared)
-            session.ask("inputs", inputs=forms, seed=case.forward_seed)
-            targets = [shared.empty(leaf.expected.shape, leaf.dtype) for leaf in case.leaves]
-            for tensor, _ in targets:
-                poison_(tensor)
-            torch.cuda.synchronize()
-            answer = session.ask("call", outputs=[form for _, form in targets])
-            return _judge(docket, case, answer, [tensor for tensor, _ in targets], inputs, self.machine)
-
     # ----------------------------------------------------------------------------------------------------- timing
 
-    def opponent(self, docket: Docket) -> Opponent:
-        """The task's baseline, measured at first need."""
-        key = docket.task.digest
-        if key not in self.opponents:
-            self.opponents.clear()
-            torch.cuda.empty_cache()
-            self.opponents[key] = Opponent(docket)
-        return self.opponents[key]
-
-    def timed(self, session: Session, docket: Docket, climb: Climb) -> tuple[Status, str]:
-        """Resources, share of own kernels, and the paired timing."""
+    def _timed(self, session: Session, docket: Docket, climb: Climb) -> Verdict | None:
+        """Resources, share of own kernels, and the paired timing; no verdict on speed for an answer never checked."""
+        unchecked = [r for r in climb.rungs if r.name == "correctness_full" and r.outcome == "skipped"]
+        if unchecked:
+            return self._untimed(climb, unchecked[0].statement)
         started = time.monotonic()
-        opponent = self.opponent(docket)
-        with arena(session) as shared:
-            session.ask("load", **load(opponent.case, docket, shared))
-            _, forms = share_inputs(opponent.case, shared)
-            session.ask("inputs", inputs=forms, seed=opponent.case.forward_seed)
-            session.ask("warm", seconds=WARM_SECONDS)
-            self._note_launches(session.ask("record"), docket.task, climb)
-            if climb.failed:
-                return "invalid", ""
-            session.ask("warm", seconds=WARM_SECONDS)
-            pairs = self._pairs(lambda: session.ask("time", flush_bytes=flush_bytes()), opponent)
-        climb.timing = _timing(pairs, opponent)
-        status, reason = _verdict(climb.timing, docket.task.precision)
-        climb.passed("timing", reason, time.monotonic() - started)
+        try:
+            opponent = self.opponent(docket)
+            race = gpu_timing.race(session, docket, opponent, self.machine)
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            return self._untimed(climb, f"the GPU's memory does not hold candidate and baseline at once ({error})")
+        if race.check is not None:
+            climb.checks.append(race.check)
+        self._note_launches(race.launches, docket.task, climb)
+        if rejecting(race.findings):
+            climb.fail("timing", race.findings, time.monotonic() - started)
+        if climb.failed or race.timing is None:
+            return None
+        climb.timing = race.timing
+        status, reason = gpu_timing.verdict(race.timing, docket.task.precision)
+        checked = "; the answer of a timed call on exchanged inputs is right" if race.check is not None else ""
+        climb.passed("timing", reason + checked, time.monotonic() - started)
         return status, reason
+
+    def _untimed(self, climb: Climb, why: str) -> Verdict:
+        climb.skipped("timing", f"no speed is told: {why}")
+        return "correct", f"right wherever it was compared; no speed is told: {why}"
 
     def _note_launches(self, answer: dict[str, Any], task: KernelTask, climb: Climb) -> None:
         if not answer["launches"]:
-            finding = Finding(kind="no_triton_kernel", message="forward launches no Triton kernel")
-            climb.fail("launches", [finding])
+            climb.fail("launches", [no_launch()])
             return
         climb.triton_share = round(float(answer["share"]), 4)
         seen = {str((r["kernel"], r["num_warps"], r["shared"], r["registers"])): r for r in answer["launches"]}
@@ -217,108 +202,46 @@ class GpuLadder:
             f"{climb.triton_share:.0%} of the GPU time is its own Triton kernels",
         )
 
-    def _pairs(self, time_candidate: Callable[[], dict[str, Any]], opponent: Opponent) -> list[tuple[float, ...]]:
-        """Interleaved in ABBA order: candidate ms, baseline ms, candidate by the host's clock."""
-        pairs: list[tuple[float, ...]] = []
-        started = time.monotonic()
-        while len(pairs) < PAIRS:
-            spent = time.monotonic() - started
-            if (spent > TIME_BOX and len(pairs) >= FEWEST_PAIRS) or (spent > 3 * TIME_BOX and len(pairs) >= 5):
-                break
-            first = len(pairs) % 2 == 0
-            mine = time_candidate() if first else None
-            theirs = opponent.time(opponent.best)
-            mine = mine if mine is not None else time_candidate()
-            pairs.append((float(mine["ms"]), theirs[0], float(mine["wall_ms"])))
-        return pairs
+    # ------------------------------------------------------------------------------------------------ lower bound
 
+    def _fake_call(self, docket: Docket) -> dict[str, Any]:
+        """Made in the judge's own thread: it draws inputs, and random numbers have one source."""
+        return self.base.fake_call(docket, FAKE_BUDGET, min(FAKE_SECONDS, self.base.timeout))
 
-# ------------------------------------------------------------------------------------------------------- small parts
+    def _bound(self, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> Climb:
+        """The full-shape run in the interpreter and the bound that follows; what fails there proves nothing."""
+        found = Climb()
+        run = self.base.launches(task, candidate, call, found)
+        if run is not None:
+            self.base.roofline(task, run, found)
+            return found
+        proven = [finding for finding in found.findings if finding.kind in PROVEN_BY_FAKES]
+        if found.failed and not proven:
+            seconds = sum(rung.seconds for rung in found.rungs)
+            why = reason_of(rejecting(found.findings)[0])
+            found = Climb()
+            found.skipped("full_shape_launches", f"not proven at full shape: the interpreter stopped: {why}", seconds)
+        found.skipped("roofline", "no lower bound: the launches at full shape are not known")
+        return found
 
-
-@contextmanager
-def arena(session: Session | None = None) -> Iterator[Arena]:
-    """Shared memory for the block; the session's worker closes it before it is freed."""
-    shared = Arena()
-    try:
-        yield shared
-    finally:
+    def _absorb_bound(self, bounding: Future[Climb], climb: Climb) -> None:
         try:
-            if session is not None and session.alive:
-                session.ask("release", handles=shared.handles)
-        finally:
-            shared.free()
+            climb.absorb(bounding.result())
+        except InfrastructureError as error:  # the evidence of the GPU stands without it
+            climb.skipped("roofline", f"no lower bound: {error}")
 
+    # ---------------------------------------------------------------------------------------------------- profile
 
-def load(case: Case, docket: Docket, shared: Arena) -> dict[str, Any]:
-    """Arguments of the worker's `load`: the constructor's at a case's shape, and the weights."""
-    dtype = CAST.get(docket.task.precision)
-    state = {name: shared.share(tensor.to(docket.device))[1] for name, tensor in case.state.items()}
-    torch.cuda.synchronize()
-    return {
-        "arguments": docket.arguments(case.overrides),
-        "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
-        "precision": docket.task.precision,
-        "seed": case.forward_seed,
-        "state": state,
-        "memory_fraction": MEMORY_FRACTION,
-    }
-
-
-def share_inputs(case: Case, shared: Arena) -> tuple[list[Any], list[Any]]:
-    """Copies of the inputs in shared memory (kept to see what became of them), and their forms."""
-    copies: list[torch.Tensor] = []
-
-    def share(tensor: torch.Tensor) -> dict[str, Any]:
-        copy, form = shared.share(tensor)
-        copies.append(copy)
-        return form
-
-    forms = [exchange.encode(value, share) for value in case.inputs]
-    torch.cuda.synchronize()
-    return copies, forms
-
-
-def _judge(
-    docket: Docket, case: Case, answer: dict[str, Any], got: list[torch.Tensor], inputs: list[Any], machine: str
-) -> tuple[list[Finding], Check | None]:
-    forms = answer["leaves"]
-    strange = sorted({form["strange"] for form in forms if "strange" in form})
-    if strange:
-        message = f"forward returns {', '.join(strange)} where the reference returns tensors"
-        return [Finding(kind="wrong_structure", message=message)], None
-    if answer["structure"] != case.structure or len(forms) != len(case.leaves):
-        message = f"forward returns {answer['structure']} where the reference returns {case.structure} (* is a tensor)"
-        return [Finding(kind="wrong_structure", message=message)], None
-    leaves: list[Any] = [
-        tensor
-        if form["shape"] == list(tensor.shape) and form["dtype"] == exchange.dtype_name(tensor)
-        else torch.empty(form["shape"], dtype=exchange.DTYPES[form["dtype"]], device="meta")  # form alone: it is wrong
-        for tensor, form in zip(got, forms, strict=True)
-    ]
-    findings = _mutated(docket, case, inputs)
-    compared, check = judge_leaves(docket.task, case, leaves, machine=machine)
-    return [*findings, *compared], check
-
-
-def _mutated(docket: Docket, case: Case, copies: Sequence[torch.Tensor]) -> list[Finding]:
-    tensors = [x for x in torch.utils._pytree.tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
-    names = docket.reference.forward_names(len(tensors))
-    return [
-        Finding(
-            kind="input_mutated",
-            message=f"forward changes its input {name}, which the reference leaves alone",
-            where=name,
-            cure="write to a fresh tensor (torch.empty_like), not to the input",
-        )
-        for name, before, after in zip(names, tensors, copies, strict=True)
-        if not _same_bytes(before, after)
-    ]
-
-
-def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    a, b = a.contiguous().reshape(-1), b.contiguous().reshape(-1)
-    return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True
+    def _profile(self, docket: Docket, folder: Path, climb: Climb, stage: StageName | None) -> None:
+        """Of a kernel that is faster than any before it."""
+        if not self.profiling or climb.failed or climb.timing is None:
+            return
+        milliseconds, digest = climb.timing.candidate_ms, docket.task.digest
+        if milliseconds >= self.best_ms.get(digest, float("inf")):
+            gpu_profile.not_profiled(climb, stage, "an earlier kernel of this task is faster")
+            return
+        self.best_ms[digest] = milliseconds
+        gpu_profile.profile(self.base.compiling, docket, self.opponent(docket).case, folder, climb, stage)
 
 
 def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
@@ -337,39 +260,4 @@ def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
         occupancy=occupancy(task.target, warps=int(entry["num_warps"]), registers=int(registers), shared=shared)
         if registers
         else None,
-    )
-
-
-def _timing(pairs: list[tuple[float, ...]], opponent: Opponent) -> Timing:
-    mine, theirs, wall = ([pair[i] for pair in pairs] for i in range(3))
-    ratio, low, high = ratio_interval(mine, theirs)
-    best: Literal["eager", "compile"] = "compile" if opponent.best == "compile" else "eager"
-    measured = {**opponent.milliseconds, best: median(theirs)}
-    notes = [
-        *opponent.notes,
-        f"L2 flushed before every call ({flush_bytes() >> 20} MiB written); events round the call; ABBA order",
-    ]
-    if median(wall) > 2 * median(mine) + 1.0:
-        notes.append(f"by the host's clock a call takes {median(wall):.3f} ms: launching costs more than the kernels")
-    return Timing(
-        candidate_ms=median(mine),
-        eager_ms=measured["eager"],
-        compile_ms=measured.get("compile"),
-        eager_fp32_ms=opponent.eager_fp32_ms,
-        baseline=best,
-        ratio=ratio,
-        ratio_low=low,
-        ratio_high=high,
-        pairs=len(pairs),
-        notes=tuple(notes),
-    )
-
-
-def _verdict(timing: Timing, precision: str) -> tuple[Status, str]:
-    baseline = "torch.compile" if timing.baseline == "compile" else "PyTorch eager"
-    baseline_ms = timing.compile_ms if timing.baseline == "compile" else timing.eager_ms
-    status: Status = "faster" if timing.ratio_low > 1 else "slower" if timing.ratio_high < 1 else "inconclusive"
-    return status, (
-        f"{timing.ratio:.2f}x (95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}, {timing.pairs} pairs) "
-        f"against {baseline} at {precision}: {timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms"
     )

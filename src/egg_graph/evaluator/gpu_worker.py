@@ -10,7 +10,7 @@ import faulthandler
 import json
 import os
 import socket
-import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.child import describe_failure
 from egg_graph.evaluator.compare import poison_
+from egg_graph.evaluator.gpu_clock import find_pace, flush_bytes, time_block
 from egg_graph.evaluator.gpu_memory import close_handle, open_handle, view
 from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
 
@@ -62,6 +63,7 @@ class Worker:
     def obey(self, command: dict[str, Any]) -> dict[str, Any]:
         """One command by name."""
         do = {
+            "start": self.start,
             "load": self.load,
             "inputs": self.take_inputs,
             "call": self.call,
@@ -72,16 +74,22 @@ class Worker:
         }
         return do[command["do"]](command)
 
-    def load(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Construct ModelNew on the GPU and give it the reference's weights."""
+    def start(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Open the GPU. Nothing of the candidate has run yet."""
         torch.cuda.set_device(0)
         torch.cuda.set_per_process_memory_fraction(command["memory_fraction"])
+        torch.cuda.synchronize()
+        return {"ok": True}
+
+    def load(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Construct ModelNew on the GPU (as the reference is) and give it the reference's weights."""
         _pin_flags(command["precision"])
         args, kwargs = exchange.decode(command["arguments"], exchange.inline_tensor)
         self.seed = command["seed"]
         module = load_module(self.folder / "candidate.py")
         torch.manual_seed(self.seed)
-        model = construct(module, args, kwargs)
+        with torch.device("cuda"):  # to draw gigabytes of weights on the CPU, only to replace them, takes seconds
+            model = construct(module, args, kwargs)
         dtype = command["dtype"]
         model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
         load_weights(model, {name: self._tensor(form) for name, form in command["state"].items()})
@@ -100,6 +108,11 @@ class Worker:
         with _Poison():
             output = self._forward()
         torch.cuda.synchronize()
+        structure, forms = self._deliver(output, command["outputs"])
+        return {"structure": structure, "leaves": forms}
+
+    def _deliver(self, output: Any, targets: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+        """Copy the leaves of an answer into the judge's buffers where they fit; its structure and their forms."""
         structure, leaves = exchange.flatten(output)
         forms = [
             {"dtype": exchange.dtype_name(leaf), "shape": list(leaf.shape)}
@@ -107,11 +120,11 @@ class Worker:
             else {"strange": type(leaf).__name__}
             for leaf in leaves
         ]
-        for leaf, target, form in zip(leaves, command["outputs"], forms, strict=False):
+        for leaf, target, form in zip(leaves, targets, forms, strict=False):
             if "strange" not in form and all(form[key] == target[key] for key in ("dtype", "shape")):
                 self._tensor(target).copy_(leaf)
         torch.cuda.synchronize()
-        return {"structure": structure, "leaves": forms}
+        return structure, forms
 
     def record(self, command: dict[str, Any]) -> dict[str, Any]:
         """Two forwards that note every launch: what was compiled, and the part of GPU time in own kernels."""
@@ -152,20 +165,28 @@ class Worker:
         return {"launches": self.launched, "share": share, "total_ms": total}
 
     def warm(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Forwards until `seconds` are over (at least three): module load, autotuning, clocks."""
-        started, calls = time.monotonic(), 0
-        while calls < 3 or (time.monotonic() - started < command["seconds"] and calls < 1000):
-            self._forward()
-            torch.cuda.synchronize()
-            calls += 1
-        return {"calls": calls}
+        """Forwards for some seconds; answers their `Pace`."""
+        return asdict(find_pace(self._forward, command["seconds"]))
 
     def time(self, command: dict[str, Any]) -> dict[str, Any]:
-        """One timed forward: L2 flushed before, events round it, device idle after."""
+        """One block of timed forwards; the answer of call `keep` is delivered like that of `call`."""
         if self.flush is None:
-            self.flush = torch.empty(command["flush_bytes"], dtype=torch.uint8, device="cuda")
-        milliseconds, wall = time_call(self._forward, self.flush)
-        return {"ms": milliseconds, "wall_ms": wall}
+            self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device="cuda")
+        kept: dict[str, Any] = {}
+
+        def take(number: int, output: Any) -> None:
+            if number == command["keep"]:
+                kept["structure"], kept["leaves"] = self._deliver(output, command["outputs"])
+
+        milliseconds = time_block(
+            self._forward,
+            self.flush,
+            calls=command["calls"],
+            spin_cycles=command["spin_cycles"],
+            lead=command["lead"],
+            take=take,
+        )
+        return {"ms": milliseconds, **kept}
 
     def release(self, command: dict[str, Any]) -> dict[str, Any]:
         """Close buffers that the judge is about to free; inputs that lay in them are gone."""
@@ -185,22 +206,6 @@ class Worker:
         if form["handle"] not in self.opened:
             self.opened[form["handle"]] = open_handle(form["handle"])
         return view(self.opened[form["handle"]], form)
-
-
-def time_call(forward: Any, flush: torch.Tensor) -> tuple[float, float]:
-    """Milliseconds of one call by device events, and by the host's clock; the same code for candidate and baseline."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    flush.zero_()
-    torch.cuda.synchronize()
-    flush.zero_()
-    began = time.perf_counter()
-    start.record()
-    result = forward()
-    end.record()
-    torch.cuda.synchronize()
-    wall = 1e3 * (time.perf_counter() - began)
-    del result
-    return start.elapsed_time(end), wall
 
 
 class _Poison(TorchDispatchMode):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +20,7 @@ from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.nursery import Nursery
 from egg_graph.evaluator.problem import Unevaluable
 from egg_graph.evaluator.profile import compiled_profile
-from egg_graph.evaluator.screen import screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -51,7 +53,9 @@ class Judge:
         self.dockets: dict[str, Docket] = {}
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
-        self.ladder = Ladder(interpreting, compiling, folder, self.timeout, ThreadPoolExecutor(4))
+        pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
+        compiled = compiled_driver(folder) if self.on_gpu else None
+        self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
         if self.on_gpu:
             self.gpu = GpuLadder(self.ladder, torch.cuda.get_device_name(0), profiling=bool(settings["profile"]))
@@ -122,6 +126,19 @@ class Judge:
         if self.gpu is not None:
             return screen_on_gpu(self.gpu, self.docket(task), candidates)
         return screen_without_gpu(self.ladder, self.docket(task), candidates)
+
+
+def compiled_driver(folder: Path) -> Path | None:
+    """Triton's driver module, compiled (or found) once, as a cache to start every worker with: a C compiler takes
+    seconds. None where Triton kept nothing."""
+    from triton.runtime import driver
+
+    _ = driver.active.utils  # compiles it into this process's own cache, which holds nothing else yet
+    cache, copy = Path(os.environ["TRITON_CACHE_DIR"]), folder / "driver"
+    if not cache.is_dir():
+        return None
+    shutil.copytree(cache, copy)
+    return copy
 
 
 def _use_gpu(device: str) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.detect import gpu_present
 from egg_graph.evaluator.nursery import Nursery
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.judge import Judge
 
 JOBS = "egg_graph.evaluator.jobs"
+WORKER = "egg_graph.evaluator.gpu_worker"
 
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
@@ -32,11 +32,11 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    compiling = Nursery(interpret=False, folder=folder, warm=(JOBS,))
-    interpreting = Nursery(interpret=True, folder=folder, warm=(JOBS,))
+    compiling = Nursery(interpret=False, folder=folder, warm=(JOBS, WORKER))
+    # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
+    interpreting = Nursery(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
     compiling.start()
-    if settings["device"] == "none" or not gpu_present():
-        interpreting.start()
+    interpreting.start()
 
     def make() -> Judge:
         import torch

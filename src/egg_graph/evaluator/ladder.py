@@ -9,35 +9,38 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import ValidationError
 
 from egg_graph.evaluator import exchange, gate
-from egg_graph.evaluator.compare import compare
+from egg_graph.evaluator.answers import judge_leaves, mutated
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import NO_SPEED, Climb, stopwatch
-from egg_graph.evaluator.launches import FakeRun, Launch
+from egg_graph.evaluator.launches import FakeRun
 from egg_graph.evaluator.nursery import Ended, Limits, Nursery
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.precision import CAST
 from egg_graph.evaluator.problem import Case, Unevaluable
 from egg_graph.evaluator.roofline import bound
+from egg_graph.evaluator.statements import (
+    compile_statement,
+    count,
+    distinct,
+    forbidden_library,
+    launch_statement,
+    no_launch,
+    show,
+    spills,
+)
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Check, Finding, KernelResources, KernelTask
 
-MEMORY_OPERATORS = frozenset(
-    {"fill", "fill_", "zero_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones"}
-    | {"new_full", "copy_", "clone", "_to_copy", "contiguous", "arange", "cat", "stack", "constant_pad_nd"}
-)
-"""Library operators that only make or move memory; a task may forbid the rest."""
 INTERPRETER = "interpreter"
 
 
@@ -50,6 +53,8 @@ class Ladder:
     folder: Path
     timeout: float
     pool: ThreadPoolExecutor
+    compiled: Path | None = None
+    """What Triton has compiled for any candidate (its driver module): every job starts with a copy of its own."""
 
     # ------------------------------------------------------------------------------------------- the whole climb
 
@@ -106,7 +111,7 @@ class Ladder:
         worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
         climb.passed(
             rung,
-            f"right on {_count(len(checks), 'seed')} at {name} shape {_show(docket.shapes[name])} in the guarded "
+            f"right on {count(len(checks), 'seed')} at {name} shape {show(docket.shapes[name])} in the guarded "
             f"interpreter: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {cases[0].against}; "
             "every access in bounds, no write race, every output element written, inputs unchanged",
             time.monotonic() - started,
@@ -137,7 +142,7 @@ class Ladder:
                 message = f"forward returns {', '.join(answer['strange'])} where the reference returns tensors"
                 return [Finding(kind="wrong_structure", message=message)], None
             if not answer["launches"]:
-                return [_no_launch()], None
+                return [no_launch()], None
             structure, leaves = exchange.load(folder, "output")
             _, after = exchange.load(folder, "after")
         except (exchange.ExchangeError, KeyError, TypeError, ValidationError) as error:
@@ -154,45 +159,57 @@ class Ladder:
     def full_shape(self, docket: Docket, candidate: Candidate) -> Climb:
         """Fake launches at full shape, compilation for the target, and the lower bound that follows."""
         climb = Climb()
-        run = self.launches(docket, candidate, climb)
+        run = self.launches(docket.task, candidate, self.fake_call(docket), climb)
         if run is None:
             climb.skipped("compile_for_target", "not compiled: no launch is known")
             climb.skipped("roofline", "no lower bound: no launch is known")
             return climb
         self.compile(docket, candidate, run, climb)
-        self.roofline(docket, run, climb)
+        self.roofline(docket.task, run, climb, docket.surveyed.floor_ms)
         return climb
 
-    def launches(self, docket: Docket, candidate: Candidate, climb: Climb) -> FakeRun | None:
-        """The full-shape rung; None where it failed or proves nothing."""
-        rung = "full_shape_launches"
-        payload = {
+    def fake_call(
+        self, docket: Docket, budget_seconds: float | None = None, wall_seconds: float | None = None
+    ) -> dict[str, Any]:
+        """What a full-shape run needs to know.
+
+        Args:
+            docket: of the task.
+            budget_seconds: per launch; a sixth of the timeout if None.
+            wall_seconds: of the whole run; the timeout if None.
+        """
+        return {
             **self._common(docket.task),
+            "wall_seconds": self.timeout if wall_seconds is None else wall_seconds,
             "arguments": docket.arguments({}),
             "inputs": docket.full_shape_inputs,
-            "budget_seconds": self.timeout / 6,
+            "budget_seconds": self.timeout / 6 if budget_seconds is None else budget_seconds,
         }
+
+    def launches(self, task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> FakeRun | None:
+        """The full-shape rung; None where it failed or proves nothing."""
+        rung, limit = "full_shape_launches", float(call["wall_seconds"])
         with stopwatch() as took, self.job_folder(candidate) as folder:
-            end = self.interpreting.run("egg_graph.evaluator.jobs:launches", payload, folder, self._limits())
-        finding = finding_of(end, limit=self.timeout)
+            end = self.interpreting.run("egg_graph.evaluator.jobs:launches", call, folder, Limits(limit))
+        finding = finding_of(end, limit=limit)
         if finding is not None:
             climb.fail(rung, [finding], took[0], end.log)
             return None
         assert end.report is not None
         answer = end.report["answer"]
         if "unfakeable" in answer:
-            climb.skipped(rung, f"not proven at full shape: {answer['unfakeable']}")
+            climb.skipped(rung, f"not proven at full shape: {answer['unfakeable']}", took[0])
             return None
         run = FakeRun.model_validate(answer["run"])
-        findings = [*run.findings, *_forbidden_library(docket.task, run)]
+        findings = [*run.findings, *forbidden_library(task, run)]
         if not run.launches:
-            findings.append(_no_launch())
+            findings.append(no_launch())
         if rejecting(findings):
             climb.fail(rung, findings, took[0], end.log)
             return None
         climb.findings += findings
         climb.triton_share = run.triton_share
-        climb.passed(rung, _launch_statement(run), took[0])
+        climb.passed(rung, launch_statement(run), took[0])
         return run
 
     def compile(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
@@ -222,15 +239,15 @@ class Ladder:
         climb.findings += [*findings, *spills(climb.resources)]
         climb.passed(rung, compile_statement(climb.resources, target.arch), took[0])
 
-    def roofline(self, docket: Docket, run: FakeRun, climb: Climb) -> None:
+    def roofline(self, task: KernelTask, run: FakeRun, climb: Climb, floor_ms: float | None = None) -> None:
         """The lower bound, and what it says beside the reference's floor."""
-        climb.bound = bound(run, docket.task.target, docket.task.precision)
+        climb.bound = bound(run, task.target, task.precision)
+        floor = "" if floor_ms is None else f"; the task's own floor is {floor_ms:.4g} ms"
         climb.passed(
             "roofline",
-            f"no run on {docket.task.target.name} can take less than {climb.bound.milliseconds:.4g} ms "
+            f"no run on {task.target.name} can take less than {climb.bound.milliseconds:.4g} ms "
             f"({climb.bound.dram_bytes / 1e6:.4g} MB through DRAM, {climb.bound.dot_flops / 1e9:.4g} GFLOP, "
-            f"{_count(climb.bound.launches, 'launch', 'launches')}, limited by {climb.bound.limiter}); "
-            f"the task's own floor is {docket.surveyed.floor_ms:.4g} ms",
+            f"{count(climb.bound.launches, 'launch', 'launches')}, limited by {climb.bound.limiter}){floor}",
         )
 
     # ------------------------------------------------------------------------------------------------------ tools
@@ -252,138 +269,8 @@ class Ladder:
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.folder))
         try:
             (folder / "candidate.py").write_text(candidate.source)
+            if self.compiled is not None:
+                shutil.copytree(self.compiled, folder / "triton")
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-# ------------------------------------------------------------------------------------------------ small judgements
-
-
-def judge_leaves(
-    task: KernelTask, case: Case, leaves: Sequence[Any], *, machine: str
-) -> tuple[list[Finding], Check | None]:
-    """All leaves of one answer against one case."""
-    findings: list[Finding] = []
-    worst: Check | None = None
-    for index, (got, leaf) in enumerate(zip(leaves, case.leaves, strict=True)):
-        place = f"output {index}, " if len(case.leaves) > 1 else ""
-        result = compare(
-            got,
-            leaf,
-            where=f"{place}{case.name} shape {list(leaf.expected.shape)}, seed {case.seed}",
-            precision=task.precision,
-            emulated_error=partial(case.emulated_error, index),
-        )
-        findings += result.findings
-        check = Check(
-            name=case.name,
-            shapes=case.input_shapes,
-            seed=case.seed,
-            error=result.error,
-            budget=leaf.budget,
-            max_abs=result.max_abs,
-            passed=result.passed,
-            machine=machine,
-        )
-        if worst is None or (check.passed, -check.error) < (worst.passed, -worst.error):
-            worst = check
-    return findings, worst
-
-
-def mutated(docket: Docket, before: Sequence[Any], after: Sequence[Any]) -> list[Finding]:
-    """Inputs that the call changed, bytewise."""
-    names = docket.reference.forward_names(len(before))
-    return [
-        Finding(
-            kind="input_mutated",
-            message=f"forward changes its input {name}, which the reference leaves alone",
-            where=name,
-            cure="write to a fresh tensor (torch.empty_like), not to the input",
-        )
-        for name, old, new in zip(names, before, after, strict=False)
-        if isinstance(old, torch.Tensor)
-        and (not isinstance(new, torch.Tensor) or exchange.as_bytes(old) != exchange.as_bytes(new))
-    ]
-
-
-def distinct(launches: Sequence[Launch]) -> list[Launch]:
-    """Launches that compile to different code, first of each."""
-    seen: dict[str, Launch] = {}
-    for launch in launches:
-        key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
-        seen.setdefault(key, launch)
-    return list(seen.values())
-
-
-def spills(resources: Sequence[KernelResources]) -> list[Finding]:
-    """Kernels whose registers do not suffice: slow, not wrong."""
-    return [
-        Finding(
-            kind="register_spill",
-            message=f"{r.spill_bytes} bytes of registers per thread spill to memory",
-            where=f"kernel {r.kernel}",
-            cure="take smaller blocks or more warps",
-        )
-        for r in resources
-        if r.spill_bytes
-    ]
-
-
-def compile_statement(resources: Sequence[KernelResources], arch: str) -> str:
-    """What compiling proved, kernel by kernel."""
-    from importlib.metadata import version
-
-    parts = []
-    for r in resources:
-        spilled = f"{r.spill_bytes} B spilled" if r.spill_bytes else "no spills"
-        registers = f"{r.registers} registers, " if r.registers is not None else ""
-        parts.append(
-            f"{r.kernel}: {registers}{spilled}, {_kib(r.shared_bytes)} of {_kib(r.shared_limit)} shared memory"
-        )
-    return f"compiles for {arch} with triton {version('triton')}: {'; '.join(parts)}"
-
-
-def _kib(count: int) -> str:
-    return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} B"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _show(overrides: dict[str, int]) -> str:
-    return (
-        "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
-    )
-
-
-def _no_launch() -> Finding:
-    return Finding(
-        kind="no_triton_kernel",
-        message="forward launches no Triton kernel",
-        cure="compute the result in a @triton.jit kernel that forward launches",
-    )
-
-
-def _forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
-    names = sorted({call.name for call in run.library if call.name.removeprefix("aten.") not in MEMORY_OPERATORS})
-    if not task.triton_only or not names:
-        return []
-    return [
-        Finding(
-            kind="library_call",
-            message=f"the task allows Triton kernels only, but forward calls {', '.join(names)}",
-            cure="compute this in a Triton kernel too",
-        )
-    ]
-
-
-def _launch_statement(run: FakeRun) -> str:
-    parts = [
-        f"{launch.kernel}{list(launch.grid)} ({launch.executed} of {_count(launch.programs, 'program')} sampled)"
-        for launch in run.launches[:6]
-    ]
-    more = f" and {len(run.launches) - 6} more" if len(run.launches) > 6 else ""
-    library = f"; beside them PyTorch runs {', '.join(sorted({c.name for c in run.library}))}" if run.library else ""
-    return f"every access in bounds at full shape: {', '.join(parts)}{more}{library}"

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_worker import time_call
+from egg_graph.evaluator.gpu_clock import LEAD, Pace, find_pace, flush_bytes, time_block
 from egg_graph.evaluator.precision import cast_inputs, pytorch_at
-from egg_graph.evaluator.problem import Case
+from egg_graph.evaluator.problem import Case, Unevaluable
 from egg_graph.evaluator.reference import one_line
 from egg_graph.evaluator.timing import median
 from egg_graph.schema import Precision
@@ -21,6 +21,8 @@ from egg_graph.schema import Precision
 COMPILE_SECONDS = 300
 REPEATS = 20
 FP32_REPEATS = 10
+WARM_SECONDS = 0.3
+"""Of each forward, before its first block."""
 
 
 class Opponent:
@@ -36,13 +38,15 @@ class Opponent:
         self.precision = docket.task.precision
         self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device=docket.device)
         self.notes: list[str] = []
+        self.fresh = self._fresh()  # before the timed forwards, which may change a model that keeps statistics
         model = self.case.model
         inputs = cast_inputs(self.case.inputs, None)
         self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
         compiled = self._compiled(model, inputs)
         if compiled is not None:
             self.forwards["compile"] = compiled
-        self.milliseconds = {name: self._median(name, REPEATS) for name in self.forwards}
+        self.paces = {name: self._warm(name) for name in self.forwards}
+        self.milliseconds = {name: median(self.time(name, REPEATS)) for name in self.forwards}
         self.eager_fp32_ms = self._eager_fp32(model)
 
     @property
@@ -50,15 +54,24 @@ class Opponent:
         """`eager` or `compile`, whichever is faster."""
         return min(self.milliseconds, key=lambda name: self.milliseconds[name])
 
-    def time(self, name: str) -> tuple[float, float]:
-        """One timed forward [ms by events, ms by the host's clock]."""
+    def time(self, name: str, calls: int, lead: int = LEAD) -> list[float]:
+        """One block of timed forwards [ms by events], `gpu_clock.time_block`."""
         with pytorch_at(self.precision, self.docket.device), torch.no_grad():
-            return time_call(self.forwards[name], self.flush)
+            return time_block(
+                self.forwards[name], self.flush, calls=calls, spin_cycles=self.paces[name].spin_cycles, lead=lead
+            )
 
-    def _median(self, name: str, repeats: int) -> float:
-        for _ in range(3):
-            self.time(name)
-        return median([self.time(name)[0] for _ in range(repeats)])
+    def _warm(self, name: str) -> Pace:
+        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+            return find_pace(self.forwards[name], WARM_SECONDS)
+
+    def _fresh(self) -> Case | None:
+        """The case's model on other inputs, by which the answer of a timed call is checked."""
+        try:
+            return self.docket.with_other_inputs(self.case)
+        except (Unevaluable, torch.OutOfMemoryError) as problem:
+            self.notes.append(f"no timed call's answer was compared: {one_line(problem)}")
+            return None
 
     def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> Callable[[], Any] | None:
         compiled = torch.compile(copy.deepcopy(model))
@@ -80,16 +93,12 @@ class Opponent:
             wide = copy.deepcopy(model).float()
             inputs = cast_inputs(self.case.inputs, torch.float32)
             with pytorch_at(ieee, self.docket.device), torch.no_grad():
-                times = [time_call(lambda: wide(*inputs), self.flush)[0] for _ in range(3 + FP32_REPEATS)]
+                pace = find_pace(lambda: wide(*inputs), WARM_SECONDS)
+                times = time_block(lambda: wide(*inputs), self.flush, calls=FP32_REPEATS, spin_cycles=pace.spin_cycles)
         except RuntimeError as error:
             self.notes.append(f"fp32 eager failed: {one_line(error)}")
             return None
-        return median(times[3:])
-
-
-def flush_bytes() -> int:
-    """Twice the L2 cache, at least 256 MB: what is written between two timed calls."""
-    return max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
+        return median(times)
 
 
 @contextmanager

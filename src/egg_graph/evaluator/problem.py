@@ -96,6 +96,56 @@ def build_case(
     model, inputs = model.to(device), tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
     randomise_constants(model, seed + 2)
     model = cast_model(model, precision)
+    state = {key: value.detach().clone() for key, value in model.state_dict().items()}
+    return _case(reference, precision, model, inputs, state, name=name, overrides=overrides, seed=seed, device=device)
+
+
+def with_other_inputs(
+    case: Case, reference: Reference, precision: Precision, *, name: str, seed: int, device: torch.device
+) -> Case:
+    """The same model and weights, other inputs of the same form.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+        Unevaluable: if its answer cannot be judged, or the seed changes the form of the inputs.
+    """
+    with _on(device):
+        inputs = reference.inputs(seed + 1)
+    inputs = tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
+    other = _case(
+        reference,
+        precision,
+        case.model,
+        inputs,
+        case.state,
+        name=name,
+        overrides=case.overrides,
+        seed=seed,
+        device=device,
+    )
+    if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
+        raise Unevaluable("the inputs' form or their plain numbers change with the seed")
+    return other
+
+
+def _form(value: Any) -> Any:
+    """Shape, dtype and strides of a tensor; any other value itself."""
+    return (value.shape, value.dtype, value.stride()) if isinstance(value, torch.Tensor) else value
+
+
+def _case(
+    reference: Reference,
+    precision: Precision,
+    model: nn.Module,
+    inputs: list[Any],
+    state: dict[str, torch.Tensor],
+    *,
+    name: str,
+    overrides: dict[str, int],
+    seed: int,
+    device: torch.device,
+) -> Case:
+    """What the reference answers, and how exactly a candidate must."""
     inputs = cast_inputs(inputs, CAST.get(precision))
     forward_seed = seed + 3
     run = _Runner(reference, model, inputs, forward_seed, device)
@@ -106,7 +156,6 @@ def build_case(
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows it to everyone.
     in_tf32 = (run.emulate("tf32") if precision == "tf32" and device.type == "cuda" else None) or answer
     leaves = [_leaf(a, e, f, t, precision) for a, e, f, t in zip(answer, expected, in_fp32, in_tf32, strict=True)]
-    state = {key: value.detach().clone() for key, value in model.state_dict().items()}
     names = reference.forward_names(len(inputs))
     shapes = {n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)}
     return Case(

@@ -40,7 +40,8 @@ def main(folder: Path) -> None:
     payload = json.loads((folder / "profile.json").read_text())
     args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     dtype = payload["dtype"]
-    model = construct(load_module(folder / "candidate.py"), args, kwargs)
+    with torch.device("cuda"):
+        model = construct(load_module(folder / "candidate.py"), args, kwargs)
     model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
     load_weights(model, dict(zip(payload["state"], exchange.load(folder, "state")[1], strict=True)))
     inputs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, exchange.load(folder, "inputs")[1])

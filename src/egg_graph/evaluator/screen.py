@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.docket import Docket
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.gpu_ladder import GpuLadder
     from egg_graph.evaluator.ladder import Ladder
 
-TOGETHER = 4
-"""Configurations that compile side by side on a GPU host; they are timed one by one."""
-SHORT = 10
-"""Timed calls of each."""
+TOGETHER = 8
+"""Configurations that start and compile side by side on a GPU host; they are checked and timed one by one, while the
+others' processes do nothing."""
+MEMORY_PART = 0.4
+"""Of the GPU's free memory that they may be expected to take together."""
+SHORT = 12
+"""Timed calls of each, in one block."""
 
 
 def screen_without_gpu(ladder: Ladder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
@@ -57,31 +60,43 @@ def _trial(ladder: Ladder, docket: Docket, candidate: Candidate) -> Trial:
 
 def screen_on_gpu(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
     """Compilation side by side, one correctness check each at full shape, then a short timing one by one."""
+    case = ladder.opponent(docket).case
     trials: list[Trial] = []
-    for at in range(0, len(candidates), TOGETHER):
-        trials += _batch(ladder, docket, candidates[at : at + TOGETHER])
+    together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
+    for at in range(0, len(candidates), together):
+        trials += _batch(ladder, docket, candidates[at : at + together])
     return trials
 
 
+def _together(nbytes: int) -> int:
+    """How many fit, if each takes three times what the task's tensors do and a gigabyte for its context."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
+
+
 def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
-    from egg_graph.evaluator.gpu_ladder import arena, load, share_inputs
+    from egg_graph.evaluator.gpu_answers import arena, load, share_inputs
 
     case = ladder.opponent(docket).case
+    sessions: list[Session] = []
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
         _, forms = share_inputs(case, shared)
         state = load(case, docket, shared)
+        folders = [stack.enter_context(ladder.base.job_folder(candidate)) for candidate in candidates]
+        # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.
+        stack.callback(lambda: list(ladder.base.pool.map(Session.close, sessions)))
 
-        def prepare(candidate: Candidate) -> Session | Trial:
+        def prepare(candidate: Candidate, folder: Path) -> Session | Trial:
             """A warm worker, or why there is none."""
             climb = Climb()
             if not ladder.base.gate(candidate, climb):
                 return _rejected(candidate, climb.findings)
-            with lock:
-                folder = stack.enter_context(ladder.base.job_folder(candidate))
-                session = Session(ladder.base.compiling, folder, ladder.base.timeout)
-                stack.callback(session.close)
             try:
+                session = ladder.open(folder)
+                sessions.append(session)
                 session.ask("load", **state)
                 session.ask("inputs", inputs=forms, seed=case.forward_seed)
                 session.ask("warm", seconds=0.0)
@@ -89,8 +104,7 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
                 return _rejected(candidate, [failure.finding])
             return session
 
-        lock = threading.Lock()
-        ready = list(ladder.base.pool.map(prepare, candidates))
+        ready = list(ladder.base.pool.map(prepare, candidates, folders))
         return [
             session if isinstance(session, Trial) else _measured(ladder, docket, candidate, session, forms)
             for candidate, session in zip(candidates, ready, strict=True)
@@ -98,21 +112,21 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
 
 
 def _measured(ladder: GpuLadder, docket: Docket, candidate: Candidate, session: Session, forms: list[Any]) -> Trial:
-    """Check the answer once, then time it."""
-    from egg_graph.evaluator.opponent import flush_bytes
+    """Check the answer once, then time it; the others' processes are idle."""
+    from egg_graph.evaluator.gpu_answers import check_loaded
+    from egg_graph.evaluator.gpu_clock import LEAD, Pace
 
     case = ladder.opponent(docket).case
     try:
-        findings, _ = ladder.check_loaded(session, docket, case)
+        findings, _ = check_loaded(session, docket, case, ladder.machine)
         if rejecting(findings):
             return _rejected(candidate, findings)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        times = [float(session.ask("time", flush_bytes=flush_bytes())["ms"]) for _ in range(3 + SHORT)][3:]
+        pace = Pace(**session.ask("warm", seconds=0.05))
+        block = session.ask("time", calls=SHORT, lead=LEAD, spin_cycles=pace.spin_cycles, keep=-1, outputs=[])
     except CandidateFailed as failure:
         return _rejected(candidate, [failure.finding])
-    finally:
-        session.close()
-    milliseconds = median(times)
+    milliseconds = median([float(ms) for ms in block["ms"]])
     return Trial(
         config=candidate.config,
         status="correct",

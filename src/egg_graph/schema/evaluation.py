@@ -127,6 +127,11 @@ class Timing(Value):
     ratio_high: float
     """Bootstrap 95 % interval of the median ratio."""
     pairs: int
+    block: int = 1
+    """Pairs measured in one turn; the interval resamples whole turns."""
+    candidate_calls_ms: tuple[float, ...] = ()
+    """Every recorded call, in the order of measurement; the n-th of the baseline belongs to it."""
+    baseline_calls_ms: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -1,0 +1,100 @@
+"""What launches and compilation prove about a candidate, or speak against it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egg_graph.evaluator.launches import FakeRun, Launch
+from egg_graph.schema import Finding, KernelResources, KernelTask
+
+MEMORY_OPERATORS = frozenset(
+    {"fill", "fill_", "zero_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones"}
+    | {"new_full", "copy_", "clone", "_to_copy", "contiguous", "arange", "cat", "stack", "constant_pad_nd"}
+)
+"""Library operators that only make or move memory; a task may forbid the rest."""
+
+
+def distinct(launches: Sequence[Launch]) -> list[Launch]:
+    """Launches that compile to different code, first of each."""
+    seen: dict[str, Launch] = {}
+    for launch in launches:
+        key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
+        seen.setdefault(key, launch)
+    return list(seen.values())
+
+
+def spills(resources: Sequence[KernelResources]) -> list[Finding]:
+    """Kernels whose registers do not suffice: slow, not wrong."""
+    return [
+        Finding(
+            kind="register_spill",
+            message=f"{r.spill_bytes} bytes of registers per thread spill to memory",
+            where=f"kernel {r.kernel}",
+            cure="take smaller blocks or more warps",
+        )
+        for r in resources
+        if r.spill_bytes
+    ]
+
+
+def compile_statement(resources: Sequence[KernelResources], arch: str) -> str:
+    """What compiling proved, kernel by kernel."""
+    from importlib.metadata import version
+
+    parts = []
+    for r in resources:
+        spilled = f"{r.spill_bytes} B spilled" if r.spill_bytes else "no spills"
+        registers = f"{r.registers} registers, " if r.registers is not None else ""
+        parts.append(f"{r.kernel}: {registers}{spilled}, {kib(r.shared_bytes)} of {kib(r.shared_limit)} shared memory")
+    return f"compiles for {arch} with triton {version('triton')}: {'; '.join(parts)}"
+
+
+def kib(count: int) -> str:
+    """Bytes, or whole KiB from 1024 on."""
+    return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} B"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def show(overrides: dict[str, int]) -> str:
+    """The integers that make a smaller shape."""
+    return (
+        "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
+    )
+
+
+def no_launch() -> Finding:
+    """A module that computes without Triton."""
+    return Finding(
+        kind="no_triton_kernel",
+        message="forward launches no Triton kernel",
+        cure="compute the result in a @triton.jit kernel that forward launches",
+    )
+
+
+def forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
+    """Library operators that compute, where the task wants Triton alone."""
+    names = sorted({call.name for call in run.library if call.name.removeprefix("aten.") not in MEMORY_OPERATORS})
+    if not task.triton_only or not names:
+        return []
+    return [
+        Finding(
+            kind="library_call",
+            message=f"the task allows Triton kernels only, but forward calls {', '.join(names)}",
+            cure="compute this in a Triton kernel too",
+        )
+    ]
+
+
+def launch_statement(run: FakeRun) -> str:
+    """What fake launches at full shape proved."""
+    parts = [
+        f"{launch.kernel}{list(launch.grid)} ({launch.executed} of {count(launch.programs, 'program')} sampled)"
+        for launch in run.launches[:6]
+    ]
+    more = f" and {len(run.launches) - 6} more" if len(run.launches) > 6 else ""
+    library = f"; beside them PyTorch runs {', '.join(sorted({c.name for c in run.library}))}" if run.library else ""
+    return f"every access in bounds at full shape: {', '.join(parts)}{more}{library}"
