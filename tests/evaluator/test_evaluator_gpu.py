@@ -53,7 +53,19 @@ def test_a_right_kernel_is_timed_against_pytorch(
     assert evaluation.triton_share is not None
     assert evaluation.triton_share > 0.8
     assert evaluation.resources[0].registers
-    assert {check.name for check in evaluation.checks} >= {"full", "awkward"}
+    assert {check.name for check in evaluation.checks} >= {"full", "awkward", "timed"}
+    assert evaluation.bound is not None, evaluation.not_proven
+    assert baseline.floor_ms <= evaluation.bound.milliseconds * 1.001
+    assert evaluation.bound.milliseconds < timing.candidate_ms
+
+
+def test_the_same_kernel_measures_the_same_twice(on_gpu: LocalEvaluator, h200: Hardware) -> None:
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    first, second = (on_gpu.evaluate(task, candidate("softmax_right.py")).timing for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.candidate_ms == pytest.approx(second.candidate_ms, rel=0.05)
+    assert first.ratio_high - first.ratio_low < 0.1 * first.ratio
 
 
 WRONG = [

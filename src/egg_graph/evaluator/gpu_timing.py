@@ -63,8 +63,9 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
         found = Race(session.ask("record"))
         if not found.launches["launches"]:
             return found
-        turns = Turns(slow=max(pace.wall_ms, opponent.paces[opponent.best].wall_ms) > SLOW_MS)
-        checked = 1 + secrets.randbelow(3) if opponent.fresh is not None else -1
+        slow = max(pace.wall_ms, opponent.paces[opponent.best].wall_ms) > SLOW_MS
+        turns = Turns(slow=slow)
+        checked = 1 + secrets.randbelow(3 if slow else FEWEST_PAIRS // BLOCK - 1) if opponent.fresh is not None else -1
 
         def candidate(turn: int) -> list[float]:
             if turn == checked and opponent.fresh is not None:
