@@ -79,6 +79,8 @@ def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
         static_round="(ROUNDS - 1 - i)" if scan.reverse else "i",
         reverse=", reverse=True" if scan.reverse else "",
         side="after" if scan.reverse else "before",
+        first="PIECES - 1" if scan.reverse else "0",
+        neighbour="tl.minimum(piece + 1, PIECES - 1)" if scan.reverse else "tl.maximum(piece - 1, 0)",
         word="product" if scan.is_product else "sum",
         function=scan.node.base,
         operator="*" if scan.is_product else "+",

@@ -5,7 +5,8 @@ def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.conste
     """One row per program, as PIECES x PIECE numbers in registers: scan inside each piece, then add the sum of all
     pieces {side} it. A row that does not fit in the registers goes in several rounds with a carry."""
     row = tl.program_id(0).to(tl.int64) * n
-    within = tl.arange(0, PIECES)[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
+    piece = tl.arange(0, PIECES)
+    within = piece[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
     carry = tl.zeros((), dtype={dtype})
     for i in tl.static_range(ROUNDS):
         position = {static_round} * (PIECES * PIECE) + within
@@ -13,7 +14,9 @@ def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.conste
         offset = row + position
 {load}
         totals = tl.sum(x, 1)
-        {side} = tl.cumsum(totals, 0{reverse}) - totals
+        # Taken from the neighbour, not by subtraction: an infinite total would leave NaN behind.
+        scanned = tl.cumsum(totals, 0{reverse})
+        {side} = tl.where(piece == {first}, 0, tl.gather(scanned, {neighbour}, 0))
         scan = tl.cumsum(x, 1{reverse}) + ({side} + carry)[:, None]
         carry += tl.sum(totals, 0)
 {store}
