@@ -6,10 +6,12 @@ code; whatever comes of that is reported as findings, or shows in how the proces
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import io
 import json
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -82,6 +84,17 @@ def _environment(folder: Path) -> None:
         os.environ[name] = str(path)
     os.environ.pop("PYTHONPATH", None)
     os.chdir(folder)
+
+
+def name_the_line_when_stuck(seconds: float) -> None:
+    """Leave a traceback in the log on a crash, and when `seconds` are over (0 calls that off).
+
+    The traceback is written by a signal handler of the thread that is stuck. A watchdog thread, such as
+    `faulthandler.dump_traceback_later`, would read frames that change under its eyes, and crash now and then.
+    """
+    faulthandler.enable()
+    faulthandler.register(signal.SIGALRM, all_threads=False, chain=False)
+    signal.setitimer(signal.ITIMER_REAL, max(0.0, seconds))
 
 
 def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ reference, a seed of a later call, or the verdict. Results go into buffers that 
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import os
 import socket
@@ -18,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from egg_graph.evaluator import exchange
-from egg_graph.evaluator.child import describe_failure
+from egg_graph.evaluator.child import describe_failure, name_the_line_when_stuck
 from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.gpu_clock import find_pace, flush_bytes, time_block
 from egg_graph.evaluator.gpu_memory import close_handle, open_handle, view
@@ -30,17 +29,16 @@ SPIN_CYCLES = 20_000_000
 
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Answer commands on the socket `channel` until it closes."""
-    faulthandler.enable()
     worker = Worker(folder)
     with socket.socket(fileno=os.dup(channel)) as control, control.makefile("rb") as lines:
         for line in lines:
             command = json.loads(line)
-            faulthandler.dump_traceback_later(max(0.5, command["limit"] - 1.0))  # names the line when stuck
+            name_the_line_when_stuck(max(0.5, command["limit"] - 1.0))
             try:
                 answer = worker.obey(command)
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; it is a finding
                 answer = {"finding": describe_failure(error, folder)}
-            faulthandler.cancel_dump_traceback_later()
+            name_the_line_when_stuck(0)
             control.sendall(json.dumps(answer).encode() + b"\n")
             if "finding" in answer:
                 break

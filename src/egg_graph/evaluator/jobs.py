@@ -6,12 +6,12 @@ process: the judge compares the bytes it wrote and believes no verdict of its ow
 
 from __future__ import annotations
 
-import faulthandler
 import os
 from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator import exchange
+from egg_graph.evaluator.child import name_the_line_when_stuck
 from egg_graph.schema import Hardware
 
 CANDIDATE = "candidate.py"
@@ -99,9 +99,8 @@ def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
-    """Leave a traceback in the log on a crash, and shortly before the nursery would kill for lateness."""
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(max(0.5, payload["wall_seconds"] - 1.0))
+    """Shortly before the nursery would kill for lateness."""
+    name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
 
 
 def _plain(leaf: Any) -> bool:
