@@ -13,9 +13,9 @@ def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
     mask = columns < n_columns
     x = tl.load(x_ptr + row * n_columns + columns, mask=mask, other=-float("inf"))
-    left = 1
-    while left > 0:
-        left += 0
+    first = tl.load(x_ptr, volatile=True)  # volatile: a compiler may delete an endless loop that does nothing
+    while first == first:
+        first = tl.load(x_ptr, volatile=True)
     numerator = tl.exp(x - tl.max(x, axis=0))
     tl.store(out_ptr + row * n_columns + columns, numerator / tl.sum(numerator, axis=0), mask=mask)
 

@@ -100,6 +100,7 @@ def name_the_line_when_stuck(seconds: float) -> None:
 def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
     """What the exception means, pointing at the candidate's own line where it is on the traceback."""
     from egg_graph.evaluator.faults import KernelFault
+    from egg_graph.evaluator.outcome import exited
 
     fault = _find_fault(error)
     if isinstance(fault, KernelFault):
@@ -107,8 +108,10 @@ def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
     path = str(folder / "candidate.py")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}" if frames else ""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
     traceback.print_exception(error)
+    if isinstance(error, SystemExit):
+        return exited(str(error.code)).model_copy(update={"where": where}).model_dump()
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
     kind, cure = _meaning(error)
     return {"kind": kind, "message": text, "where": where, "cure": cure}
 

@@ -29,13 +29,14 @@ def finding_of(end: Ended, *, limit: float) -> Finding | None:
     if report is not None and "finding" in report:
         return Finding.model_validate(report["finding"])
     if report is not None and "exited" in report:
-        return _exited(report["exited"])
+        return exited(report["exited"])
     if report is None or "answer" not in report or end.code != 0:
-        return _exited(str(end.code))
+        return exited(str(end.code))
     return None
 
 
-def _exited(code: str) -> Finding:
+def exited(code: str) -> Finding:
+    """The candidate left instead of answering."""
     return Finding(
         kind="exited",
         message=f"the candidate ended the process (exit status {code}) instead of returning an answer",

@@ -7,6 +7,8 @@ from egg_graph.schema import Hardware, Precision
 TMA_ARCHITECTURES = ("sm_90", "sm_100", "sm_103", "sm_120")
 SMALLEST_PRODUCT = 512
 """Rows and columns from which a product fills persistent 128 x 256 tiles."""
+LARGEST_TMA_HEAD = 64
+"""Of fp32 attention; tiles of larger heads do not fit into shared memory beside each other."""
 
 
 def preferred(graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
@@ -21,4 +23,5 @@ def preferred(graph: CapturedGraph, group: Group, precision: Precision, target: 
     if group.playbook == "gemm":
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_PRODUCT
         return "tma" if large else group.variant
-    return "tma" if group.playbook == "attention" and output.dtype == "float32" else group.variant
+    small_head = group.playbook == "attention" and output.dtype == "float32" and output.shape[-1] <= LARGEST_TMA_HEAD
+    return "tma" if small_head else group.variant
