@@ -7,7 +7,7 @@ from egg_graph.schema import Hardware, Precision
 TMA_ARCHITECTURES = ("sm_90", "sm_100", "sm_103", "sm_120")
 SMALLEST_PRODUCT = 512
 """Rows and columns from which a product fills persistent 128 x 256 tiles."""
-LARGEST_TMA_HEAD = 64
+LARGEST_TMA_HEAD = 128
 """Of fp32 attention; tiles of larger heads do not fit into shared memory beside each other."""
 
 
