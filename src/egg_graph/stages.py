@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from egg_graph.schema import StageName
+from egg_graph.schema import STAGE_METRICS, StageName
 
 
 class Stage(NamedTuple):
@@ -14,10 +14,8 @@ class Stage(NamedTuple):
     prompt: str
     """Its system prompt in prompts/."""
     metrics: tuple[str, ...]
-    """Nsight Compute metrics that matter here. Names that NVIDIA's GH100 answers."""
+    """Nsight Compute metrics that matter here."""
 
-
-STALLS = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 ALGORITHMIC_STRUCTURE = Stage(
     name="algorithmic_structure",
@@ -28,17 +26,7 @@ ALGORITHMIC_STRUCTURE = Stage(
         "block sizes and launch parameters are left to the later stages."
     ),
     prompt="system_algorithmic_structure.j2",
-    metrics=(
-        "gpu__time_duration.sum",
-        "dram__bytes_read.sum",
-        "dram__bytes_write.sum",
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__inst_executed.sum",
-        "launch__grid_size",
-    ),
+    metrics=STAGE_METRICS["algorithmic_structure"],
 )
 
 PARALLEL_MAPPING = Stage(
@@ -50,26 +38,7 @@ PARALLEL_MAPPING = Stage(
         "Keep the algorithm."
     ),
     prompt="system_parallel_mapping.j2",
-    metrics=(
-        "launch__grid_size",
-        "launch__block_size",
-        "launch__waves_per_multiprocessor",
-        "sm__maximum_warps_per_active_cycle_pct",
-        "sm__warps_active.avg.pct_of_peak_sustained_active",
-        "launch__occupancy_limit_blocks",
-        "launch__occupancy_limit_registers",
-        "launch__occupancy_limit_shared_mem",
-        "launch__occupancy_limit_warps",
-        "smsp__warps_eligible.avg.per_cycle_active",
-        "smsp__issue_active.avg.pct_of_peak_sustained_active",
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "sm__cycles_active.avg",
-        "sm__cycles_active.max",
-        STALLS.format("barrier"),
-        STALLS.format("wait"),
-        "smsp__sass_average_branch_targets_threads_uniform.pct",
-        "gpu__time_duration.sum",
-    ),
+    metrics=STAGE_METRICS["parallel_mapping"],
 )
 
 TENSOR_TILING = Stage(
@@ -81,24 +50,7 @@ TENSOR_TILING = Stage(
         "Keep the algorithm and the mapping."
     ),
     prompt="system_tensor_tiling.j2",
-    metrics=(
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__inst_executed_pipe_tensor.sum",
-        "sm__inst_executed_pipe_fma.sum",
-        "sm__inst_executed.sum",
-        "launch__registers_per_thread",
-        "launch__shared_mem_per_block_static",
-        "launch__shared_mem_per_block_dynamic",
-        "launch__shared_mem_per_block_allocated",
-        "smsp__inst_executed_op_local_ld.sum",
-        "smsp__inst_executed_op_local_st.sum",
-        "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum",
-        STALLS.format("math_pipe_throttle"),
-        STALLS.format("mio_throttle"),
-        STALLS.format("short_scoreboard"),
-        STALLS.format("gmma"),
-        "gpu__time_duration.sum",
-    ),
+    metrics=STAGE_METRICS["tensor_tiling"],
 )
 
 MEMORY_OPTIMIZATION = Stage(
@@ -109,22 +61,7 @@ MEMORY_OPTIMIZATION = Stage(
         "eviction, software pipelining depth, no bank conflicts. Keep the algorithm, the mapping and the tiles."
     ),
     prompt="system_memory_optimization.j2",
-    metrics=(
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-        "dram__bytes_read.sum",
-        "dram__bytes_write.sum",
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "l1tex__t_sector_hit_rate.pct",
-        "lts__t_sector_hit_rate.pct",
-        "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        STALLS.format("long_scoreboard"),
-        STALLS.format("lg_throttle"),
-        "gpu__time_duration.sum",
-    ),
+    metrics=STAGE_METRICS["memory_optimization"],
 )
 
 STRUCTURE_STAGES = (ALGORITHMIC_STRUCTURE,)

@@ -16,10 +16,10 @@ from egg_graph.evaluator.nursery import Ended
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.precision import round_to_tf32, truncate_to_tf32
 from egg_graph.evaluator.problem import Unevaluable, build_case
-from egg_graph.evaluator.profile import METRICS, compiled_profile, parse_ncu
+from egg_graph.evaluator.profile import compiled_profile, parse_ncu
 from egg_graph.evaluator.timing import ratio_interval
 from egg_graph.evaluator.verdict import STATUS_OF, status_of
-from egg_graph.schema import Finding, FindingKind, KernelResources, Precision
+from egg_graph.schema import STAGE_METRICS, Finding, FindingKind, KernelResources, Precision
 
 MATMUL = (
     "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def __init__(self):\n"
@@ -221,7 +221,7 @@ def test_the_compiled_profile_says_what_it_cannot_know() -> None:
     )
     profile = compiled_profile([resources], "parallel_mapping")
     assert profile.source == "compiled"
-    assert set(profile.metrics) == set(METRICS["parallel_mapping"])
+    assert set(profile.metrics) == set(STAGE_METRICS["parallel_mapping"])
     assert profile.metrics["launch__grid_size"].value == 16
     assert profile.metrics["sm__maximum_warps_per_active_cycle_pct"].value == 50
     assert profile.metrics["sm__warps_active.avg.pct_of_peak_sustained_active"].missing

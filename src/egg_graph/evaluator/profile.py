@@ -6,64 +6,17 @@ import csv
 import io
 from collections.abc import Sequence
 
-from egg_graph.schema import KernelResources, Metric, Profile, StageName
+from egg_graph.schema import STAGE_METRICS, KernelResources, Metric, Profile, StageName
 
-MAPPING = (
-    "launch__grid_size",
-    "launch__block_size",
-    "launch__waves_per_multiprocessor",
-    "sm__maximum_warps_per_active_cycle_pct",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "launch__occupancy_limit_registers",
-    "launch__occupancy_limit_shared_mem",
-    "smsp__warps_eligible.avg.per_cycle_active",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-)
-TILING = (
-    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-    "sm__inst_executed_pipe_tensor.sum",
-    "launch__registers_per_thread",
-    "launch__shared_mem_per_block_dynamic",
-    "smsp__inst_executed_op_local_ld.sum",
-    "smsp__inst_executed_op_local_st.sum",
-    "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio",
-    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio",
-)
-MEMORY = (
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "l1tex__t_sector_hit_rate.pct",
-    "lts__t_sector_hit_rate.pct",
-    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
-)
 TIME = "gpu__time_duration.sum"
-METRICS: dict[StageName, tuple[str, ...]] = {
-    "algorithmic_structure": (
-        TIME,
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-        "sm__warps_active.avg.pct_of_peak_sustained_active",
-    ),
-    "parallel_mapping": (TIME, *MAPPING),
-    "tensor_tiling": (TIME, *TILING),
-    "memory_optimization": (TIME, *MEMORY),
-}
-"""Names as Nsight Compute writes them; all exist on compute capability 9.0."""
 NOT_MEASURED = "needs Nsight Compute on a GPU"
 
 
 def metrics_of(stage: StageName | None) -> tuple[str, ...]:
     """The stage's metrics; every one, each once, where no stage is given."""
     if stage is not None:
-        return METRICS[stage]
-    return tuple(dict.fromkeys(name for names in METRICS.values() for name in names))
+        return STAGE_METRICS[stage]
+    return tuple(dict.fromkeys(name for names in STAGE_METRICS.values() for name in names))
 
 
 def compiled_profile(resources: Sequence[KernelResources], stage: StageName | None, why: str = NOT_MEASURED) -> Profile:

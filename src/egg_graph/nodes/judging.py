@@ -15,7 +15,7 @@ from egg_graph.standing import effect, improves
 from egg_graph.state import StageState
 
 UNTIMED_CONFIGS = 4
-"""Widest sweep without a clock: spills, shared memory and occupancy are all that can tell configurations apart there."""
+"""Widest sweep without a clock: there only spills, shared memory and occupancy tell configurations apart."""
 
 
 @dataclass

@@ -34,9 +34,11 @@ from egg_graph.schema.evaluation import (
     Timing,
     Trial,
 )
+from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.task import Figure, Hardware, KernelTask, Precision
 
 __all__ = [
+    "STAGE_METRICS",
     "USABLE",
     "Analysis",
     "Attempt",
