@@ -84,13 +84,19 @@ def after_analysis(state: OutputState) -> Literal["rewrite", "sweep", "not_worth
     return analysis.by
 
 
+def _stuck(attempts: list[Attempt]) -> bool:
+    """The same answer without code, twice in a row: asking a third time would give it again."""
+    last_two = [a.candidate for a in attempts[-2:]]
+    return len(last_two) == 2 and bool(last_two[0].problem) and last_two[0].id == last_two[1].id
+
+
 def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:
     """Repair, optimize or accept, on the result of the evaluator."""
     attempts = stage_attempts(state, stage)
     status = attempts[-1].evaluation.status
     if exhausted(state, context) or status == "unevaluable":
         return "accept"
-    if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs:
+    if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
         return "repair"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"

@@ -236,6 +236,11 @@ def test_infrastructure_that_stays_broken_raises(monkeypatch):
         go(ScriptedTeam([kernel("ok")]), ScriptedEvaluator(faults=99, raises=False))
 
 
+def test_the_same_answer_without_code_is_not_asked_for_a_third_time():
+    state = go(ScriptedTeam([""]), max_repairs=5)
+    assert modes(state) == ["seed", "repair"] and state["status"] == "reference_kept"
+
+
 # the tuner
 
 

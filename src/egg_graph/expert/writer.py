@@ -39,7 +39,8 @@ def write_module(
         CannotWrite: if there is nothing for Triton to do, or a size cannot be generalised.
     """
     if not plan.groups:
-        raise CannotWrite("no playbook matches any operator of the reference")
+        left = ", ".join(dict.fromkeys(node.base for node in plan.left))
+        raise CannotWrite(f"no playbook matches any operator of the reference ({left or 'it has none'})")
     codes = {
         name: playbooks[group.playbook].write(plan.graph, group, name, precision, target)
         for name, group in plan.groups.items()

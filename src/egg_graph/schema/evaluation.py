@@ -210,11 +210,10 @@ class Evaluation(Value):
 
     @property
     def merit(self) -> tuple[float, ...]:
-        """Sort key, smaller is better: measured time where there is one, else the lower bound and what was compiled.
+        """Sort key, smaller is better: measured time where there is one, else the lower bound and what was spilled.
 
-        Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is not a speed:
-        it orders by lower bound and spilled bytes, then requested bytes, then occupancy up to one half: beyond
-        that, more resident warps say nothing about time.
+        Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is no speed: occupancy,
+        tile shapes and traffic to the caches are left out, because nothing here could tell whether they pay.
         """
         if not self.usable:
             return (2.0,)
@@ -222,14 +221,11 @@ class Evaluation(Value):
             return (0.0, self.timing.candidate_ms)
         if self.bound is None:
             return (1.0, float("inf"))
-        spills = float(sum(r.spill_bytes for r in self.resources))
-        occupancy = min((r.occupancy or 0.0 for r in self.resources), default=0.0)
-        bound, requested = _rounded(self.bound.milliseconds), _rounded(self.bound.requested_bytes)
-        return (1.0, bound, spills, requested, -min(occupancy, 0.5))
+        return (1.0, _rounded(self.bound.milliseconds), float(sum(r.spill_bytes for r in self.resources)))
 
 
 def _rounded(x: float) -> float:
-    """Round to two significant digits, so that noise in a count does not decide."""
+    """Two significant digits, so that noise in a count does not decide."""
     return float(f"{x:.2g}")
 
 
