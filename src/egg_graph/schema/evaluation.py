@@ -212,8 +212,8 @@ class Evaluation(Value):
     def merit(self) -> tuple[float, ...]:
         """Sort key, smaller is better: measured time where there is one, else the lower bound and what was spilled.
 
-        Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is no speed: occupancy,
-        tile shapes and traffic to the caches are left out, because nothing here could tell whether they pay.
+        Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is no speed:
+        occupancy, tile shapes and traffic to the caches are left out, because nothing could tell whether they pay.
         """
         if not self.usable:
             return (2.0,)
