@@ -47,17 +47,23 @@ def test_a_tf32_budget_admits_rounding_and_not_truncation() -> None:
     leaf, (a, b) = case.leaves[0], case.inputs
     gamma, beta = case.state["gamma"], case.state["beta"]
 
-    def judged(change) -> list[str]:
+    def judged(change, source: str = "") -> list[str]:
         got = (change(a) @ change(b)) * gamma + beta
         result = compare(
-            got, leaf, where="", precision="tf32", emulated_error=lambda kind: case.emulated_error(0, kind)
+            got,
+            leaf,
+            where="",
+            precision="tf32",
+            emulated_error=lambda kind: case.emulated_error(0, kind),
+            source=source,
         )
         return [finding.kind for finding in result.findings]
 
     assert judged(round_to_tf32) == []
     assert judged(lambda x: x) == []
     assert judged(truncate_to_tf32) == ["tf32_truncation"]
-    assert judged(lambda x: x.bfloat16().float()) == ["precision_loss"]
+    assert judged(lambda x: x.bfloat16().float(), "x.to(tl.bfloat16)") == ["precision_loss"]
+    assert judged(lambda x: x.bfloat16().float(), "x * 2.0") == ["wrong_values"]
 
 
 def test_constant_parameters_are_moved_off_their_constant() -> None:

@@ -93,6 +93,9 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
     assert evaluation.bound.milliseconds > 0
     assert evaluation.timing is None
     assert any("no speed was measured" in statement for statement in evaluation.not_proven)
+    assert any("answers at full shape were not compared" in statement for statement in evaluation.not_proven)
+    assert any("get_inputs' own distribution" in statement for statement in evaluation.not_proven)
+    assert any(statement.startswith("the other ") for statement in evaluation.not_proven)
     resources = evaluation.resources[0]
     assert resources.target == "sm_90"
     assert resources.fits

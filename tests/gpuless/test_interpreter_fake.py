@@ -18,7 +18,7 @@ def test_matmul_counts_equal_closed_forms(interpreted):
     assert launch.grid == (N // 64, N // 64, 1) and launch.executed == 6
     assert launch.load_bytes == (N // 64) ** 2 * (N // 32) * 2 * 64 * 32 * 4
     assert launch.store_bytes == N * N * 4
-    assert launch.dot_flops == {"fp32/tf32": 2 * N**3}
+    assert launch.dot_flops == launch.least_dot_flops == {"fp32/tf32": 2 * N**3}
     assert launch.compulsory_bytes == 3 * N * N * 4
 
 
@@ -34,8 +34,15 @@ def test_descriptor_loads_are_counted_as_pointer_loads_are(interpreted):
     for case, block_n in (("host_descriptor", 32), ("device_descriptor", 64)):
         (launch,) = run_of(interpreted, case).launches
         tiles = (1024 // 64) * (512 // block_n)
-        assert sum(launch.dot_flops.values()) == pytest.approx(2 * 1024 * 512 * 512, rel=0.1)
-        assert launch.load_bytes == pytest.approx(tiles * 16 * (64 + block_n) * 32 * 4, rel=0.1)
+        assert sum(launch.dot_flops.values()) == pytest.approx(2 * 1024 * 512 * 512, rel=0.2)
+        assert launch.load_bytes == pytest.approx(tiles * 16 * (64 + block_n) * 32 * 4, rel=0.2)
+
+
+def test_what_surely_happens_stays_below_the_truth_where_programs_differ(interpreted):
+    (launch,) = run_of(interpreted, "host_descriptor").launches
+    assert launch.executed < launch.programs == 132 < 256  # tiles: some programs take two, the others one
+    (least,) = launch.least_dot_flops.values()
+    assert 2 * 1024 * 512 * 512 / 2 < least <= 2 * 1024 * 512 * 512
 
 
 def test_signature_is_the_launchers(interpreted):

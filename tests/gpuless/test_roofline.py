@@ -19,7 +19,7 @@ def test_memory_bound_launch(h200):
 
 def test_compute_bound_launch_runs_at_the_peak_of_its_own_precision(h200):
     for name, seconds in (("fp32/tf32", 1 / 494e12), ("fp32/ieee", 1 / 67e12), ("bf16", 1 / 989e12)):
-        found = bound(FakeRun(launches=(launch(dot_flops={name: 1e12}),)), h200, "ieee")
+        found = bound(FakeRun(launches=(launch(least_dot_flops={name: 1e12}),)), h200, "ieee")
         assert found.milliseconds == pytest.approx(1e15 * seconds) and found.limiter == "compute"
     assert dot_peak(h200, "fp32/tf32x3") == pytest.approx(494e12 / 3)
     assert dot_peak(h200, "fp8e5") == 2 * 989e12
@@ -40,4 +40,4 @@ def test_library_calls_count_at_the_policys_precision(h200):
 def test_missing_figure_is_an_error(h200):
     poor = h200.model_copy(update={"figures": {"dram_bandwidth": h200.figures["dram_bandwidth"]}})
     with pytest.raises(KeyError, match="peak_tf32"):
-        bound(FakeRun(launches=(launch(dot_flops={"fp32/tf32": 1.0}),)), poor, "tf32")
+        bound(FakeRun(launches=(launch(least_dot_flops={"fp32/tf32": 1.0}),)), poor, "tf32")

@@ -16,19 +16,21 @@ from egg_graph.schema import Check, Finding, KernelTask
 
 
 def judge_leaves(
-    task: KernelTask, case: Case, leaves: Sequence[Any], *, machine: str
+    task: KernelTask, case: Case, leaves: Sequence[Any], *, machine: str, source: str
 ) -> tuple[list[Finding], Check | None]:
-    """All leaves of one answer against one case."""
+    """All leaves of one answer against one case; `source` is the candidate's."""
     findings: list[Finding] = []
     worst: Check | None = None
     for index, (got, leaf) in enumerate(zip(leaves, case.leaves, strict=True)):
-        place = f"output {index}, " if len(case.leaves) > 1 else ""
+        output = f"output {index}" if len(case.leaves) > 1 else "the output"
+        form = f"of shape {list(leaf.expected.shape)}" if leaf.expected.dim() else "(a scalar)"
         result = compare(
             got,
             leaf,
-            where=f"{place}{case.name} shape {list(leaf.expected.shape)}, seed {case.seed}",
+            where=f"{output} {form}, {case.name} inputs, seed {case.seed}",
             precision=task.precision,
             emulated_error=partial(case.emulated_error, index),
+            source=source,
         )
         findings += result.findings
         check = Check(

@@ -6,6 +6,7 @@ far more than PyTorch's worst, so that a few wrong elements cannot hide in a lar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,6 +23,9 @@ POISON_BITS = {
     torch.float64: 0x7FFBDEADDEADDEAD,
 }
 """The NaN that fresh memory is filled with, by dtype; arithmetic on numbers never makes it."""
+NARROW = re.compile(r"bfloat16|float16|bf16|fp16|\.half\(")
+"""Where a source names a type narrower than fp32."""
+SUSPECTS = "suspect padding lanes in a reduction, a missing mask, or a wrong constant"
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Emulation = Literal["tf32", "truncated", "bf16"]
@@ -91,7 +95,13 @@ def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def compare(
-    got: Any, leaf: Leaf, *, where: str, precision: str, emulated_error: Callable[[Emulation], float | None]
+    got: Any,
+    leaf: Leaf,
+    *,
+    where: str,
+    precision: str,
+    emulated_error: Callable[[Emulation], float | None],
+    source: str = "",
 ) -> Comparison:
     """Compare one leaf.
 
@@ -101,6 +111,7 @@ def compare(
         precision: the task's policy, for messages.
         emulated_error: error PyTorch makes when its arithmetic is degraded, to recognise the same in the candidate;
             only asked after a failure.
+        source: of the candidate; bfloat16 and float16 are blamed only where it names them.
     """
     shape_or_type = _form(got, leaf, where)
     if shape_or_type is not None:
@@ -120,7 +131,11 @@ def compare(
     wrong = difference > leaf.slack + 8 * leaf.budget * (finite + rms)
     if error <= leaf.budget and not bool(wrong.any()):
         return Comparison(error, max_abs)
-    finding = None if _pattern(got, expected) else _degraded(error, leaf, wrong, where, precision, emulated_error)
+    finding = (
+        None
+        if _pattern(got, expected)
+        else _degraded(error, leaf, wrong, where, precision, emulated_error, narrows=bool(NARROW.search(source)))
+    )
     if finding is None:
         finding = _wrong(got, expected, difference, wrong, error, leaf, where)
     return Comparison(error, max_abs, (finding,))
@@ -199,6 +214,8 @@ def _degraded(
     where: str,
     precision: str,
     emulated_error: Callable[[Emulation], float | None],
+    *,
+    narrows: bool,
 ) -> Finding | None:
     """The error of a known coarser arithmetic, spread over the whole tensor, is a matter of precision."""
     if precision not in ("ieee", "tf32") or leaf.dtype != torch.float32 or error > 0.1:
@@ -220,7 +237,7 @@ def _degraded(
             where=where,
             cure='pass input_precision="ieee" to tl.dot, whose default for fp32 is TF32',
         )
-    if bf16 is not None and 0.05 * bf16 <= error <= 3 * bf16 and _spread_out(wrong, error, leaf):
+    if narrows and bf16 is not None and 0.05 * bf16 <= error <= 3 * bf16 and _spread_out(wrong, error, leaf):
         return Finding(
             kind="precision_loss",
             message=f"{over}: of the size that bfloat16 or float16 arithmetic makes ({bf16:.1e} when emulated)",
@@ -253,7 +270,7 @@ def _wrong(
         message=f"relative error {error:.2e}, budget {leaf.budget:.1e}; {share}; worst at {list(worst)}: "
         f"got {_show(got[worst])}, expected {_show(expected[worst])}{_tail(wrong)}{_pattern(got, expected)}",
         where=where,
-        cure="look at the mask and block bounds of that dimension" if _tail(wrong) else "",
+        cure="look at the mask and block bounds of that dimension" if _tail(wrong) else SUSPECTS,
     )
 
 

@@ -96,7 +96,12 @@ def check_loaded(session: Session, docket: Docket, case: Case, machine: str) -> 
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         answer = session.ask("call", outputs=target_forms)
-        return judge_answer(docket, case, answer, targets, inputs, machine)
+        return judge_answer(docket, case, answer, targets, inputs, machine, source_of(session))
+
+
+def source_of(session: Session) -> str:
+    """Text of the candidate, which words of a finding may name."""
+    return (session.folder / "candidate.py").read_text(errors="replace")
 
 
 def input_tensors(case: Case) -> list[torch.Tensor]:
@@ -111,6 +116,7 @@ def judge_answer(
     got: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
     machine: str,
+    source: str,
 ) -> tuple[list[Finding], Check | None]:
     """What is wrong with an answer.
 
@@ -121,6 +127,7 @@ def judge_answer(
         got: the judge's own buffers with what the worker put into them.
         inputs: the shared copies of the inputs, to see whether the call changed them.
         machine: name of the GPU.
+        source: of the candidate.
     """
     forms, structure = answer.get("leaves"), answer.get("structure")
     if not isinstance(forms, list) or not isinstance(structure, str):
@@ -139,7 +146,7 @@ def judge_answer(
         for tensor, form in zip(got, forms, strict=True)
     ]
     findings = _mutated(docket, case, inputs)
-    compared, check = judge_leaves(docket.task, case, leaves, machine=machine)
+    compared, check = judge_leaves(docket.task, case, leaves, machine=machine, source=source)
     return [*findings, *compared], check
 
 

@@ -17,7 +17,7 @@ import torch
 from egg_graph.evaluator import gpu_answers, gpu_profile, gpu_timing
 from egg_graph.evaluator.aot.occupancy import occupancy
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence import OWN_INPUTS, Climb, stopwatch
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
 from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.opponent import Opponent
@@ -79,6 +79,7 @@ class GpuLadder:
             if climb.failed:
                 return climb, None
             self._absorb_bound(bounding, climb)
+            climb.skipped("other_inputs", OWN_INPUTS)
             self._profile(docket, folder, climb, stage)
         return climb, verdict
 

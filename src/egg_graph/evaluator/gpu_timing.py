@@ -15,7 +15,15 @@ from typing import Any, Literal
 
 from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_answers import arena, judge_answer, load, poisoned_targets, refill, share_inputs
+from egg_graph.evaluator.gpu_answers import (
+    arena,
+    judge_answer,
+    load,
+    poisoned_targets,
+    refill,
+    share_inputs,
+    source_of,
+)
 from egg_graph.evaluator.gpu_clock import LEAD, Pace, flush_bytes
 from egg_graph.evaluator.gpu_session import Session
 from egg_graph.evaluator.opponent import Opponent
@@ -82,7 +90,9 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
                 outputs=target_forms,
             )
             if turn == checked and opponent.fresh is not None:
-                findings, found.check = judge_answer(docket, opponent.fresh, answer, targets, inputs, machine)
+                findings, found.check = judge_answer(
+                    docket, opponent.fresh, answer, targets, inputs, machine, source_of(session)
+                )
                 found.findings += findings
             return [float(ms) for ms in answer["ms"]]
 

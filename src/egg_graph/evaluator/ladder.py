@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from egg_graph.evaluator import exchange, gate
 from egg_graph.evaluator.answers import judge_leaves, mutated
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.evidence import NO_SPEED, Climb, stopwatch
+from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, OWN_INPUTS, Climb, stopwatch
 from egg_graph.evaluator.launches import FakeRun
 from egg_graph.evaluator.nursery import Ended, Limits, Nursery
 from egg_graph.evaluator.outcome import finding_of
@@ -37,6 +37,8 @@ from egg_graph.evaluator.statements import (
     no_launch,
     show,
     spills,
+    unsampled_statement,
+    unsampled_words,
 )
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Check, Finding, KernelResources, KernelTask
@@ -71,6 +73,8 @@ class Ladder:
             if "awkward" not in docket.shapes:
                 climb.skipped("correctness_awkward", "no awkward shape was tried: the reference has no other small one")
         climb.absorb(full.result())
+        climb.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
+        climb.skipped("other_inputs", OWN_INPUTS)
         climb.skipped("timing", NO_SPEED)
         return climb
 
@@ -81,7 +85,7 @@ class Ladder:
         if findings:
             climb.fail("static_gate", findings, took[0])
             return False
-        climb.passed("static_gate", "the module keeps the contract: Triton kernels, ModelNew, no test code", took[0])
+        climb.passed("static_gate", "passes the static gate: Triton kernels, ModelNew, no test code", took[0])
         return True
 
     # ------------------------------------------------------------------------------------------------ correctness
@@ -99,7 +103,7 @@ class Ladder:
         for case in cases:
             with self.job_folder(candidate) as folder:
                 end = self._interpret(docket, case, folder)
-                findings, check = self._judge(docket, case, end, folder)
+                findings, check = self._judge(docket, candidate, case, end, folder)
             climb.log = climb.log or (end.log if findings else "")
             if check is not None:
                 climb.checks.append(check)
@@ -129,7 +133,9 @@ class Ladder:
         }
         return self.interpreting.run("egg_graph.evaluator.jobs:interpret", payload, folder, self._limits())
 
-    def _judge(self, docket: Docket, case: Case, end: Ended, folder: Path) -> tuple[list[Finding], Check | None]:
+    def _judge(
+        self, docket: Docket, candidate: Candidate, case: Case, end: Ended, folder: Path
+    ) -> tuple[list[Finding], Check | None]:
         """What is wrong with the answer that a child left in its folder."""
         finding = finding_of(end, limit=self.timeout)
         if finding is not None:
@@ -151,7 +157,7 @@ class Ladder:
             message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
             return [Finding(kind="wrong_structure", message=message)], None
         findings += mutated(docket, case.inputs, after)
-        compared, check = judge_leaves(docket.task, case, leaves, machine=INTERPRETER)
+        compared, check = judge_leaves(docket.task, case, leaves, machine=INTERPRETER, source=candidate.source)
         return [*findings, *compared], check
 
     # ------------------------------------------------------------------------------------------------- full shape
@@ -161,8 +167,9 @@ class Ladder:
         climb = Climb()
         run = self.launches(docket.task, candidate, self.fake_call(docket), climb)
         if run is None:
-            climb.skipped("compile_for_target", "not compiled: no launch is known")
-            climb.skipped("roofline", "no lower bound: no launch is known")
+            why = "an earlier check failed" if climb.failed else "the launches at full shape are not known"
+            climb.skipped("compile_for_target", f"not compiled: {why}")
+            climb.skipped("roofline", f"no lower bound: {why}")
             return climb
         self.compile(docket, candidate, run, climb)
         self.roofline(docket.task, run, climb, docket.surveyed.floor_ms)
@@ -210,6 +217,8 @@ class Ladder:
         climb.findings += findings
         climb.triton_share = run.triton_share
         climb.passed(rung, launch_statement(run), took[0])
+        if unsampled := unsampled_statement(run):
+            climb.skipped("unsampled_programs", unsampled)
         return run
 
     def compile(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
@@ -247,7 +256,8 @@ class Ladder:
             "roofline",
             f"no run on {task.target.name} can take less than {climb.bound.milliseconds:.4g} ms "
             f"({climb.bound.dram_bytes / 1e6:.4g} MB through DRAM, {climb.bound.dot_flops / 1e9:.4g} GFLOP, "
-            f"{count(climb.bound.launches, 'launch', 'launches')}, limited by {climb.bound.limiter}){floor}",
+            f"{count(climb.bound.launches, 'launch', 'launches')}, limited by {climb.bound.limiter})"
+            f"{unsampled_words(run)}{floor}",
         )
 
     # ------------------------------------------------------------------------------------------------------ tools

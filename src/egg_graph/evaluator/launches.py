@@ -31,15 +31,19 @@ class Launch(Value):
     """All autotune configurations; the first was launched."""
     programs: int
     executed: int
-    """How many of the programs were interpreted; the counts below are scaled from these to all."""
+    """How many of the programs were interpreted; the counts below are estimates, scaled from these to all, but for the
+    two that say otherwise."""
     load_bytes: float = 0.0
     """Bytes its loads ask for, masked-off lanes excluded, before any cache."""
     store_bytes: float = 0.0
     """Bytes its stores and atomics ask for."""
     compulsory_bytes: float = 0.0
-    """Lower bound of DRAM traffic: every tensor read and every tensor written, once."""
+    """Lower bound of DRAM traffic: every tensor read and every tensor written, once, as far as programs surely ask for
+    it: one that was not interpreted counts as the least of those that were."""
     dot_flops: dict[str, float] = Field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`, `bf16`) -> 2*M*N*K over all `tl.dot`."""
+    least_dot_flops: dict[str, float] = Field(default_factory=dict)
+    """The same from below: a program that was not interpreted counts as the least of those that were."""
     atomics: float = 0.0
     """Elements updated atomically."""
     seconds: float = 0.0

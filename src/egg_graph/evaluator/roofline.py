@@ -11,7 +11,8 @@ def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
     """The time below which no run of these launches can fall.
 
     Each launch and each library operator takes at least as long as its compulsory DRAM traffic, as its matrix
-    products at the peak rate of their own precision, and as a launch; they run one after another.
+    products at the peak rate of their own precision, and as a launch; they run one after another. Only counts from
+    below enter, never estimates (`requested_bytes` is one, and bounds nothing).
 
     Args:
         fake_run: launches and library operators at full shape.
@@ -29,10 +30,13 @@ def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
         slowest = max(dram, compute, LAUNCH_FLOOR)
         spent["dram" if slowest == dram else "compute" if slowest == compute else "launch"] += slowest
     moved = sum(launch.compulsory_bytes for launch in fake_run.launches) + sum(c.bytes for c in fake_run.library)
+    products = sum(sum(launch.least_dot_flops.values()) for launch in fake_run.launches)
+    products += sum(call.flops for call in fake_run.library)
     return Bound(
         dram_bytes=moved,
         requested_bytes=sum(x.requested_bytes for x in fake_run.launches) + sum(c.bytes for c in fake_run.library),
-        dot_flops=sum(sum(x.dot_flops.values()) for x in fake_run.launches) + sum(c.flops for c in fake_run.library),
+        dot_flops=sum(sum(x.least_dot_flops.values()) for x in fake_run.launches)
+        + sum(c.flops for c in fake_run.library),
         milliseconds=1e3 * sum(spent.values()),
         limiter=max(("dram", "compute", "launch"), key=lambda name: spent[name]),
         launches=len(steps),
@@ -40,7 +44,7 @@ def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
 
 
 def _dot_seconds(launch: Launch, hardware: Hardware) -> float:
-    return sum(flops / dot_peak(hardware, name) for name, flops in launch.dot_flops.items())
+    return sum(flops / dot_peak(hardware, name) for name, flops in launch.least_dot_flops.items())
 
 
 def dot_peak(hardware: Hardware, name: str) -> float:

@@ -91,10 +91,32 @@ def forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
 
 def launch_statement(run: FakeRun) -> str:
     """What fake launches at full shape proved."""
-    parts = [
-        f"{launch.kernel}{list(launch.grid)} ({launch.executed} of {count(launch.programs, 'program')} sampled)"
-        for launch in run.launches[:6]
-    ]
-    more = f" and {len(run.launches) - 6} more" if len(run.launches) > 6 else ""
+    parts = [f"{_which(launch)}: {launch.kernel}{list(launch.grid)}" for launch in run.launches[:6]]
+    more = f" and {count(len(run.launches) - 6, 'more launch', 'more launches')}" if len(run.launches) > 6 else ""
     library = f"; beside them PyTorch runs {', '.join(sorted({c.name for c in run.library}))}" if run.library else ""
-    return f"every access in bounds at full shape: {', '.join(parts)}{more}{library}"
+    return f"no access out of bounds at full shape in {', '.join(parts)}{more}{library}"
+
+
+def _which(launch: Launch) -> str:
+    """Which programs of a launch were interpreted."""
+    if launch.executed == launch.programs:
+        return "its 1 program" if launch.programs == 1 else f"all {launch.programs} programs"
+    return f"the {launch.executed} of {count(launch.programs, 'program')} sampled"
+
+
+def unsampled_statement(run: FakeRun) -> str:
+    """What fake launches at full shape left out; empty if every program was run."""
+    missing: dict[str, int] = {}
+    for launch in run.launches:
+        missing[launch.kernel] = missing.get(launch.kernel, 0) + launch.programs - launch.executed
+    parts = [f"the other {count(number, 'program')} of {kernel}" for kernel, number in missing.items() if number]
+    if not parts:
+        return ""
+    return f"{', '.join(parts)} at full shape {'was' if sum(missing.values()) == 1 else 'were'} not run"
+
+
+def unsampled_words(run: FakeRun) -> str:
+    """On what the lower bound rests where not every program was run."""
+    if all(launch.executed == launch.programs for launch in run.launches):
+        return ""
+    return ", if no program that was not run does less than the least of those that were"

@@ -18,6 +18,7 @@ from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 from egg_graph.evaluator.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
+from egg_graph.evaluator.interpreter.work import Work
 from egg_graph.evaluator.launches import Launch
 from egg_graph.schema import Knob
 
@@ -45,7 +46,8 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
         for name, value in bound.items()
     }
     with _launching(session, self) as progress:
-        executed = _run_programs(session, progress, lambda: function(**device), shape)
+        work = _run_programs(session, progress, lambda: function(**device), shape)
+    executed = len(work.programs)
     scale = total / executed if executed else 0.0
     session.launches.append(
         Launch(
@@ -63,8 +65,9 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
             executed=executed,
             load_bytes=progress.load_bytes * scale,
             store_bytes=progress.store_bytes * scale,
-            compulsory_bytes=_compulsory_bytes(session, scale),
+            compulsory_bytes=_compulsory_bytes(session, work),
             dot_flops={name: flops * scale for name, flops in progress.dot_flops.items()},
+            least_dot_flops={name: work.least("dot", name) for name in progress.dot_flops},
             atomics=progress.atomics * scale,
             seconds=round(time.perf_counter() - started, 4),
         )
@@ -147,41 +150,42 @@ def _as_fault(session: Session, progress: LaunchInProgress, error: Exception) ->
     return KernelFault("exception", message, where)
 
 
-def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[], Any], shape: Triple) -> int:
-    """Run all programs, or a sample of them in a fake run; returns how many."""
+def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[], Any], shape: Triple) -> Work:
+    """Run all programs, or a sample of them in a fake run; returns what each did."""
     builder = interpreter.interpreter_builder
     builder.set_grid_dim(*shape)
     total = shape[0] * shape[1] * shape[2]
     deadline = time.perf_counter() + session.budget_seconds
-    executed = 0
+    work = Work(total)
     for linear in _chosen(session, total):
-        if session.fake and executed >= 2 and time.perf_counter() > deadline:
+        if session.fake and len(work.programs) >= 2 and time.perf_counter() > deadline:
             break
         program = (linear % shape[0], linear // shape[0] % shape[1], linear // (shape[0] * shape[1]))
         progress.program, progress.linear, progress.synchronised = program, linear, False
         builder.set_grid_idx(*program)
         body()
-        executed += 1
-    return executed
+        work.add(linear, session, progress)
+    return work
 
 
 def _chosen(session: Session, total: int) -> list[int] | range:
-    """Programs to run: all, or the first, the last and one at random from each equal share of those between.
+    """Programs to run: all, or the first, the last two and one at random from each equal share of those between.
 
     Shares rather than a free draw, so that work which grows along the grid (causal attention) is averaged well.
     """
     if not session.fake or total <= session.sample:
         return range(total)
-    draw, shares = random.Random(0), session.sample - 2
-    edges = [1 + (total - 2) * i // shares for i in range(shares + 1)]
-    return [0, total - 1, *(draw.randrange(low, high) for low, high in pairwise(edges))]
+    draw, shares = random.Random(0), session.sample - 3
+    edges = [1 + (total - 3) * i // shares for i in range(shares + 1)]
+    return [0, total - 1, total - 2, *(draw.randrange(low, high) for low, high in pairwise(edges))]
 
 
-def _compulsory_bytes(session: Session, scale: float) -> float:
-    """Every storage read and every storage written, once each; never more than was asked for."""
+def _compulsory_bytes(session: Session, work: Work) -> float:
+    """Every storage read and every storage written, once each; never more than is surely asked for."""
     return sum(
-        min(region.viewed_bytes, region.load_bytes * scale) + min(region.viewed_bytes, region.store_bytes * scale)
+        min(region.viewed_bytes, work.least(verb, region.number))
         for region in session.memory.regions.values()
+        for verb in ("load", "store")
     )
 
 

@@ -45,7 +45,7 @@ def run_fake(
         make_inputs: a function that makes the inputs of `forward` (called under fake tensors), or the inputs
             themselves: `TensorSpec` for tensors (at any depth of lists, tuples and dicts), other values as they are.
         hardware: the target.
-        sample: programs to interpret per launch: the first, the last and random ones between.
+        sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
         dtype: what floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None keeps them.
         budget_seconds: per launch, after which no further program is sampled (at least two are).
 

@@ -1,0 +1,40 @@
+"""What each interpreted program of a launch did, and the least that all programs together must do."""
+
+from dataclasses import dataclass, field
+
+from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session
+
+Counts = dict[tuple[str, str | int], float]
+"""("dot", operand type) -> flops; ("load" or "store", number of a region) -> bytes."""
+
+
+@dataclass
+class Work:
+    """Counts of a launch, program by program."""
+
+    total: int
+    """Programs of the launch."""
+    programs: dict[int, Counts] = field(default_factory=dict)
+    """By linear index; of those that were interpreted."""
+    sums: Counts = field(default_factory=dict)
+
+    def add(self, linear: int, session: Session, progress: LaunchInProgress) -> None:
+        """Note what one program did: what the counters of the launch have grown by."""
+        sums: Counts = {("dot", name): flops for name, flops in progress.dot_flops.items()}
+        for region in session.memory.regions.values():
+            sums["load", region.number] = region.load_bytes
+            sums["store", region.number] = region.store_bytes
+        self.programs[linear] = {key: value - self.sums.get(key, 0) for key, value in sums.items()}
+        self.sums = sums
+
+    def least(self, kind: str, name: str | int) -> float:
+        """What was counted, and for each program not interpreted the least of those that were.
+
+        Programs need not be alike (a persistent kernel's first ones take a tile more), so a mean may exceed the truth.
+        The last program alone may be a ragged end: it is left out of the least where the one before it was run too.
+        """
+        key = (kind, name)
+        ragged = self.total - 1 if self.total - 2 in self.programs else -1
+        inner = [counts.get(key, 0.0) for linear, counts in self.programs.items() if linear != ragged]
+        missing = self.total - len(self.programs)
+        return self.sums.get(key, 0.0) + (missing * min(inner) if inner else 0.0)
