@@ -1,0 +1,27 @@
+"""The least that all programs of a launch do, from those that were interpreted."""
+
+import pytest
+
+from egg_graph.evaluator.interpreter.work import Work
+
+KEY = ("dot", "bf16")
+
+
+def least(total: int, did: dict[int, float]) -> float:
+    programs = {linear: {KEY: flops} for linear, flops in did.items()}
+    return Work(total, programs, {KEY: sum(did.values())}).least("dot", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("total", "did", "expected"),
+    [
+        (3, {0: 2.0, 1: 2.0, 2: 1.0}, 5.0),  # all were run
+        (100, {0: 2.0, 99: 2.0, 98: 2.0, 40: 2.0}, 200.0),  # alike
+        (100, {0: 2.0, 99: 1.0, 98: 2.0, 40: 2.0}, 199.0),  # a ragged end
+        (100, {0: 2.0, 99: 1.0, 98: 1.0, 40: 2.0}, 102.0),  # persistent: two tiles, then one
+        (100, {0: 2.0, 99: 1.0}, 101.0),  # too few to call the end ragged
+        (100, {0: 0.0, 99: 9.0, 98: 9.0}, 18.0),
+    ],
+)
+def test_programs_that_were_not_run_count_as_the_least(total: int, did: dict[int, float], expected: float) -> None:
+    assert least(total, did) == expected
