@@ -103,8 +103,8 @@ def test_roles_that_never_answer_usefully_end_in_the_reference_kept():
     with OpenAIServer([nonsense]) as server:
         state = run(server, max_repairs=2)
     assert state["status"] == "reference_kept"
-    assert len(state["attempts"]) == 3
-    assert len(server.requests) == 2 * (3 + 2), "each question asked twice: three modules, two diagnoses"
+    assert len(state["attempts"]) == 2, "the same answer without code twice: no third question"
+    assert len(server.requests) == 2 * (2 + 1), "each question asked twice: two modules, one diagnosis"
 
 
 def test_429_500_and_timeouts_are_recovered_from():
