@@ -89,9 +89,29 @@ class Context:
             try:
                 value = adapter.validate_python(given)
             except ValidationError as error:
-                wrong = error.errors(include_url=False)[0]["msg"]
-                raise BadInput(f"Context.{name} cannot be {given!r}: {wrong}") from error
+                raise BadInput(_told_wrong(name, error)) from error
             object.__setattr__(self, name, value)
+
+
+def _told_wrong(name: str, error: ValidationError) -> str:
+    """What the knob must be, and what was given, in one line."""
+    first = error.errors(include_url=False)[0]
+    wanted = first["msg"].removeprefix("Value error, ").replace("Input should", "must", 1).partition(", unable")[0]
+    return f"{name} {wanted}, not {first['input']!r}"
+
+
+def check_device(device: Device) -> None:
+    """Refuse to insist on a GPU where there is none.
+
+    Raises:
+        BadInput: if `device` is `gpu` and torch sees no GPU.
+    """
+    if device != "gpu":
+        return
+    from egg_graph.evaluator import gpu_present
+
+    if not gpu_present():
+        raise BadInput("device gpu: torch sees no GPU on this machine; --device none proves kernels without one")
 
 
 @cache

@@ -12,6 +12,7 @@ import datetime
 import json
 import re
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -22,17 +23,17 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from egg_graph.context import Context
+from egg_graph.context import Context, check_device
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.events import Event
 from egg_graph.files import write_whole
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.frame import read_reference
 from egg_graph.results import Run, finished, write_results
-from egg_graph.schema import BadInput, Precision, Principle, Value
+from egg_graph.schema import BadInput, ModelRefused, Precision, Principle, Value
 from egg_graph.state import InputState
 from egg_graph.target import choose_target
-from egg_graph.team import Team, check_model
+from egg_graph.team import Team, check_model, resolve_team
 
 Listener = Callable[[Event], None]
 
@@ -79,12 +80,16 @@ def optimize(
     knobs = _context(target=target, precision=precision, **context)
     given = str(source_or_path) if isinstance(source_or_path, Path) else source_or_path
     called, reference = read_reference(given, name)
+    # What can be refused is refused now, rather than after a baseline and in a folder that holds nothing else.
     check_model(model)
-    choose_target(knobs.target, knobs.knowledge_dir)  # refused now rather than in a folder that holds nothing else
+    choose_target(knobs.target, knobs.knowledge_dir)
+    parts["team"] = resolve_team(model) if team is None else team
+    if evaluator is None:
+        check_device(knobs.device)
     folder = _make_folder(Path(runs_dir), called)
     asked = {"reference": reference, "name": called, "context": asdict(knobs), "model": _model_name(model, team)}
     write_whole(folder / "run.json", json.dumps(asked, indent=2) + "\n")
-    return _finish(folder, on_event, parts)
+    return _first(folder, on_event, parts)
 
 
 def resume(run_id: str, *, runs_dir: str | Path = "runs", on_event: Listener | None = None, **parts: Any) -> Run:
@@ -100,6 +105,24 @@ def resume(run_id: str, *, runs_dir: str | Path = "runs", on_event: Listener | N
         BadInput: if there is no such run, or its model has to be given again.
     """
     return optimize(resume=run_id, runs_dir=runs_dir, on_event=on_event, **parts)
+
+
+def _first(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> Run:
+    """Run in a new folder; it goes again if the run is refused before any attempt, for there is nothing to resume."""
+    attempted = False
+
+    def listen(event: Event) -> None:
+        nonlocal attempted
+        attempted = attempted or event["event"] == "attempt"
+        if on_event is not None:
+            on_event(event)
+
+    try:
+        return _finish(folder, listen, parts)
+    except (BadInput, ModelRefused):
+        if not attempted:
+            shutil.rmtree(folder)
+        raise
 
 
 def _finish(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> Run:

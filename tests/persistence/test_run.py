@@ -5,7 +5,7 @@ import json
 import pytest
 from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
-from egg_graph import BadInput, InfrastructureError, optimize, resume
+from egg_graph import BadInput, InfrastructureError, ModelRefused, optimize, resume
 from egg_graph.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
 
@@ -89,10 +89,10 @@ def test_a_path_names_the_task(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "fp8"}, "Context.precision cannot be 'fp8'"),
+        ({"precision": "fp8"}, "precision must be .*, not 'fp8'"),
         ({"max_atempts": 3}, "no knob 'max_atempts'; the knobs are precision, target"),
-        ({"stages": ("tiling",)}, "Context.stages cannot be"),
-        ({"max_seconds": 0}, "Context.max_seconds cannot be 0"),
+        ({"stages": ("tiling",)}, "stages must be .*tensor_tiling.*, not 'tiling'"),
+        ({"max_seconds": 0}, "max_seconds must be greater than 0, not 0"),
         ({"target": "voodoo5"}, "hardware 'voodoo5'"),
         ({"model": 7}, "model=7: pass a chat model"),
     ],
@@ -100,6 +100,45 @@ def test_a_path_names_the_task(tmp_path):
 def test_wrong_options_are_refused_before_anything_is_made(tmp_path, options, message):
     with pytest.raises(BadInput, match=message):
         go(tmp_path, **options)
+    assert not (tmp_path / "runs").exists()
+
+
+class Refusing(ScriptedEvaluator):
+    def baseline(self, task):
+        raise BadInput("reference: it defines no class `Model(torch.nn.Module)`")
+
+
+def test_a_run_refused_before_its_first_attempt_leaves_no_folder(tmp_path):
+    with pytest.raises(BadInput, match="no class"):
+        go(tmp_path, evaluator=Refusing())
+    assert not list((tmp_path / "runs").iterdir())
+
+
+class RefusedRepair(ScriptedTeam):
+    def debug(self, brief):
+        raise ModelRefused("HTTP 400")
+
+
+def test_a_run_refused_after_an_attempt_keeps_its_folder(tmp_path):
+    options = {"target": "h100", "runs_dir": tmp_path / "runs", "principles": ()}
+    with pytest.raises(ModelRefused):
+        optimize(REFERENCE, team=RefusedRepair(SCRIPT, worth=[False]), evaluator=ScriptedEvaluator(), **options)
+    assert len(list((tmp_path / "runs").glob("*/run.json"))) == 1
+
+
+def test_a_model_out_of_reach_is_refused_before_the_baseline(tmp_path, monkeypatch):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(BadInput, match="OPENAI_API_KEY"):
+        optimize(REFERENCE, model="openai:gpt-5", evaluator=Refusing(), runs_dir=tmp_path / "runs", target="h100")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_insisting_on_a_gpu_without_one_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("egg_graph.evaluator.detect.gpu_present", lambda: False)
+    monkeypatch.setattr("egg_graph.evaluator.gpu_present", lambda: False, raising=False)
+    with pytest.raises(BadInput, match="--device none"):
+        optimize(REFERENCE, team=ScriptedTeam(SCRIPT), runs_dir=tmp_path / "runs", target="h100", device="gpu")
     assert not (tmp_path / "runs").exists()
 
 

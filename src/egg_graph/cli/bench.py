@@ -32,7 +32,9 @@ def bench(
     every problem, so that an interrupted suite goes on with --keep.
     """
     from egg_graph.bench import find_references, markdown, run_suite
+    from egg_graph.context import check_device
 
+    check_device(device or "auto")  # once, rather than in every row
     knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)
     console = stdout()
     with Progress(console) as progress:

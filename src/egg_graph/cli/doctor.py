@@ -9,7 +9,12 @@ from rich.table import Table
 from egg_graph.cli.console import plain, stdout
 from egg_graph.cli.examination import Item, examine, prospects
 
-_MARKS = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "broken": "[bold red]broken[/]"}
+_MARKS = {
+    "ok": "[green]ok[/]",
+    "optional": "[dim]optional[/]",
+    "missing": "[yellow]missing[/]",
+    "broken": "[bold red]broken[/]",
+}
 
 
 def doctor(

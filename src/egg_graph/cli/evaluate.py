@@ -29,12 +29,15 @@ def evaluate(
 ) -> None:
     """Judge one candidate against one reference, and say what was proven.
 
-    Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference.
+    Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference,
+    3 if the machine failed.
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
     whole evaluation.
     """
+    from egg_graph.context import check_device
     from egg_graph.target import choose_target
 
+    check_device(device)
     task = KernelTask(
         name=reference.stem,
         reference=read_source(reference, "reference"),

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-State = Literal["ok", "missing", "broken"]
-"""`missing` costs a feature; `broken` means that nothing works until it is mended."""
+State = Literal["ok", "optional", "missing", "broken"]
+"""`optional` is absent and seldom missed; `missing` costs a feature; `broken` means that nothing works
+until it is mended."""
 
 TRITON_OF_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7"}
 """Triton release that each PyTorch release is built against."""
@@ -173,7 +174,7 @@ def _compiler(environment: Mapping[str, str]) -> Item:
 
 def _tool(name: str, program: str, consequence: str, cure: str) -> Item:
     path = shutil.which(program) or shutil.which(program, path="/usr/local/cuda/bin")
-    return Item(name, "ok", path) if path else Item(name, "missing", "not found", consequence, cure)
+    return Item(name, "ok", path) if path else Item(name, "optional", "not found", consequence, cure)
 
 
 def _model(environment: Mapping[str, str]) -> Iterator[Item]:
@@ -181,7 +182,7 @@ def _model(environment: Mapping[str, str]) -> Iterator[Item]:
         if environment.get(name):
             yield Item(name, "ok", "set")
         else:
-            yield Item(name, "missing", "not set", consequence, cure)
+            yield Item(name, "optional", "not set", consequence, cure)
 
 
 def _studio() -> Item:
@@ -190,7 +191,7 @@ def _studio() -> Item:
     if path:
         return Item("LangGraph CLI", "ok", path)
     consequence = "runs cannot be watched in LangGraph Studio"
-    return Item("LangGraph CLI", "missing", "not found", consequence, "pip install 'egg-graph[studio]'")
+    return Item("LangGraph CLI", "optional", "not found", consequence, "pip install 'egg-graph[studio]'")
 
 
 def _memory() -> Item:

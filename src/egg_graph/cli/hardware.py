@@ -34,7 +34,7 @@ def _list(folder: str | None) -> None:
             plain(known),
             plain(gpu.name),
             plain(gpu.arch),
-            *("-" if f is None else f"{f.value / 1e12:.3g}" for f in rates),
+            *("-" if f is None else f"{f.value / 1e12:.{digits}f}" for f, digits in zip(rates, (2, 1, 1), strict=True)),
         )
     stdout().print(table)
 

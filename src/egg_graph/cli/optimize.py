@@ -57,7 +57,8 @@ def optimize(
     Shows each stage and attempt as it happens; leaves kernel.py, evidence.json, history.jsonl and report.html in
     runs/<id>/. Set EGG_MODEL instead of --model to use the same model every time.
 
-    Exit status 0 if a usable kernel was accepted, 1 if the reference is kept, 2 for bad usage or input.
+    Exit status 0 if a usable kernel was accepted, 1 if the reference is kept, 2 for bad usage or input, 3 if the
+    machine failed.
     """
     knobs = given(
         target=target,
@@ -132,7 +133,8 @@ def conclude(console: Console, run: "Run") -> None:
         show_verdict(console, run.evaluation, title=f"{task.name} on {task.target.name}, {task.precision}")
     tokens = run.usage.input_tokens + run.usage.output_tokens
     spent = f"{run.usage.calls} model calls, {tokens:,} tokens" if run.usage.calls else "no model call"
-    console.print(f"{len(run.attempts)} attempts in {run.seconds:.0f} s, {spent}")
+    tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
+    console.print(f"{tried} in {run.seconds:.0f} s, {spent}")
     if run.kernel_path is not None:
         console.print(f"kernel    {plain(run.kernel_path)}")
     console.print(f"report    {plain(run.folder / 'report.html')}")
