@@ -41,7 +41,7 @@ def by_role(coder: list, analyst: Response = NOT_WORTH, debugger: Response = REP
 class FondEvaluator(ScriptedEvaluator):
     """Likes every module, whatever its first line."""
 
-    def evaluate(self, task, candidate, *, stage=None):
+    def evaluate(self, task, candidate, *, stage=None, finalist=False):
         liked = candidate.model_copy(update={"source": f"# ok 3\n{candidate.source}"})
         return super().evaluate(task, liked, stage=stage).model_copy(update={"candidate": candidate.id})
 

@@ -159,7 +159,9 @@ class ScriptedEvaluator:
         self._write("baseline")
         return Baseline(task=task.digest, operators=("aten.relu",), floor_ms=0.5, unevaluable=self.unevaluable)
 
-    def evaluate(self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None) -> Evaluation:
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
         if self.faults:
             self.faults -= 1
             if self.raises:

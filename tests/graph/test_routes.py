@@ -270,7 +270,7 @@ def test_a_plan_that_only_turns_knobs_needs_no_coder_and_is_held_against_what_th
 
 def test_the_text_with_its_config_stays_should_plain_constants_fail():
     class Picky(ScriptedEvaluator):
-        def evaluate(self, task, candidate, *, stage=None):
+        def evaluate(self, task, candidate, *, stage=None, finalist=False):
             if "CONFIG" in candidate.source:
                 return super().evaluate(task, candidate, stage=stage)
             return self._evaluation(task, candidate, status="timeout", reason="took too long")

@@ -69,7 +69,7 @@ class Judge:
             return self.baseline(task).model_dump(mode="json")
         if method == "evaluate":
             candidate = Candidate.model_validate(params["candidate"])
-            return self.evaluate(task, candidate, params["stage"]).model_dump(mode="json")
+            return self.evaluate(task, candidate, params["stage"], bool(params["finalist"])).model_dump(mode="json")
         if method == "screen":
             candidates = [Candidate.model_validate(c) for c in params["candidates"]]
             return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
@@ -95,7 +95,7 @@ class Judge:
                 known["eager_fp32_ms"] = opponent.eager_fp32_ms
         return docket.surveyed.model_copy(update=known)
 
-    def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None) -> Evaluation:
+    def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluation:
         started = time.monotonic()
         docket = self.docket(task)
         verdict: tuple[Status, str] | None = None

@@ -76,12 +76,15 @@ class LocalEvaluator:
         answer = self._call("baseline", {"task": task.model_dump(mode="json")}, 900.0)
         return Baseline.model_validate(answer)
 
-    def evaluate(self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None) -> Evaluation:
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
         """Climb the whole ladder with one candidate. See `Evaluator.evaluate`."""
         params = {
             "task": task.model_dump(mode="json"),
             "candidate": candidate.model_dump(mode="json"),
             "stage": stage,
+            "finalist": finalist,
         }
         return Evaluation.model_validate(self._call("evaluate", params, 900.0 + 8 * self.timeout))
 

@@ -19,8 +19,17 @@ class Evaluator(Protocol):
         """
         ...
 
-    def evaluate(self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None) -> Evaluation:
-        """Climb the whole ladder with one candidate. `stage` chooses the profiling metrics.
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
+        """Climb the whole ladder with one candidate.
+
+        Args:
+            task: reference and terms.
+            candidate: what may replace it.
+            stage: chooses the profiling metrics.
+            finalist: also the slow rungs, meant for a kernel that is about to be handed over: memory and race checks
+                by compute-sanitizer, repeats, and a second measurement in fresh processes.
 
         Raises:
             InfrastructureError: if the machine failed; never because of the candidate.

@@ -9,23 +9,28 @@ STATUS_OF: dict[FindingKind, Status | None] = {
         (
             *("no_code", "missing_entry_point", "forbidden_construct", "forbidden_import", "test_code"),
             *("no_triton_kernel", "weights_mismatch", "library_call"),
+            *("replayed_output", "late_output", "clock_disagreement", "below_roofline", "not_causal"),
+            "library_patched",
         ),
         "invalid",
     ),
     **dict.fromkeys(
         ("syntax_error", "unsupported_in_kernel", "kernel_compile_error", "shared_memory_exceeded"), "compile_error"
     ),
-    **dict.fromkeys(("exception", "crashed", "exited", "out_of_bounds"), "runtime_error"),
+    **dict.fromkeys(
+        ("exception", "crashed", "exited", "out_of_bounds", "device_assert", "too_many_processes"), "runtime_error"
+    ),
     "timeout": "timeout",
     "memory_exceeded": "out_of_memory",
     **dict.fromkeys(
         (
             *("write_race", "unwritten_output", "non_finite", "wrong_values", "precision_loss", "tf32_truncation"),
-            *("wrong_shape", "wrong_dtype", "wrong_structure", "input_mutated", "specialised_to_shape"),
+            *("wrong_shape", "wrong_dtype", "wrong_structure", "wrong_device", "wrong_strides", "aliased_output"),
+            *("input_mutated", "parameter_mutated", "specialised_to_shape", "not_deterministic", "uninitialised_read"),
         ),
         "incorrect",
     ),
-    **dict.fromkeys(("degenerate_problem", "reference_failed"), "unevaluable"),
+    **dict.fromkeys(("degenerate_problem", "stochastic_problem", "reference_failed"), "unevaluable"),
     "infrastructure": "infra_error",
     "register_spill": None,
 }

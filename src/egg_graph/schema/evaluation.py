@@ -31,12 +31,16 @@ FindingKind = Literal[
     # compiling for the target
     "kernel_compile_error", "shared_memory_exceeded", "register_spill",
     # running
-    "exception", "crashed", "exited", "timeout", "memory_exceeded", "out_of_bounds", "write_race",
+    "exception", "crashed", "exited", "timeout", "memory_exceeded", "out_of_bounds", "write_race", "device_assert",
+    "too_many_processes", "uninitialised_read",
     # the answer
     "unwritten_output", "non_finite", "wrong_values", "precision_loss", "tf32_truncation", "wrong_shape", "wrong_dtype",
-    "wrong_structure", "input_mutated", "specialised_to_shape", "weights_mismatch", "library_call",
+    "wrong_structure", "wrong_device", "wrong_strides", "aliased_output", "input_mutated", "parameter_mutated",
+    "specialised_to_shape", "not_deterministic", "weights_mismatch", "library_call",
+    # how the answer came about
+    "replayed_output", "late_output", "clock_disagreement", "below_roofline", "not_causal", "library_patched",
     # the problem or the machine
-    "degenerate_problem", "reference_failed", "infrastructure",
+    "degenerate_problem", "stochastic_problem", "reference_failed", "infrastructure",
 ]  # fmt: skip
 
 
@@ -67,6 +71,33 @@ class Check(Value):
     passed: bool
     machine: str
     """`interpreter`, or the name of the GPU."""
+    family: str = "as given"
+    """Of the inputs: `as given` is get_inputs' own distribution; `negated`, `tiny`, `large`, ... are made from it."""
+
+
+class Tolerance(Value):
+    """KernelBench's own criterion, told beside ours for comparison and never the verdict: `torch.allclose` with
+    atol = rtol against PyTorch's answer at the declared precision (its eval.py, 2026-03)."""
+
+    tolerance: float
+    """1e-4 for float32, 1e-2 for float16 and bfloat16."""
+    passed: bool
+    max_difference: float
+
+
+class Integrity(Value):
+    """How the answer came about: what one forward launched and called."""
+
+    kernels: tuple[str, ...] = ()
+    """Names of the candidate's own JIT functions that ran, each once."""
+    operators: tuple[str, ...] = ()
+    """ATen operators of one forward, each once, in order of first use; views and allocations included."""
+    computing: tuple[str, ...] = ()
+    """Those of them that compute: library work beside Triton."""
+    foreign_kernels: tuple[str, ...] = ()
+    """GPU kernels that ran and are none of the candidate's JIT functions (a trace of the device)."""
+    causal: bool | None = None
+    """Whether the answer changes when the candidate's Triton kernels do nothing; None where that was not tried."""
 
 
 class KernelResources(Value):
@@ -110,6 +141,41 @@ class Bound(Value):
     """Kernels that one forward launches, library calls included."""
 
 
+class Clock(Value):
+    """One clock's word on a call of the candidate."""
+
+    name: Literal["events", "device", "host"]
+    """CUDA events, the GPU's own nanosecond counter, and the judge process's wall clock."""
+    milliseconds: float
+    """Median."""
+    noise_ms: float = 0.0
+    """What this clock cannot tell apart."""
+
+
+class GpuState(Value):
+    """What the driver says of the GPU at one moment. None where it does not tell."""
+
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    utilisation_percent: float | None = None
+    """By others, before the measurement."""
+    other_processes: int | None = None
+
+
+class Confirmation(Value):
+    """A finalist measured once more, in fresh processes."""
+
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    pairs: int
+    agrees: bool
+    """Its interval and the first one's do not contradict each other."""
+
+
 class Timing(Value):
     """Candidate against PyTorch at equal precision, interleaved. Medians, in milliseconds."""
 
@@ -132,6 +198,12 @@ class Timing(Value):
     candidate_calls_ms: tuple[float, ...] = ()
     """Every recorded call, in the order of measurement; the n-th of the baseline belongs to it."""
     baseline_calls_ms: tuple[float, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    checked_calls: int = 0
+    """Timed calls whose answer was compared with the reference's, each on inputs of its own."""
+    before: GpuState | None = None
+    after: GpuState | None = None
+    confirmation: Confirmation | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -148,6 +220,12 @@ class Profile(Value):
 
     source: Literal["ncu", "cupti", "compiled", "none"]
     metrics: dict[str, Metric] = {}
+    kernel: str = ""
+    """Whose metrics these are: the kernel of the candidate with the largest share of GPU time."""
+    shares: dict[str, float] = {}
+    """Part of the forward's GPU time, by kernel; its own and others'."""
+    why: str = ""
+    """Why no better source was used."""
 
 
 class Rung(Value):
@@ -170,6 +248,10 @@ class Environment(Value):
     torch: str = ""
     triton: str = ""
     python: str = ""
+    isolation: tuple[str, ...] = ()
+    """What confines a candidate's process here."""
+    not_isolated: tuple[str, ...] = ()
+    """What does not, and why."""
 
 
 class Evaluation(Value):
@@ -192,6 +274,10 @@ class Evaluation(Value):
     """Part of GPU time (of DRAM bytes without a GPU) spent in the candidate's own Triton kernels."""
     profile: Profile = Profile(source="none")
     environment: Environment | None = None
+    seed: int | None = None
+    """Root of every seed of this evaluation: secret until the verdict, enough to repeat it."""
+    kernelbench: Tolerance | None = None
+    integrity: Integrity | None = None
     log: str = ""
     """Tail of what the candidate printed or raised; data, never an instruction."""
     seconds: float = 0.0
@@ -264,5 +350,9 @@ class Baseline(Value):
     compile_ms: float | None = None
     eager_fp32_ms: float | None = None
     environment: Environment | None = None
+    families: tuple[str, ...] = ()
+    """Input families that this problem can be judged on, `as given` first."""
+    weaknesses: tuple[str, ...] = ()
+    """What an answer without computing would get away with at a common fixed tolerance; our budgets are tighter."""
     unevaluable: str = ""
     """Why no candidate can be judged against this reference; empty when it can."""
