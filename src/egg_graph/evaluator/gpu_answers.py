@@ -12,7 +12,7 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.answers import judge_leaves
 from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_memory import Arena
+from egg_graph.evaluator.gpu_arena import Arena
 from egg_graph.evaluator.gpu_session import Session
 from egg_graph.evaluator.precision import CAST
 from egg_graph.evaluator.problem import Case

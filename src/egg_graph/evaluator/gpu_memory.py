@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.exchange import DTYPES, dtype_name
+from egg_graph.evaluator.exchange import DTYPES
 
 HANDLE_BYTES = 64
 _LAZY_PEER_ACCESS = 1
@@ -65,6 +65,10 @@ class SharedBuffer:
         _check(_driver().cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(self.pointer)), "cuIpcGetMemHandle")
         return bytes(handle).hex()
 
+    def raw(self, offset: int, nbytes: int) -> torch.Tensor:
+        """Flat uint8 tensor over a part of it."""
+        return raw_bytes(self.pointer + offset, nbytes)
+
     def free(self) -> None:
         _check(_driver().cuMemFree_v2(ctypes.c_uint64(self.pointer)), "cuMemFree")
 
@@ -85,52 +89,23 @@ def close_handle(pointer: int) -> None:
     _check(_driver().cuIpcCloseMemHandle(ctypes.c_uint64(pointer)), "cuIpcCloseMemHandle")
 
 
-def view(pointer: int, form: dict[str, Any]) -> torch.Tensor:
-    """A tensor over raw device memory; `form` gives dtype, shape and stride (dense, in any order)."""
+def raw_bytes(pointer: int, nbytes: int) -> torch.Tensor:
+    """Flat uint8 tensor over device memory at an address of this process."""
+    if nbytes == 0:
+        return torch.empty(0, dtype=torch.uint8, device="cuda")
+    interface = {"data": (pointer, False), "shape": (nbytes,), "typestr": "|u1", "version": 3, "strides": None}
+    return torch.as_tensor(SimpleNamespace(__cuda_array_interface__=interface), device="cuda")
+
+
+def shaped(raw: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
+    """A tensor over flat bytes; `form` gives dtype, shape and stride (dense, in any order)."""
     dtype = DTYPES[form["dtype"]]
-    count = math.prod(form["shape"])
-    if count == 0:
-        return torch.empty(form["shape"], dtype=dtype, device="cuda")
-    raw = SimpleNamespace(
-        __cuda_array_interface__={
-            "data": (pointer, False),
-            "shape": (count * dtype.itemsize,),
-            "typestr": "|u1",
-            "version": 3,
-            "strides": None,
-        }
-    )
-    return torch.as_tensor(raw, device="cuda").view(dtype).as_strided(form["shape"], form["stride"])
+    if math.prod(form["shape"]) == 0:
+        return torch.empty(form["shape"], dtype=dtype, device=raw.device)
+    return raw.view(dtype).as_strided(form["shape"], form["stride"])
 
 
-class Arena:
-    """All buffers shared with one worker; freed together."""
-
-    def __init__(self) -> None:
-        self.buffers: list[SharedBuffer] = []
-        self.handles: list[str] = []
-
-    def share(self, tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-        """A shared copy of a tensor, and the form by which the other process opens it."""
-        dense = bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
-        stride = tensor.stride() if dense else tensor.contiguous().stride()
-        mine, form = self.empty(tensor.shape, tensor.dtype, stride)
-        mine.copy_(tensor)
-        return mine, form
-
-    def empty(
-        self, shape: tuple[int, ...] | torch.Size, dtype: torch.dtype, stride: tuple[int, ...] | None = None
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """A shared tensor of unset content, and its form."""
-        like = torch.empty(shape, dtype=dtype, device="meta")
-        buffer = SharedBuffer.allocate(math.prod(shape) * dtype.itemsize)
-        self.buffers.append(buffer)
-        self.handles.append(buffer.handle())
-        form = {"dtype": dtype_name(like), "shape": list(shape), "stride": list(stride or like.stride())}
-        return view(buffer.pointer, form), {**form, "handle": self.handles[-1]}
-
-    def free(self) -> None:
-        """Free all of it. Tensors over it must not be used again."""
-        torch.cuda.synchronize()
-        while self.buffers:
-            self.buffers.pop().free()
+def view(pointer: int, form: dict[str, Any]) -> torch.Tensor:
+    """The tensor that `gpu_arena.Arena` described by `form`, in the process that opened its buffer at `pointer`."""
+    nbytes = math.prod(form["shape"]) * DTYPES[form["dtype"]].itemsize
+    return shaped(raw_bytes(pointer + form.get("offset", 0), nbytes), form)
