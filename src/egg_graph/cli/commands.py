@@ -11,6 +11,7 @@ from egg_graph.cli.hardware import hardware
 from egg_graph.cli.optimize import optimize
 from egg_graph.cli.principles import principles
 from egg_graph.cli.report import report
+from egg_graph.cli.trust import trust
 
 app = typer.Typer(
     name="egg-graph",
@@ -27,6 +28,7 @@ app.command()(optimize)
 app.command()(evaluate)
 app.command()(report)
 app.command()(bench)
+app.add_typer(trust, name="trust")
 app.command()(doctor)
 app.command(rich_help_panel="What it knows")(hardware)
 app.command(rich_help_panel="What it knows")(principles)

@@ -1,0 +1,1 @@
+"""How far can this machine's evaluator be trusted? Corpora with known answers, endurance, spread, cost."""

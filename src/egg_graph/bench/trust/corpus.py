@@ -1,0 +1,176 @@
+"""Judge every file of a corpus, and hold each verdict against what the file's header expects."""
+
+import datetime
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from egg_graph.bench.trust.headers import Entry, read_entries
+from egg_graph.bench.trust.pages import corpus_page
+from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
+from egg_graph.bench.trust.writing import version, write_results
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
+from egg_graph.target import choose_target
+
+
+def run_corpus(
+    folders: Sequence[Path],
+    out: Path | None = None,
+    *,
+    problems: Path | None = None,
+    device: Literal["auto", "gpu", "none"] = "auto",
+    repeat: int = 1,
+    timeout: float = 60.0,
+    finalist: bool = False,
+    only: Sequence[str] = (),
+    keep: bool = False,
+    target: str = "auto",
+    on_row: Callable[[CorpusRow], None] | None = None,
+    evaluator: LocalEvaluator | None = None,
+) -> CorpusResults:
+    """Judge a corpus; with `out`, rewrite `out` (.json) and the page beside it (.md) after every file.
+
+    Args:
+        folders: where the corpus is.
+        out: the results file.
+        problems: folder of references; None finds it beside the corpus.
+        device: ladder to climb.
+        repeat: how often each file is judged; the worst outcome counts.
+        timeout: seconds that one run of a candidate may take.
+        finalist: judge every file as a finalist.
+        only: ids to judge; all of them if empty.
+        keep: keep the rows that `out` holds of unchanged files on the same terms.
+        target: GPU to compile for.
+        on_row: called with each new row.
+        evaluator: one that is already warm; it is left open.
+
+    Raises:
+        BadInput: for a bad header or a results file made on other terms.
+    """
+    entries = _chosen(read_entries(folders, problems), only)
+    local = evaluator or LocalEvaluator(device=device, timeout=timeout)
+    try:
+        where = local.environment()
+        ladder: Literal["cpu", "gpu"] = "gpu" if where.gpu is not None and device != "none" else "cpu"
+        hardware = choose_target(target)
+        here = [entry for entry in entries if ladder in entry.header.where]
+        results = CorpusResults(
+            name=out.stem if out is not None else "corpus",
+            version=version(),
+            evaluator=evaluator_digest(),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            folders=tuple(folder.name for folder in folders),
+            ladder=ladder,
+            repeat=repeat,
+            timeout=timeout,
+            finalist=finalist,
+            target=hardware.name,
+            environment=where,
+            elsewhere=tuple(entry.header.id for entry in entries if ladder not in entry.header.where),
+        )
+        kept = {row.file: row for row in _kept(results, out)} if keep and out is not None else {}
+        for entry in here:
+            row = kept.get(_shown(entry))
+            if row is None or row.digest != entry.digest:
+                row = _judge(local, entry, hardware, repeat, finalist)
+                if on_row is not None:
+                    on_row(row)
+            results = results.model_copy(update={"rows": (*results.rows, row)})
+            if out is not None:
+                write_results(out, results, corpus_page(results), **_counted(results))
+        return results
+    finally:
+        if evaluator is None:
+            local.close()
+
+
+def _counted(results: CorpusResults) -> dict[str, object]:
+    """What is told beside the rows, and derived from them."""
+    found = rates(results.rows)
+    derived = {"catch_rate": found.catch_rate, "false_reject_rate": found.false_reject_rate}
+    missed = [row.header.id for row in results.rows if row.outcome in ("missed", "misnamed")]
+    return {
+        "summary": {**found.model_dump(mode="json"), **derived, "misses": missed},
+    }
+
+
+def _chosen(entries: tuple[Entry, ...], only: Sequence[str]) -> tuple[Entry, ...]:
+    known = {entry.header.id for entry in entries}
+    if unknown := [name for name in only if name not in known]:
+        raise BadInput(f"--only {unknown[0]}: no file has this id; there are {', '.join(sorted(known))}")
+    return tuple(entry for entry in entries if not only or entry.header.id in only)
+
+
+def _judge(local: LocalEvaluator, entry: Entry, hardware: Hardware, repeat: int, finalist: bool) -> CorpusRow:
+    task, candidate = task_of(entry, hardware), candidate_of(entry)
+    runs = tuple(_once(local, task, candidate, entry, finalist or entry.header.finalist) for _ in range(repeat))
+    return CorpusRow(header=entry.header, file=_shown(entry), digest=entry.digest, runs=runs)
+
+
+def _once(local: LocalEvaluator, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool) -> Judged:
+    begun = time.monotonic()
+    try:
+        evaluation = local.evaluate(task, candidate, finalist=finalist)
+    except (InfrastructureError, BadInput) as error:  # the next file is judged all the same
+        return Judged(
+            status="infra_error" if isinstance(error, InfrastructureError) else "bad_input",
+            reason=" ".join(str(error).split()),
+            outcome="not_judged",
+            seconds=time.monotonic() - begun,
+        )
+    return Judged(
+        status=evaluation.status,
+        reason=evaluation.reason,
+        findings=finding_kinds(evaluation),
+        outcome=entry.header.outcome(evaluation),
+        seconds=time.monotonic() - begun,
+        seed=evaluation.seed,
+    )
+
+
+def finding_kinds(evaluation: Evaluation) -> tuple[str, ...]:
+    """Kinds of an evaluation's findings, each once, in order."""
+    return tuple(dict.fromkeys(finding.kind for finding in evaluation.findings))
+
+
+def task_of(entry: Entry, hardware: Hardware) -> KernelTask:
+    """The task that a corpus file is judged on."""
+    header = entry.header
+    return KernelTask(
+        name=header.problem,
+        reference=entry.reference,
+        target=hardware,
+        precision=header.precision,
+        triton_only=header.terms.triton_only,
+    )
+
+
+def candidate_of(entry: Entry) -> Candidate:
+    """A corpus file as a candidate; its header stays behind, so that no verdict can rest on it."""
+    lines = entry.source.splitlines(keepends=True)
+    end = next(number for number, line in enumerate(lines) if line.rstrip() == "# ///")
+    source = "".join(lines[end + 1 :])
+    return Candidate(source=source, author="corpus", stage="algorithmic_structure", mode="seed")
+
+
+def _shown(entry: Entry) -> str:
+    """`folder/file.py`: enough to find it, and no path of this machine."""
+    return f"{entry.path.parent.name}/{entry.path.name}"
+
+
+def _kept(fresh: CorpusResults, out: Path) -> tuple[CorpusRow, ...]:
+    path = out.with_suffix(".json")
+    if not path.exists():
+        return ()
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored.pop("summary", None)
+    old = CorpusResults.model_validate(stored)
+    terms = ("version", "evaluator", "ladder", "repeat", "timeout", "finalist", "target")
+    if any(getattr(old, term) != getattr(fresh, term) for term in terms):
+        raise BadInput(
+            f"{path}: judged by another evaluator or on other terms; give another --out, or leave out --keep"
+        )
+    return tuple(row for row in old.rows if row.outcome != "not_judged")
