@@ -42,6 +42,7 @@ def judge_leaves(
             max_abs=result.max_abs,
             passed=result.passed,
             machine=machine,
+            family=case.family,
         )
         if worst is None or (check.passed, -check.error) < (worst.passed, -worst.error):
             worst = check

@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.compare import compare
-from egg_graph.evaluator.problem import Case, Unevaluable, build_case, with_other_inputs
+from egg_graph.evaluator.families import families_of
+from egg_graph.evaluator.problem import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.survey import survey
@@ -38,6 +39,8 @@ class Docket:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     reference: Reference = field(init=False)
     known: dict[str, list[Case]] = field(default_factory=dict)
+    dropped_families: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By shape, the input families that this problem is not judged on, and why; filled by `family_cases`."""
 
     def __post_init__(self) -> None:
         self.reference = load_reference(self.task.reference)
@@ -98,6 +101,30 @@ class Docket:
                 raise Unevaluable(f"no smaller shape of it runs ({elements} elements at {name}): it needs a GPU")
             self.known[name] = [self.build(name, overrides, index) for index in range(SEEDS.get(name, 1))]
         return self.known[name]
+
+    def family_cases(self, name: str) -> list[Case]:
+        """One case per input family that this problem can be judged on at one reduced shape.
+
+        All are of the form of `cases(name)[0]`, for the same constructor arguments. Their weights are those of that
+        case too, unless `case.state` says otherwise (family `integers`): load each case's own.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        key = f"{name}/families"
+        if key not in self.known:
+            base, dropped = self.cases(name)[0], self.dropped_families.setdefault(name, {})
+            self.known[key] = []
+            reference = load_reference(self.task.reference, self.shapes[name])
+            for family in families_of(base.inputs):
+                seed = self.seed(f"{name}/{family}", 0)
+                try:
+                    self.known[key].append(
+                        family_case(base, reference, self.task.precision, family=family, seed=seed, device=self.device)
+                    )
+                except (Unevaluable, BadInput) as error:
+                    dropped[family] = str(error)
+        return self.known[key]
 
     def full_cases(self) -> Iterator[Case]:
         """The cases at the reference's own shape, one after another: only small ones are kept.

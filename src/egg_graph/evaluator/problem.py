@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.exchange import flatten
+from egg_graph.evaluator.families import AS_GIVEN, apply
 from egg_graph.evaluator.precision import CAST, TF32Products, cast_inputs, cast_model, pytorch_at
 from egg_graph.evaluator.reference import Reference, one_line
 from egg_graph.schema import BadInput, Precision
@@ -54,6 +55,8 @@ class Case:
     """The reference itself, cast and with these weights."""
     emulate: Callable[[Emulation], list[torch.Tensor] | None] = field(repr=False)
     emulations: dict[Emulation, list[float] | None] = field(default_factory=dict)
+    family: str = AS_GIVEN
+    """Of the inputs."""
 
     @property
     def budget(self) -> float:
@@ -126,6 +129,34 @@ def with_other_inputs(
     if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
         raise Unevaluable("the inputs' form or their plain numbers change with the seed")
     return other
+
+
+def family_case(
+    base: Case, reference: Reference, precision: Precision, *, family: str, seed: int, device: torch.device
+) -> Case:
+    """The base case's model and weights on inputs of one family.
+
+    Raises:
+        BadInput: if PyTorch refuses such inputs.
+        Unevaluable: if it answers, but not so that another answer could be judged by it.
+    """
+    with _on(device):
+        drawn = reference.inputs(seed + 1)
+    drawn = tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    case = _case(
+        reference,
+        precision,
+        base.model,
+        apply(family, drawn, seed),
+        base.state,
+        name=base.name,
+        overrides=base.overrides,
+        seed=seed,
+        device=device,
+    )
+    if any(not bool((~torch.isnan(leaf.expected)).all()) for leaf in case.leaves):
+        raise Unevaluable("PyTorch's own answer holds NaN there")
+    return replace(case, family=family)
 
 
 def _form(value: Any) -> Any:

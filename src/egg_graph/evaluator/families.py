@@ -1,0 +1,150 @@
+"""Input families: what a kernel must also get right beside the distribution that `get_inputs` draws.
+
+Benchmarks draw almost everything from [0, 1): there a ReLU is the identity, a softmax without its maximum does not
+overflow, and an fp16 accumulator is good enough. Each family moves the drawn inputs to where such shortcuts show.
+It keeps the form of every input, what is visibly structured about it, and every integer or boolean tensor. Whether a
+problem can be judged on a family at all is asked of PyTorch (`problem.family_case`), never assumed.
+
+NaN is no family: `tl.maximum` and `tl.max` drop it where PyTorch hands it on, and no user of a kernel relies on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+AS_GIVEN = "as given"
+"""get_inputs' own distribution."""
+FEW = 16
+"""Tensors of fewer elements are numbers (a scale, a temperature); they keep their distribution."""
+SPARSE = 256
+"""One element in this many is an outlier or infinite, and one at least."""
+TINY, LARGE, OUTLIER, SHIFT = 1e-3, 64.0, 1e3, 32.0
+
+WRONG_HERE = {
+    "negated": "inputs of the other sign: an activation or clamp that only seemed to be the identity",
+    "tiny": "inputs a thousandth as large: an eps left out or in the wrong place",
+    "large": "inputs 64 times as large: an exponential without subtracting the maximum overflows, a narrow type too",
+    "shifted": "inputs far from zero: a variance as the difference of two large numbers (E[x^2] - E[x]^2) cancels",
+    "outlier": "a few inputs a thousand times as large: a maximum, a norm or a narrow type that they dominate",
+    "ties": "inputs of a few distinct values: an order among equals that differs from PyTorch's",
+    "infinite": "a few inputs are +inf: infinity times a mask of 0 is NaN; select with tl.where instead",
+    "minus_infinite": "a few inputs are -inf: the difference of two infinities is NaN; guard the maximum",
+    "integers": "inputs (and weights) with few significant bits, whose products and sums float32 holds exactly: a "
+    "narrow accumulator, a lost or doubled term",
+}
+"""What a kernel that is right on other families has most likely got wrong here: the cure to tell."""
+NAMES = tuple(WRONG_HERE)
+_WITH_STRUCTURE = frozenset({"negated", "tiny", "large", "integers"})
+"""Those that keep zeros and symmetry where they are."""
+
+
+def families_of(inputs: list[Any]) -> tuple[str, ...]:
+    """Names of the families that change at least one of these inputs, in the order they are judged.
+
+    Args:
+        inputs: as `get_inputs` gives them.
+    """
+    kinds = {structure(x) for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)}
+    if "free" in kinds:
+        return NAMES
+    return tuple(name for name in NAMES if name in _WITH_STRUCTURE) if "pattern" in kinds else ()
+
+
+def apply(name: str, inputs: list[Any], seed: int) -> list[Any]:
+    """The same inputs moved to a family: same shapes, dtypes, strides and devices; always the same for one seed.
+
+    Args:
+        name: one of `NAMES`.
+        inputs: as `get_inputs` gives them; they are not changed.
+        seed: decides where outliers and infinities lie.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    change = _CHANGES[name]
+
+    def move(x: torch.Tensor) -> torch.Tensor:
+        kind = structure(x)
+        if kind == "kept" or (kind == "pattern" and name not in _WITH_STRUCTURE):
+            return x.clone()
+        moved = torch.empty_like(x)  # keeps the strides of a dense tensor
+        return moved.copy_(change(x.double(), generator).to(x.dtype))
+
+    return list(tree_map_only(torch.Tensor, move, list(inputs)))
+
+
+def structure(x: torch.Tensor) -> str:
+    """`free`: any values make sense; `pattern`: zeros or symmetry have a meaning; `kept`: left as it is.
+
+    Kept are integers and booleans, numbers, labels (few distinct values, whole numbers) and probabilities.
+    """
+    if not x.is_floating_point() or x.numel() < FEW or not bool(torch.isfinite(x).all()):
+        return "kept"
+    sample = x.reshape(-1)[: 1 << 16]
+    if bool((sample == sample.round()).all()) or sample.unique().numel() <= 4 or _sums_to_one(x):
+        return "kept"
+    zeros = float((sample == 0).double().mean())
+    return "pattern" if zeros > 0.05 or _symmetric(x) else "free"
+
+
+def _sums_to_one(x: torch.Tensor) -> bool:
+    """Probabilities along any one dimension."""
+    if x.dim() == 0 or bool((x < 0).any()):
+        return False
+    return any(
+        x.shape[dim] > 1 and bool(torch.allclose(total, torch.ones_like(total), atol=1e-2))
+        for dim in range(x.dim())
+        if (total := x.sum(dim, dtype=torch.float32)) is not None
+    )
+
+
+def _symmetric(x: torch.Tensor) -> bool:
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] > 1 and bool(torch.equal(x, x.transpose(-1, -2)))
+
+
+# ---------------------------------------------------------------------------------------------------- changes
+
+
+def _scattered(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Mask of a few elements; at most one in `SPARSE`, at least one."""
+    count = max(1, x.numel() // SPARSE)
+    at = torch.randint(x.numel(), (count,), generator=generator).to(x.device)
+    mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
+    mask[at] = True
+    return mask.view(x.shape)
+
+
+def _spread(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean()).square().mean().sqrt().clamp_min(1e-6)
+
+
+def _signed(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Outliers of both signs where the inputs have both, else of their own."""
+    factor = torch.full_like(x, OUTLIER)
+    return torch.where(_scattered(x, generator), factor * x, x)
+
+
+def _ties(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A handful of levels, half a standard deviation apart; exact in every dtype."""
+    step = 2.0 ** torch.floor(torch.log2(_spread(x)))
+    return torch.round(x / step) * step
+
+
+def _integers(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Whole numbers of a few units, zeros and symmetry kept."""
+    return torch.round((x / _spread(x)).clamp(-4, 4))
+
+
+_CHANGES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
+    "negated": lambda x, generator: -x,
+    "tiny": lambda x, generator: TINY * x,
+    "large": lambda x, generator: LARGE * x,
+    "shifted": lambda x, generator: x + SHIFT,
+    "outlier": _signed,
+    "ties": _ties,
+    "infinite": lambda x, generator: torch.where(_scattered(x, generator), torch.inf, x),
+    "minus_infinite": lambda x, generator: torch.where(_scattered(x, generator), -torch.inf, x),
+    "integers": _integers,
+}
