@@ -1,0 +1,186 @@
+"""How an answer came about, weighed: did the candidate's own Triton kernels compute it, and did it leave PyTorch alone?
+
+What a candidate's process tells is a witness's word; a finding here says what that word amounts to under the task's
+terms. Operators that only look at memory, allocate or move it are free to all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator.fingerprints import TOLD
+from egg_graph.evaluator.statements import MEMORY_OPERATORS, no_launch
+from egg_graph.schema import Finding, Integrity, KernelTask
+
+ALLOCATING = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_"}
+    | {"_local_scalar_dense", "is_pinned", "pin_memory", "record_stream", "is_same_size", "sym_size", "sym_numel"}
+    | {"lift_fresh", "lift", "_unsafe_view", "_reshape_alias", "_reshape_copy", "_has_compatible_shallow_copy_type"}
+)
+"""Operators that make a tensor, or tell of one, without computing or moving a single element."""
+COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_", "triton_for_", "triton_unk_")
+"""Names that Inductor gives to the Triton kernels it writes."""
+SPLIT = {"addmm": ("mm", "add"), "baddbmm": ("bmm", "add"), "linear": ("mm", "add"), "addmv": ("mv", "add")}
+"""Operators that are two in one, so that the parts can be compared."""
+SHOWN = 6
+
+
+def operator_name(name: str) -> str:
+    """`aten.mm.default` as `mm`; other namespaces keep theirs: `mine.softmax.default` as `mine.softmax`."""
+    parts = name.split(".")
+    if parts[0] == "aten":
+        parts = parts[1:]
+        return parts[0] if parts else name
+    return ".".join(parts[:2])
+
+
+def computing(operators: Iterable[str]) -> tuple[str, ...]:
+    """Those operators that compute: neither views, nor allocations, nor mere copies. Names as given, each once."""
+    return tuple(dict.fromkeys(name for name in operators if not _is_free(name)))
+
+
+def _is_free(name: str) -> bool:
+    short = operator_name(name)
+    if name.startswith(("prim.", "prims.", "profiler.")) or short in MEMORY_OPERATORS or short in ALLOCATING:
+        return True
+    packet = getattr(torch.ops.aten, short, None) if short.isidentifier() else None
+    if packet is None:
+        return False
+    overload = name.rpartition(".")[2]
+    chosen = [overload] if overload in packet.overloads() else packet.overloads()
+    return any(getattr(packet, one).is_view for one in chosen)
+
+
+def judge_watch(
+    task: KernelTask, answer: Mapping[str, Any], reference_operators: Sequence[str] = ()
+) -> tuple[Integrity, list[Finding]]:
+    """What a watched forward amounts to.
+
+    Args:
+        task: its terms decide whether library operators may compute beside Triton.
+        answer: of `witness.watch`.
+        reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
+    """
+    operators = tuple(str(name) for name in answer.get("operators", ()))
+    foreign = tuple(str(name) for name in answer.get("foreign", ()))
+    integrity = Integrity(
+        kernels=tuple(dict.fromkeys(str(launch["kernel"]) for launch in answer["launches"])),
+        operators=operators,
+        computing=computing(operators),
+        foreign_kernels=foreign,
+    )
+    return integrity, [
+        *_other_compilers(answer.get("compilers", ()), foreign),
+        *judge_integrity(task, integrity, reference_operators),
+    ]
+
+
+def judge_integrity(task: KernelTask, integrity: Integrity, reference_operators: Sequence[str] = ()) -> list[Finding]:
+    """Findings on what a forward launched and called, wherever it was noted (a GPU or the interpreter)."""
+    if not integrity.kernels:
+        return [no_launch()]
+    if task.triton_only and (integrity.computing or integrity.foreign_kernels):
+        names = _list([*integrity.computing, *integrity.foreign_kernels])
+        return [
+            Finding(
+                kind="library_call",
+                message=f"the task allows Triton kernels only, but forward calls {names}",
+                cure="compute this in a Triton kernel too",
+            )
+        ]
+    return _replaces_nothing(integrity, reference_operators)
+
+
+def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) -> list[Finding]:
+    """Library work that is the whole reference over again: the Triton kernels beside it are for show."""
+    wanted, done = _parts(reference_operators), _parts(integrity.computing)
+    if not wanted or set(wanted) - set(done):
+        return []
+    return [
+        Finding(
+            kind="not_causal",
+            message=f"forward calls every operator of the reference itself ({_list(sorted(wanted))}); its Triton "
+            f"{'kernels replace' if len(integrity.kernels) > 1 else 'kernel replaces'} none of them",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="compute in Triton what the library call computes, and drop the call",
+        )
+    ]
+
+
+def _parts(operators: Iterable[str]) -> Counter[str]:
+    """Computing operators by short name, those that are two in one taken apart, in-place ones as their plain form."""
+    names = (operator_name(name).rstrip("_") for name in computing(operators))
+    return Counter(part for name in names for part in SPLIT.get(name, (name,)))
+
+
+def _other_compilers(compilers: Iterable[Any], foreign: Sequence[str]) -> list[Finding]:
+    """Work handed to a compiler that writes kernels of its own."""
+    written = [name for name in foreign if name.startswith(COMPILER_PREFIXES)]
+    named = [str(name) for name in compilers]
+    if not written and not named:
+        return []
+    what = " and ".join([*named, *([f"the kernels it writes ({_list(written)})"] if written else [])])
+    return [
+        Finding(
+            kind="forbidden_construct",
+            message=f"forward hands its work to another compiler: {what}",
+            cure="write the Triton kernel yourself",
+        )
+    ]
+
+
+def judge_silence(
+    integrity: Integrity, wrong: Sequence[Finding], *, raised: str = "", untried: str = ""
+) -> tuple[Integrity, list[Finding]]:
+    """Whether the answer rests on the candidate's kernels.
+
+    Args:
+        integrity: of the watched forward.
+        wrong: what is wrong with the answer of a forward whose own kernels did nothing.
+        raised: what that forward raised, or why it did not come back: it needed the kernels' results.
+        untried: why it was not tried, if it was not.
+    """
+    if untried:
+        return integrity, []
+    causal = bool(wrong) or bool(raised)
+    known = integrity.model_copy(update={"causal": causal})
+    if causal:
+        return known, []
+    others = _list(integrity.computing) or "what it had before"
+    return known, [
+        Finding(
+            kind="not_causal",
+            message=f"the answer stays right when the Triton kernels do nothing: {others} makes it",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="return what the Triton kernels compute",
+        )
+    ]
+
+
+def judge_fingerprints(before: Mapping[str, str], after: Mapping[str, str]) -> list[Finding]:
+    """What a candidate changed of Python, PyTorch and Triton; `library_patched` names it."""
+    changed = [
+        f"{name.removeprefix('flag.')}: {before.get(name, 'absent')} became {after.get(name, 'absent')}"
+        for name in sorted(before.keys() | after.keys())
+        if not name.startswith(TOLD) and name != "replaced" and before.get(name) != after.get(name)
+    ]
+    if after.get("replaced"):
+        changed.insert(0, f"{after['replaced']} replaced")
+    if not changed:
+        return []
+    return [
+        Finding(
+            kind="library_patched",
+            message=f"the candidate changes the library it runs in: {'; '.join(changed)}"[:600],
+            cure="leave Python, PyTorch and Triton as they are; set options on your own kernels",
+        )
+    ]
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
