@@ -16,12 +16,14 @@ from egg_graph.schema import (
     Environment,
     Evaluation,
     Finding,
+    Integrity,
     KernelResources,
     KernelTask,
     Profile,
     Rung,
     Status,
     Timing,
+    Tolerance,
 )
 
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
@@ -41,6 +43,8 @@ class Climb:
     timing: Timing | None = None
     triton_share: float | None = None
     profile: Profile = field(default_factory=lambda: Profile(source="none"))
+    kernelbench: Tolerance | None = None
+    integrity: Integrity | None = None
     log: str = ""
 
     @property
@@ -70,6 +74,8 @@ class Climb:
         self.resources = self.resources or other.resources
         self.bound = self.bound or other.bound
         self.triton_share = other.triton_share if self.triton_share is None else self.triton_share
+        self.kernelbench = self.kernelbench or other.kernelbench
+        self.integrity = self.integrity or other.integrity
         self.log = self.log or other.log
 
     def conclude(
@@ -80,8 +86,10 @@ class Climb:
         environment: Environment,
         seconds: float,
         verdict: tuple[Status, str] | None = None,
+        seed: int | None = None,
     ) -> Evaluation:
-        """The Evaluation. `verdict` is what a kernel without rejecting findings gets (`correct` if not given)."""
+        """The Evaluation. `verdict` is what a kernel without rejecting findings gets (`correct` if not given); `seed`
+        is the root of all seeds, told from here on."""
         rejected = rejecting(self.findings)
         if rejected:
             status, reason = status_of(self.findings), reason_of(rejected[0])
@@ -103,6 +111,9 @@ class Climb:
             triton_share=self.triton_share,
             profile=self.profile,
             environment=environment,
+            seed=seed,
+            kernelbench=self.kernelbench,
+            integrity=self.integrity,
             log=self.log,
             seconds=round(seconds, 3),
         )

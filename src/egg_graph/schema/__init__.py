@@ -40,6 +40,7 @@ from egg_graph.schema.evaluation import (
     Trial,
 )
 from egg_graph.schema.metrics import STAGE_METRICS
+from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
 from egg_graph.schema.task import Figure, Hardware, KernelTask, Precision
 
 __all__ = [
@@ -63,6 +64,8 @@ __all__ = [
     "EggError",
     "Environment",
     "Evaluation",
+    "EvaluatorSettings",
+    "EvidenceRecord",
     "Expectation",
     "Figure",
     "Finding",
