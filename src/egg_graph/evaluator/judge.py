@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,9 @@ from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu_ladder import GpuLadder
 from egg_graph.evaluator.ladder import Ladder
+from egg_graph.evaluator.lease import Lease
 from egg_graph.evaluator.nursery import Nursery
+from egg_graph.evaluator.opponent import alarm
 from egg_graph.evaluator.problem import Unevaluable
 from egg_graph.evaluator.profile import compiled_profile
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
@@ -35,12 +40,16 @@ from egg_graph.schema import (
     Trial,
 )
 
+REFERENCE_SECONDS = 600
+"""For the reference's own runs before any candidate's."""
+Climbed = tuple[Climb, tuple[Status, str] | None]
+
 
 class Judge:
     """Answers requests, one at a time.
 
     Args:
-        settings: device, timeout, seed and profile, as `LocalEvaluator` takes them.
+        settings: device, timeout, seed, profile and gpu, as `LocalEvaluator` takes them.
         folder: private to this judge.
         compiling: the nursery whose children compile, and run on a GPU.
         interpreting: the nursery whose children interpret.
@@ -50,20 +59,29 @@ class Judge:
         self.settings = settings
         self.timeout = float(settings["timeout"])
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
+        self.told = False
+        """Whether the root seed has left this process."""
         self.dockets: dict[str, Docket] = {}
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
+        self.nurseries = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
         compiled = compiled_driver(folder) if self.on_gpu else None
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
+        self.lease: Lease | None = None
         if self.on_gpu:
-            self.gpu = GpuLadder(self.ladder, torch.cuda.get_device_name(0), profiling=bool(settings["profile"]))
+            name = torch.cuda.get_device_name(0)
+            self.gpu = GpuLadder(self.ladder, name, profiling=bool(settings["profile"]))
+            self.lease = Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+            self.environment = self.environment.model_copy(update={"gpu": name})
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
         """Dispatch one request; the result is JSON."""
         if method == "environment":
             return self.environment.model_dump(mode="json")
+        if method == "release":
+            return self.release()
         task = KernelTask.model_validate(params["task"])
         if method == "baseline":
             return self.baseline(task).model_dump(mode="json")
@@ -85,47 +103,125 @@ class Judge:
         docket = self.docket(task)
         docket.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        if self.gpu is not None and not docket.surveyed.unevaluable:
-            try:
-                opponent = self.gpu.opponent(docket)
-            except Unevaluable as problem:
-                known["unevaluable"] = str(problem)
-            else:
-                known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
-                known["eager_fp32_ms"] = opponent.eager_fp32_ms
-        return docket.surveyed.model_copy(update=known)
+        with self._gpu_alone():
+            surveyed = self._surveyed(docket)
+            if self.gpu is not None and not surveyed.unevaluable:
+                try:
+                    opponent = self.gpu.opponent(docket)
+                except Unevaluable as problem:
+                    known["unevaluable"] = str(problem)
+                else:
+                    known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
+                    known["eager_fp32_ms"] = opponent.eager_fp32_ms
+        return surveyed.model_copy(update=known)
 
     def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluation:
         started = time.monotonic()
+        if finalist:
+            self._fresh_seed()
         docket = self.docket(task)
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            unevaluable = docket.surveyed.unevaluable
+            with self._gpu_alone():
+                unevaluable = self._surveyed(docket).unevaluable
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
         if unevaluable:
             climb = Climb()
             climb.fail("baseline", [Finding(kind=kind, message=unevaluable)])
         else:
-            climb, verdict = self._climb(docket, candidate, stage)
+            climb, verdict = self._climb(docket, candidate, stage, finalist)
         if climb.profile.source == "none":
             climb.profile = compiled_profile(climb.resources, stage)
+        self.told = True
         return climb.conclude(
-            task, candidate, environment=self.environment, seconds=time.monotonic() - started, verdict=verdict
+            task,
+            candidate,
+            environment=self.environment,
+            seconds=time.monotonic() - started,
+            verdict=verdict,
+            seed=self.root_seed,
         )
 
-    def _climb(
-        self, docket: Docket, candidate: Candidate, stage: StageName | None
-    ) -> tuple[Climb, tuple[Status, str] | None]:
-        if self.gpu is not None:
-            return self.gpu.climb(docket, candidate, stage)
-        return self.ladder.climb(docket, candidate), None
-
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
-        if self.gpu is not None:
+        if self.gpu is None:
+            return screen_without_gpu(self.ladder, self.docket(task), candidates)
+        with self._gpu_alone():
             return screen_on_gpu(self.gpu, self.docket(task), candidates)
-        return screen_without_gpu(self.ladder, self.docket(task), candidates)
+
+    def release(self) -> None:
+        """Give back the GPU memory that tasks hold; the next call establishes them anew."""
+        self.dockets.clear()
+        if self.gpu is not None:
+            self.gpu.opponents.clear()
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    # ------------------------------------------------------------------------------------------- one climb, at most two
+
+    def _climb(self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool) -> Climbed:
+        """A climb that the machine spoiled is made once more, on clean workers; a second time it is told as that."""
+        climb, verdict = self._climb_once(docket, candidate, stage, finalist)
+        if not (spoilt := _machine_faults(climb)):
+            return climb, verdict
+        for nursery in self.nurseries:
+            nursery.stop()
+        climb, verdict = self._climb_once(docket, candidate, stage, finalist)
+        if _machine_faults(climb):
+            climb.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
+        else:
+            climb.passed(
+                "clean_workers", f"evaluated twice, for the machine spoilt the first time: {spoilt[0].message}"
+            )
+        return climb, verdict
+
+    def _climb_once(self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool) -> Climbed:
+        try:
+            if self.gpu is None:
+                return self.ladder.climb(docket, candidate), None
+            with self._gpu_alone() as waited:
+                climb, verdict = self.gpu.climb(docket, candidate, stage)
+        except InfrastructureError as error:
+            climb = Climb()
+            climb.fail("machine", [Finding(kind="infrastructure", message=str(error))])
+            return climb, None
+        if climb.timing is not None and waited > 1.0:
+            notes = (*climb.timing.notes, f"waited {waited:.0f} s for others' measurements on this GPU to end")
+            climb.timing = climb.timing.model_copy(update={"notes": notes})
+        return climb, verdict
+
+    @contextmanager
+    def _gpu_alone(self) -> Iterator[float]:
+        """Nobody else measures meanwhile; yields the seconds waited for that. Without a GPU there is nothing to wait
+        for."""
+        if self.lease is None:
+            yield 0.0
+            return
+        with self.lease.held() as waited:
+            yield waited
+
+    def _surveyed(self, docket: Docket) -> Baseline:
+        """What is established about the reference before any candidate, in bounded time.
+
+        Raises:
+            BadInput: if the reference does not run, or not in time.
+        """
+        try:
+            with alarm(REFERENCE_SECONDS):
+                return docket.surveyed
+        except TimeoutError as error:
+            raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from error
+
+    def _fresh_seed(self) -> None:
+        """A finalist's inputs come from a seed that was never told; a seed that was given stays."""
+        if self.settings["seed"] is None and self.told:
+            self.root_seed, self.told = secrets.randbits(62), False
+            self.release()
+
+
+def _machine_faults(climb: Climb) -> list[Finding]:
+    return [finding for finding in climb.findings if finding.kind == "infrastructure"]
 
 
 def compiled_driver(folder: Path) -> Path | None:

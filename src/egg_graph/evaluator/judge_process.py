@@ -61,10 +61,12 @@ def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
             answer = {"result": judge.answer(request["method"], request["params"])}
         except BadInput as error:
             answer = {"error": {"type": "BadInput", "message": str(error)}}
-        except Exception as error:  # noqa: BLE001 - whatever else happens here is not the candidate's doing
+        except InfrastructureError as error:
             traceback.print_exc()
-            message = str(error) if isinstance(error, InfrastructureError) else f"{type(error).__name__}: {error}"
-            answer = {"error": {"type": "InfrastructureError", "message": message}}
+            answer = {"error": {"type": "InfrastructureError", "message": str(error)}}
+        except Exception as error:  # noqa: BLE001 - not the candidate's doing, and who knows what it broke here
+            traceback.print_exc()
+            answer = {"error": {"type": "JudgeLost", "message": f"{type(error).__name__}: {error}"}}
         control.sendall(json.dumps(answer).encode() + b"\n")
 
 

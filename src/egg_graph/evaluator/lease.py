@@ -18,7 +18,7 @@ from egg_graph.schema import InfrastructureError
 
 FOLDER = Path("/tmp/egg-graph-leases")
 """Shared by all users: world-writable and sticky, as /tmp itself."""
-PATIENCE = 1800.0
+PATIENCE = 900.0
 """Seconds to wait for others' measurements."""
 POLL = 0.02
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
-import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from egg_graph.evaluator.surroundings import clean_environment
+from egg_graph.evaluator.confirm import confirmed, second_seed
+from egg_graph.evaluator.gpus import resolve_gpu
+from egg_graph.evaluator.judge_handle import JudgeHandle, JudgeLost
+from egg_graph.evaluator.lease import PATIENCE
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -32,21 +24,27 @@ from egg_graph.schema import (
 )
 
 START_SECONDS = 120.0
+WORK_SECONDS = 900.0
+"""For one answer, beside the candidate's own time and the wait for the GPU."""
 
 
 class LocalEvaluator:
     """Judges candidates in processes of their own; satisfies the `Evaluator` protocol.
 
     A judge process holds reference, expected answers, seeds and verdict; candidates run in children of other processes
-    that hold none of them. The judge starts with the first call and stays warm. Calls from several threads are safe
-    and take turns.
+    that hold none of them. The judge starts with the first call and stays warm; one that dies in the middle of a call
+    is replaced, and the call repeated once. Calls from several threads are safe and take turns: `EvaluatorPool` runs
+    them side by side.
 
     Args:
         device: `"gpu"` measures on the GPU of this machine, `"none"` proves what can be proven without, `"auto"` takes
             the GPU if PyTorch can use one.
         timeout: seconds that one run of a candidate may take.
-        seed: for the inputs; None draws a secret one, which the evidence records.
+        seed: root of all seeds; None draws a secret one, which an evaluation tells with its verdict. Whoever writes
+            candidates must not see the seed of a judge that goes on judging them; a finalist is always judged on a
+            seed that was never told before.
         profile: collect Nsight Compute metrics after a pass, where `ncu` is on the PATH.
+        gpu: which one, by its index among those that this process may use or by its UUID; None for the first.
 
     Raises:
         BadInput: if an option makes no sense.
@@ -59,22 +57,26 @@ class LocalEvaluator:
         timeout: float = 60.0,
         seed: int | None = None,
         profile: bool = False,
+        gpu: int | str | None = None,
     ) -> None:
         if device not in ("auto", "gpu", "none"):
             raise BadInput(f'device: "{device}" is not one of auto, gpu, none')
         if timeout <= 0:
             raise BadInput(f"timeout: {timeout} seconds leave no time to run; give more than 0")
+        if gpu is not None and device == "none":
+            raise BadInput(f'gpu: {gpu!r} was asked for together with device="none"; give one of the two')
         self.timeout = timeout
-        self._settings = {"device": device, "timeout": timeout, "seed": seed, "profile": profile}
+        self._patience = 0.0 if device == "none" else PATIENCE
+        uuid = None if gpu is None else resolve_gpu(gpu)
+        self._settings = {"device": device, "timeout": timeout, "seed": seed, "profile": profile, "gpu": uuid}
         self._lock = threading.Lock()
-        self._judge: _Judge | None = None
+        self._judge: JudgeHandle | None = None
 
     # ----------------------------------------------------------------------------------------- the protocol
 
     def baseline(self, task: KernelTask) -> Baseline:
         """Run (and, on a GPU, measure) the reference itself. See `Evaluator.baseline`."""
-        answer = self._call("baseline", {"task": task.model_dump(mode="json")}, 900.0)
-        return Baseline.model_validate(answer)
+        return Baseline.model_validate(self._call("baseline", {"task": task.model_dump(mode="json")}, WORK_SECONDS))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -86,7 +88,11 @@ class LocalEvaluator:
             "stage": stage,
             "finalist": finalist,
         }
-        return Evaluation.model_validate(self._call("evaluate", params, 900.0 + 8 * self.timeout))
+        seconds = WORK_SECONDS + 8 * self.timeout
+        evaluation = Evaluation.model_validate(self._call("evaluate", params, seconds))
+        if not finalist or evaluation.timing is None or not evaluation.usable:
+            return evaluation
+        return self._measured_again(evaluation, {**params, "finalist": False}, seconds)
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """Rank configurations by cheaper evidence. See `Evaluator.screen`."""
@@ -94,7 +100,7 @@ class LocalEvaluator:
             "task": task.model_dump(mode="json"),
             "candidates": [candidate.model_dump(mode="json") for candidate in candidates],
         }
-        answer = self._call("screen", params, 900.0 + 2 * self.timeout * max(1, len(candidates)))
+        answer = self._call("screen", params, WORK_SECONDS + 2 * self.timeout * max(1, len(candidates)))
         return tuple(Trial.model_validate(trial) for trial in answer)
 
     def environment(self) -> Environment:
@@ -121,75 +127,37 @@ class LocalEvaluator:
             self._judge.kill()
             self._judge = None
 
+    # ---------------------------------------------------------------------------------------------- the judges
+
     def _call(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        """Ask the judge; one that is lost is replaced, and asked again once."""
         with self._lock:
-            if self._judge is None:
-                self._judge = _Judge(self._settings)
             try:
-                answer = self._judge.ask({"method": method, "params": params}, seconds)
-            except InfrastructureError:
-                self._drop()
-                raise
-        error = answer.get("error")
-        if error is None:
-            return answer["result"]
-        raise {"BadInput": BadInput, "InfrastructureError": InfrastructureError}[error["type"]](error["message"])
+                return self._ask(method, params, seconds)
+            except JudgeLost:
+                return self._ask(method, params, seconds)
 
-
-class _Judge:
-    """The judge process as its owner sees it."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="egg-evaluator-"))
-        ours, theirs = socket.socketpair()
-        with theirs, (self.folder / "judge.log").open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "egg_graph.evaluator.judge_process", str(theirs.fileno()), json.dumps(settings)],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=clean_environment(),
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        self.socket = ours
-        self._finalizer = weakref.finalize(self, _end, self.process, ours, self.folder)
-
-    def ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """One request, one answer.
-
-        Raises:
-            InfrastructureError: if the judge is lost or takes too long.
-        """
+    def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        if self._judge is None:
+            self._judge = JudgeHandle(self._settings)
         try:
-            self.socket.settimeout(seconds)
-            self.socket.sendall(json.dumps(request).encode() + b"\n")
-            data = bytearray()
-            while not data.endswith(b"\n"):
-                piece = self.socket.recv(1 << 20)
-                if not piece:
-                    raise InfrastructureError(f"the judge process was lost: {self._last_words()}")
-                data += piece
-        except TimeoutError as error:
-            raise InfrastructureError(f"the judge process did not answer within {seconds:.0f} s") from error
-        except OSError as error:
-            raise InfrastructureError(f"the judge process was lost ({error}): {self._last_words()}") from error
-        answer: dict[str, Any] = json.loads(data)
-        return answer
+            return self._judge.ask(method, params, seconds + self._patience)
+        except InfrastructureError:
+            self._drop()  # whatever is wrong with it, a new one is cleaner
+            raise
 
-    def _last_words(self) -> str:
-        log = (self.folder / "judge.log").read_text(errors="replace").strip()
-        return log.splitlines()[-1][:300] if log else "it left no message"
-
-    def kill(self) -> None:
-        self._finalizer()
+    def _measured_again(self, first: Evaluation, params: Mapping[str, Any], seconds: float) -> Evaluation:
+        """A finalist's second measurement, by a judge of its own that ends with it."""
+        assert first.seed is not None, "the judge tells its seed with every verdict"
+        self._call("release", {}, START_SECONDS)
+        settings = {**self._settings, "seed": second_seed(first.seed), "profile": False}
+        try:
+            second = _asked_once(settings, params, seconds + self._patience)
+        except JudgeLost:
+            second = _asked_once(settings, params, seconds + self._patience)
+        return confirmed(first, second)
 
 
-def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:
-    """Kill the judge's group. Its nurseries and their children die with their parents."""
-    ours.close()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
+def _asked_once(settings: Mapping[str, Any], params: Mapping[str, Any], seconds: float) -> Evaluation:
+    with JudgeHandle(settings) as judge:
+        return Evaluation.model_validate(judge.ask("evaluate", params, seconds))

@@ -91,9 +91,9 @@ class EvidenceRecord(Value):
             BadInput: if it is no record, was changed, or is not signed as the key demands; one line that says which.
         """
         if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-            raise BadInput("no evidence record: it has no number under \"format\"")
+            raise BadInput('no evidence record: it has no number under "format"')
         if data["format"] > FORMAT:
-            raise BadInput(f"the record has format {data['format']}, and this egg-graph reads up to {FORMAT}: upgrade it")
+            raise BadInput(f"the record has format {data['format']}, and this egg-graph reads up to {FORMAT}")
         _verify_signature(data, key)
         try:
             record = cls.model_validate(data)
