@@ -11,12 +11,16 @@ from egg_graph.evaluator.protocol import Evaluator
 if TYPE_CHECKING:
     from egg_graph.evaluator.detect import environment, gpu_present
     from egg_graph.evaluator.local import LocalEvaluator
+    from egg_graph.evaluator.pool import EvaluatorPool
+    from egg_graph.evaluator.ray_pool import RayPool
     from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
     from egg_graph.evaluator.shapes import choose_shapes
 
 __all__ = [
     "Evaluator",
+    "EvaluatorPool",
     "LocalEvaluator",
+    "RayPool",
     "Reference",
     "choose_shapes",
     "environment",
@@ -26,7 +30,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "EvaluatorPool": "pool",
     "LocalEvaluator": "local",
+    "RayPool": "ray_pool",
     "environment": "detect",
     "gpu_present": "detect",
     "Reference": "reference",
