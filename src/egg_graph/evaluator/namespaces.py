@@ -1,0 +1,188 @@
+"""Linux namespaces: a view of processes, of /proc and of the network that holds nothing but the candidate's own.
+
+Standard library alone, so that a probe costs a bare interpreter: `python namespaces.py` prints what this machine allows.
+Two doors: `enclose`, once, for the nursery, and per job `Cell` in the nursery with `settle` in its child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_NEW_MOUNTS = 0x00020000
+_NEW_IPC = 0x08000000
+_NEW_USER = 0x10000000
+_NEW_PIDS = 0x20000000
+_NEW_NETWORK = 0x40000000
+_RECURSIVE_PRIVATE = 0x4000 | 0x40000
+_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
+_READ_ONLY = 0x1
+_PR_SET_PDEATHSIG = 1
+_CAP_SYS_ADMIN = 21
+
+
+@dataclass(frozen=True)
+class Space:
+    """Which namespaces a nursery and its children live in."""
+
+    user: bool = False
+    """A user namespace first: how an ordinary user comes by the others."""
+    processes: bool = False
+    """Process ids, /proc, mounts and System V IPC of its own for every job."""
+    network: bool = False
+    """No interface but a loopback, shared by the jobs of one nursery."""
+
+
+def find_space(*, processes: bool = True, network: bool = True) -> Space:
+    """The most that this kernel grants of what is wanted; tried in throw-away children."""
+    users = (False, True) if privileged() else (True,)
+    wanted = [(processes, network), (processes, False), (False, network)]
+    for with_processes, with_network in dict.fromkeys(wanted):
+        for user in users:
+            space = Space(user, with_processes, with_network)
+            if (with_processes or with_network) and _works(space):
+                return space
+    return Space()
+
+
+def privileged() -> bool:
+    """Whether this process may make namespaces without a user namespace (CAP_SYS_ADMIN)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def enclose(space: Space, forget: Callable[[], None] = lambda: None) -> None:
+    """Move this process into `space`. With its own process ids, what returns is a child of the caller, its process 1:
+    the kernel ends everything inside when it ends. The caller waits for it, and ends as it does.
+
+    Args:
+        space: what `find_space` found.
+        forget: run in the process that only waits, to close what it must not hold.
+
+    Raises:
+        OSError: if the kernel refuses after all.
+    """
+    flags = (
+        space.user * _NEW_USER | space.processes * (_NEW_PIDS | _NEW_MOUNTS | _NEW_IPC) | space.network * _NEW_NETWORK
+    )
+    if flags:
+        uid, gid = os.getuid(), os.getgid()
+        _call("unshare", flags)
+        if space.user:
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    if space.network:
+        _raise_loopback()
+    if not space.processes:
+        return
+    pid = os.fork()
+    if pid:
+        forget()
+        _, status = os.waitpid(pid, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0x7F)
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _own_proc()
+
+
+class Cell:
+    """Process ids for one job: `with Cell() as cell: os.fork()` puts the child in; `cell.guard` is its process 1.
+
+    Killing the guard kills every process inside, however it hid.
+    """
+
+    def __init__(self) -> None:
+        self.guard = 0
+        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Cell:
+        sleep = shutil.which("sleep") or "/bin/sleep"
+        try:
+            _call("unshare", _NEW_PIDS)
+            self.guard = os.posix_spawn(sleep, ["sleep", "infinity"], {}, setsid=True)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _call("setns", self._own, _NEW_PIDS)
+        os.close(self._own)
+
+
+def settle() -> None:
+    """In a job's process: mounts and IPC of its own, a /proc that shows its own processes, no sockets in /run."""
+    _call("unshare", _NEW_MOUNTS | _NEW_IPC)
+    _own_proc()
+    if os.path.isdir("/run"):
+        _mount("tmpfs", "/run", "tmpfs", _NOSUID_NODEV_NOEXEC | _READ_ONLY)
+
+
+def _own_proc() -> None:
+    _mount("none", "/", None, _RECURSIVE_PRIVATE)
+    _mount("proc", "/proc", "proc", _NOSUID_NODEV_NOEXEC)
+
+
+def _works(space: Space) -> bool:
+    """Go all the way in a child, and see."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enclose(space)
+            if space.processes:
+                with Cell() as cell:
+                    inner = os.fork()
+                    if inner == 0:
+                        _quietly_or_fail(settle)
+                status = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
+                os.kill(cell.guard, signal.SIGKILL)
+                os.waitpid(cell.guard, 0)
+                os._exit(status)
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def _quietly_or_fail(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except OSError:
+        os._exit(1)
+    os._exit(0)
+
+
+def _raise_loopback() -> None:
+    """Profilers talk to themselves over 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        request = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
+        fcntl.ioctl(probe, 0x8914, request)  # SIOCSIFFLAGS
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    _call("mount", source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), None)
+
+
+def _call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), name)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(find_space(processes="processes" in sys.argv, network="network" in sys.argv))))
