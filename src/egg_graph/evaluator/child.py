@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator import confine
+from egg_graph.evaluator import audit, confine
 from egg_graph.schema import FindingKind
 
 DONE = 0
@@ -36,6 +36,7 @@ def main(order: dict[str, Any], channel: int) -> None:
     confine.no_new_privileges()
     _redirect(folder)
     channel = _keep_only(channel)
+    audit.report_to(channel)
     _environment(folder)
     confine.set_limits(
         memory_bytes=order["memory_bytes"], cpu_seconds=4 * order["wall_seconds"], file_bytes=order["file_bytes"]

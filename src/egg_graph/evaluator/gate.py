@@ -1,54 +1,33 @@
 """The static gate: what can be told about a candidate from its syntax tree, before any of it runs.
 
-It reads structure, never words: a docstring may say anything. It is a tripwire for broken contracts and for Python
+It reads constructs, never words: a docstring may say anything. It is a tripwire for broken contracts and for Python
 that Triton cannot compile; what it lets through still runs in a child process that holds no answers.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from egg_graph.evaluator.gate_names import Names
+from egg_graph.evaluator.gate_rules import (
+    ATTRIBUTES,
+    BUILTINS,
+    DUNDERS,
+    LIBRARIES,
+    METHODS,
+    MODULE_METHODS,
+    import_refused,
+    use_refused,
+)
 from egg_graph.schema import Candidate, Finding, FindingKind
 
-ALLOWED_IMPORTS = frozenset(
-    {
-        *("torch", "triton", "numpy", "math", "typing", "functools", "itertools", "dataclasses", "collections"),
-        *("operator", "enum", "abc", "__future__", "contextlib"),
-    }
-)
-FORBIDDEN = {
-    "torch.compile": "it would hand the work to another compiler",
-    "torch.jit": "it would hand the work to another compiler",
-    "torch._dynamo": "it would hand the work to another compiler",
-    "torch._inductor": "it would hand the work to another compiler",
-    "torch.utils.cpp_extension": "only Triton kernels are judged",
-    "torch.cuda._compile_kernel": "only Triton kernels are judged",
-    "torch.ops.load_library": "only Triton kernels are judged",
-    "torch.classes": "only Triton kernels are judged",
-    "torch.hub": "a kernel reads nothing but its arguments",
-    "torch.load": "a kernel reads nothing but its arguments",
-    "torch.save": "a kernel writes nothing but its results",
-    "torch.multiprocessing": "a kernel starts no processes",
-    "torch.distributed": "a kernel starts no processes",
-    "torch.os": "a kernel reads nothing but its arguments",
-    "torch.sys": "a kernel reads nothing but its arguments",
-    "torch.testing": "a kernel does not test itself",
-    "numpy.ctypeslib": "only Triton kernels are judged",
-    "numpy.load": "a kernel reads nothing but its arguments",
-    "numpy.save": "a kernel writes nothing but its results",
-    "numpy.memmap": "a kernel reads nothing but its arguments",
-    "numpy.fromfile": "a kernel reads nothing but its arguments",
-    "triton.testing": "a kernel does not time itself",
-}
-FORBIDDEN_CALLS = frozenset(
-    {"eval", "exec", "compile", "__import__", "open", "input", "breakpoint", "globals", "locals", "vars", "setattr"}
-)
-FORBIDDEN_ATTRIBUTES = frozenset(
-    {"__subclasses__", "__globals__", "__code__", "__closure__", "__builtins__", "__loader__", "f_back", "gi_frame"}
-)
 TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
+TENSORS = frozenset({"Tensor", "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer"})
+TYPE_LIKE = frozenset({"NamedTuple", "namedtuple", "Generic", "Protocol", "TypedDict", "Enum", "IntEnum", "ABC"})
+HIDDEN_FIELD = re.compile(r"\{[^{}]*[.\[]_")
+"""A field of a format string that reads a private attribute."""
 
 
 def check(candidate: Candidate) -> tuple[Finding, ...]:
@@ -57,10 +36,12 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
         return (Finding(kind="no_code", message=candidate.problem or "there is no source"),)
     try:
         tree = ast.parse(candidate.source)
+        gate = _Gate(tree)
+        gate.run()
     except (SyntaxError, ValueError) as error:
         return (_syntax(error),)
-    gate = _Gate(tree)
-    gate.run()
+    except (RecursionError, MemoryError):
+        return (Finding(kind="syntax_error", message="nested too deeply to be read"),)
     return tuple(gate.findings)
 
 
@@ -71,12 +52,14 @@ def _syntax(error: SyntaxError | ValueError) -> Finding:
     return Finding(kind="syntax_error", message=f"not valid Python: {error.msg}{text}", where=f"line {error.lineno}")
 
 
-@dataclass
 class _Gate:
-    tree: ast.Module
-    findings: list[Finding] = field(default_factory=list)
-    aliases: dict[str, str] = field(default_factory=dict)
-    """Local name -> dotted name it was imported as."""
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.names = Names(tree)
+        self.findings: list[Finding] = []
+        self.called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        self.refused: set[int] = set()
+        """Attribute chains already told of, and their shorter beginnings."""
 
     def run(self) -> None:
         for node in ast.walk(self.tree):
@@ -96,76 +79,173 @@ class _Gate:
         line = getattr(node, "lineno", None)
         self.findings.append(Finding(kind=kind, message=message, where=f"line {line}" if line else "", cure=cure))
 
+    def _refuse(self, node: ast.AST, message: str, cure: str = "remove it") -> None:
+        self._add("forbidden_construct", node, message, cure)
+
     # ------------------------------------------------------------------------------------------------ imports
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        if isinstance(node, ast.ImportFrom):
-            if node.level:
-                self._add("forbidden_import", node, "relative import", "a candidate is one module, on its own")
-                return
-            names = [(f"{node.module}.{a.name}", a.asname or a.name) for a in node.names]
-            roots = [node.module or ""]
-        else:
-            names = [
-                (a.name if a.asname else a.name.split(".")[0], a.asname or a.name.split(".")[0]) for a in node.names
-            ]
-            roots = [a.name for a in node.names]
-        self.aliases.update({local: dotted for dotted, local in names})
-        for dotted in [*roots, *(dotted for dotted, _ in names)]:
-            if dotted.split(".")[0] not in ALLOWED_IMPORTS:
-                self._add(
-                    "forbidden_import",
-                    node,
-                    f"import of {dotted.split('.')[0]}",
-                    f"allowed are {', '.join(sorted(ALLOWED_IMPORTS))}",
-                )
-                return
-            if self._forbid(dotted, node):
-                return
-
-    def _forbid(self, dotted: str, node: ast.AST) -> bool:
-        for name, why in FORBIDDEN.items():
-            if dotted == name or dotted.startswith(name + "."):
-                self._add("forbidden_construct", node, f"use of {name}: {why}", "remove it")
-                return True
-        return False
-
-    def _dotted(self, node: ast.AST) -> str:
-        """`torch.utils.x` for an attribute chain on an imported name; empty for anything else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        return ".".join([self.aliases.get(node.id, node.id), *reversed(parts)])
+        if isinstance(node, ast.ImportFrom) and node.level:
+            self._add("forbidden_import", node, "relative import", "a candidate is one module, on its own")
+            return
+        for alias in node.names:
+            module, name = (node.module or "", alias.name) if isinstance(node, ast.ImportFrom) else (alias.name, None)
+            why = import_refused(module, name)
+            if why and (name == "*" or not use_refused(f"{module}.{name}" if name else module)):
+                self._add("forbidden_import", node, f"import of {module}", why)
+            elif why:
+                self._refuse(node, f"import of {module}{'.' + name if name else ''}: {why}")
+            elif name == "*" and module.split(".")[0] in LIBRARIES and not module.startswith("triton.language"):
+                self._add("forbidden_import", node, f"import of everything in {module}", "import names one by one")
+            else:
+                continue
+            return
 
     # --------------------------------------------------------------------------------------------- constructs
 
     def _construct(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
-            if node.func.id not in self.aliases:
-                self._add("forbidden_construct", node, f"call of {node.func.id}()", "write the code out instead")
+        if isinstance(node, ast.Name):
+            self._name(node)
         elif isinstance(node, ast.Attribute):
-            if node.attr in FORBIDDEN_ATTRIBUTES:
-                self._add("forbidden_construct", node, f"use of {node.attr}", "remove it")
-            elif not isinstance(getattr(node, "ctx", None), ast.Store):
-                self._forbid(self._dotted(node), node)
-            elif self._dotted(node).split(".")[0] in ("torch", "triton", "numpy"):
-                self._add(
-                    "forbidden_construct", node, f"assignment to {self._dotted(node)}", "leave the library as it is"
-                )
+            self._attribute(node)
+        elif isinstance(node, ast.Call):
+            self._call(node)
         elif isinstance(node, ast.ClassDef):
-            for base in node.bases:
-                if self._dotted(base).split(".")[-1] == "Model":
-                    self._add(
-                        "forbidden_construct", node, "subclass of the reference Model", "subclass torch.nn.Module"
-                    )
+            self._class(node)
+        elif isinstance(node, ast.FunctionDef) and node in self.tree.body and node.name.startswith("__"):
+            self._refuse(node, f"module-level {node.name}()")
+
+    def _name(self, node: ast.Name) -> None:
+        if self.names.is_bound(node):
+            return
+        if node.id in BUILTINS:
+            word = "call of" if id(node) in self.called else "use of"
+            self._refuse(node, f"{word} {node.id}{'()' if word == 'call of' else ''}", "write the code out instead")
+        elif node.id in ("getattr", "setattr", "delattr") and id(node) not in self.called:
+            self._refuse(node, f"{node.id} as a value", "name the attribute where it is used")
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        dotted = self.names.dotted(node)
+        if not isinstance(node.ctx, ast.Load):
+            self._store(node, dotted)
+        self._reading(node, node.attr, node.value, dotted)
+
+    def _reading(self, node: ast.AST, attribute: str, owner: ast.expr, dotted: frozenset[str]) -> None:
+        """An attribute that is read, in whatever way."""
+        if id(node) in self.refused:
+            return
+        why = next((why for name in sorted(dotted) if (why := use_refused(name))), "")
+        if why:
+            self._refuse(node, f"use of {min(dotted)}: {why}")
+        elif attribute in ATTRIBUTES and not self.names.made_here(owner):
+            self._refuse(node, f"use of {attribute}: {ATTRIBUTES[attribute]}")
+        elif _is_dunder(attribute) and attribute not in DUNDERS and not self._names_its_class(node):
+            self._refuse(node, f"use of {attribute}", "use the public interface")
+        else:
+            return
+        while isinstance(node, ast.Attribute):  # one finding per chain
+            self.refused.add(id(node.value))
+            node = node.value
+
+    def _names_its_class(self, node: ast.AST) -> bool:
+        """`x.__class__.__name__` and `x.__class__(…)` of one's own are common and harmless."""
+        if not isinstance(node, ast.Attribute) or node.attr != "__class__" or not isinstance(node.ctx, ast.Load):
+            return False
+        return any(
+            isinstance(outer, ast.Attribute) and outer.value is node and outer.attr in ("__name__", "__qualname__")
+            for outer in ast.walk(self.tree)
+        )
+
+    def _store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
+        word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
+        if any(name.split(".")[0] in LIBRARIES for name in dotted):
+            self._refuse(node, f"{word} {min(dotted)}", "leave the library as it is")
+            self.refused.add(id(node))
+        elif self._is_a_class_or_module(node.value):
+            self._refuse(node, f"{word} {node.attr} of a class that is not the candidate's own", "leave it as it is")
+
+    def _is_a_class_or_module(self, node: ast.expr) -> bool:
+        """What is surely no object of the candidate's own: `type(x)`, `x.__class__`, a part of a library."""
+        if isinstance(node, ast.Call):
+            called = isinstance(node.func, ast.Name) and node.func.id == "type"
+            return called and not (node.args and self.names.made_here(node.args[0]))
+        if isinstance(node, ast.Attribute) and node.attr == "__class__":
+            return not self.names.made_here(node.value)
+        return any(name.split(".")[0] in LIBRARIES for name in self.names.dotted(node))
+
+    def _call(self, node: ast.Call) -> None:
+        function = node.func
+        if isinstance(function, ast.Name) and not self.names.is_bound(function):
+            if function.id == "getattr" and len(node.args) > 1:
+                self._getattr(node)
+            elif function.id in ("setattr", "delattr") and not (node.args and self.names.made_here(node.args[0])):
+                self._refuse(node, f"call of {function.id}() on what is not the candidate's own", "assign to self")
+            elif function.id == "type" and len(node.args) > 1:
+                self._refuse(node, "a class made by type()", "write the class out")
+        elif isinstance(function, ast.Attribute) and function.attr in ("format", "format_map"):
+            self._format(node, function.value)
+        own_clock = any(keyword.arg == "do_bench" for keyword in node.keywords)
+        if own_clock and any(name.endswith(".autotune") for name in self.names.dotted(function)):
+            self._refuse(node, "autotune with a clock of its own", "leave do_bench out")
+
+    def _getattr(self, node: ast.Call) -> None:
+        owner, name = node.args[:2]
+        strings = self.names.strings(name)
+        if strings is None:
+            if not self.names.made_here(owner):
+                self._refuse(node, "getattr() with a computed name", "write the attribute's name")
+            return
+        for attribute in sorted(strings):
+            dotted = frozenset(f"{base}.{attribute}" for base in self.names.dotted(owner))
+            self._reading(node, attribute, owner, dotted)
+
+    def _format(self, node: ast.Call, text: ast.expr) -> None:
+        strings = self.names.strings(text)
+        if strings is None:
+            strings = frozenset(n.value for n in _literals(self.tree)) if not isinstance(text, ast.JoinedStr) else None
+        if any(HIDDEN_FIELD.search(string) for string in strings or ()):
+            self._refuse(node, "a format string that reads private attributes")
+
+    # ------------------------------------------------------------------------------------------------- classes
+
+    def _class(self, node: ast.ClassDef) -> None:
+        is_module = False
+        for base in node.bases:
+            base = base.value if isinstance(base, ast.Subscript) else base
+            base = base.func if isinstance(base, ast.Call) else base
+            dotted = self.names.dotted(base)
+            last = {name.split(".")[-1] for name in dotted}
+            is_module |= any(name.startswith("torch.nn.") for name in dotted) or self._is_own_module(base)
+            if isinstance(base, ast.Name) and base.id == "Model" and not self.names.is_bound(base):
+                self._refuse(node, "subclass of the reference Model", "subclass torch.nn.Module")
+            elif any(name.startswith("torch.") for name in dotted) and any(
+                name in TENSORS or name.endswith(("Tensor", "Mode")) for name in last
+            ):
+                self._refuse(node, f"subclass of {min(dotted)}", "results are plain tensors")
+            elif any(name.startswith("triton.") for name in dotted):
+                self._refuse(node, f"subclass of {min(dotted)}", "use kernels as they are")
+            elif not dotted and not isinstance(base, ast.Name | ast.Attribute):
+                self._refuse(node, "subclass of a computed class", "name the class")
+        for keyword in node.keywords:
+            if keyword.arg == "metaclass" and self.names.dotted(keyword.value) != {"abc.ABCMeta"}:
+                self._refuse(node, "a metaclass", "write a plain class")
+        for name, place in _members(node):
+            if name in METHODS or (is_module and name in MODULE_METHODS):
+                self._refuse(place, f"{node.name} defines {name}", "do the work in forward")
+
+    def _is_own_module(self, base: ast.expr) -> bool:
+        """Whether a base is a class of the candidate that is a torch.nn.Module in turn."""
+        if not isinstance(base, ast.Name):
+            return False
+        for other in ast.walk(self.tree):
+            if isinstance(other, ast.ClassDef) and other.name == base.id:
+                return any(d.startswith("torch.nn.") for b in other.bases for d in self.names.dotted(b))
+        return False
 
     def _tests(self) -> None:
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef) and (node.name in TEST_NAMES or node.name.startswith("test_")):
-                if not any(_is_jit(self._decorator_name(d)) for d in node.decorator_list):
+                if not any(self._is_jit(d) for d in node.decorator_list):
                     self._add(
                         "test_code",
                         node,
@@ -179,12 +259,13 @@ class _Gate:
 
     # ------------------------------------------------------------------------------------------------ kernels
 
-    def _decorator_name(self, node: ast.expr) -> str:
-        return self._dotted(node.func if isinstance(node, ast.Call) else node)
+    def _is_jit(self, node: ast.expr) -> bool:
+        dotted = self.names.dotted(node.func if isinstance(node, ast.Call) else node)
+        return not dotted.isdisjoint(("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"))
 
     def _kernels(self) -> Iterator[ast.FunctionDef]:
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.FunctionDef) and any(_is_jit(self._decorator_name(d)) for d in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(self._is_jit(d) for d in node.decorator_list):
                 yield node
 
     def _kernel_body(self, kernel: ast.FunctionDef) -> None:
@@ -215,5 +296,25 @@ class _Gate:
             )
 
 
-def _is_jit(name: str) -> bool:
-    return name in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit")
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _members(node: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
+    """What a class body defines or assigns."""
+    for child in node.body:
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child.name, child
+        elif isinstance(child, ast.Assign | ast.AnnAssign):
+            targets = child.targets if isinstance(child, ast.Assign) else [child.target]
+            yield from (
+                (name.id, child) for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+            )
+
+
+def _literals(tree: ast.Module) -> Iterator[ast.Constant]:
+    """String literals that are no docstrings."""
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from egg_graph.evaluator import audit
 from egg_graph.evaluator.faults import KernelFault
 
 ENTRY_POINT = "ModelNew"
@@ -24,6 +25,7 @@ def load_module(path: str | Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    audit.watch(path)
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

@@ -1,0 +1,182 @@
+"""What names of a candidate stand for, as far as its text tells: imports, and simple aliases of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+DEPTH = 8
+"""Aliases of aliases that are followed."""
+
+
+class Names:
+    """Bindings of every scope. Follows assignments, loops over literals, defaults of arguments and `self.x = …`;
+    what goes through calls, containers that change, or closures is not followed."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.scope_of: dict[ast.AST, Scope] = {}
+        self.parent: dict[Scope, Scope] = {}
+        self.imports: dict[Scope, dict[str, str]] = {}
+        self.values: dict[Scope, dict[str, list[ast.expr]]] = {}
+        self.own_attributes: dict[str, list[ast.expr]] = {}
+        """Name of an attribute of self -> what it was assigned."""
+        self._enter(tree, tree)
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def _enter(self, scope: Scope, node: ast.AST) -> None:
+        self.imports.setdefault(scope, {})
+        self.values.setdefault(scope, {})
+        for child in ast.iter_child_nodes(node):
+            self.scope_of[child] = scope
+            self._bind(scope, child)
+            if isinstance(child, SCOPES):
+                self.parent[child] = scope
+                self.imports[child], self.values[child] = {}, {}
+                if not isinstance(child, ast.ClassDef | ast.Module):
+                    self._arguments(child)
+                self._enter(child, child)
+            else:
+                self._enter(scope, child)
+
+    def _bind(self, scope: Scope, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.split(".")[0]
+                self.imports[scope][alias.asname or root] = alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                self.imports[scope][alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(scope, target, node.value)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            self._assign(scope, node.target, node.value)
+        elif isinstance(node, ast.For | ast.comprehension):
+            for element in _elements(node.iter):
+                self._assign(scope, node.target, element)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            self.values[scope].setdefault(node.name, [])
+
+    def _assign(self, scope: Scope, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.values[scope].setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Attribute) and _is_self(target.value):
+            self.own_attributes.setdefault(target.attr, []).append(value)
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            for part, its in zip(target.elts, value.elts, strict=False):
+                self._assign(scope, part, its)
+
+    def _arguments(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        given = function.args
+        names = [*given.posonlyargs, *given.args]
+        bound = self.values[function]
+        for argument in (*names, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))):
+            bound[argument.arg] = []
+        for argument, default in zip(reversed(names), reversed(given.defaults), strict=False):
+            bound[argument.arg] = [default]
+        for argument, keyword in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+            bound[argument.arg] = [keyword] if keyword is not None else []
+
+    # ------------------------------------------------------------------------------------------------ answers
+
+    def is_bound(self, node: ast.Name) -> bool:
+        """Whether the candidate itself gives this name a meaning, so that it is no builtin."""
+        return any(node.id in self.imports[s] or node.id in self.values[s] for s in self._visible(node))
+
+    def dotted(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str]:
+        """Dotted names of library parts that an expression may stand for; empty if it is nothing of a library."""
+        if depth == 0:
+            return frozenset()
+        if isinstance(node, ast.Name):
+            return self._name(node, depth)
+        if isinstance(node, ast.Attribute):
+            found = frozenset(f"{base}.{node.attr}" for base in self.dotted(node.value, depth))
+            if not found and _is_self(node.value):
+                return self._all(self.own_attributes.get(node.attr, []), depth)
+            return found
+        if isinstance(node, ast.IfExp):
+            return self._all([node.body, node.orelse], depth)
+        if isinstance(node, ast.BoolOp):
+            return self._all(node.values, depth)
+        if isinstance(node, ast.NamedExpr | ast.Starred):
+            return self.dotted(node.value, depth - 1)
+        if isinstance(node, ast.Subscript):
+            return self._all(list(_elements(node.value)), depth)
+        if isinstance(node, ast.Call) and _calls(node, "getattr") and len(node.args) > 1:
+            names = self.strings(node.args[1]) or ()
+            return frozenset(f"{base}.{name}" for base in self.dotted(node.args[0], depth - 1) for name in names)
+        return frozenset()
+
+    def strings(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str] | None:
+        """The literal strings an expression may be; None where that cannot be told."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return frozenset({node.value})
+        if not isinstance(node, ast.Name) or depth == 0:
+            return None
+        for scope in self._visible(node):
+            if node.id in self.values[scope]:
+                found = [self.strings(value, depth - 1) for value in self.values[scope][node.id]]
+                known = [strings for strings in found if strings is not None]
+                return frozenset().union(*known) if found and len(known) == len(found) else None
+        return None
+
+    def made_here(self, node: ast.AST, depth: int = DEPTH) -> bool:
+        """Whether an object is the candidate's own: self, a class or function it defines, or an instance of one."""
+        if depth == 0:
+            return False
+        if _is_self(node):
+            return True
+        if isinstance(node, ast.Attribute):
+            return self.made_here(node.value, depth) and not self.dotted(node)
+        if not isinstance(node, ast.Name):
+            return isinstance(node, ast.Call) and self._makes_own(node, depth)
+        for scope in self._visible(node):
+            if node.id in self.values[scope]:
+                values = self.values[scope][node.id]
+                defined = any(
+                    isinstance(d, ast.ClassDef | ast.FunctionDef) and d.name == node.id for d in self.scope_of
+                )
+                return (defined and not values) or (bool(values) and all(self.made_here(v, depth - 1) for v in values))
+        return False
+
+    def _makes_own(self, call: ast.Call, depth: int) -> bool:
+        parts = self.dotted(call.func)
+        if parts:  # nn.Linear(…), SimpleNamespace(…): a fresh object, whatever its class
+            return all(part.split(".")[-1][:1].isupper() for part in parts)
+        return isinstance(call.func, ast.Name) and self.made_here(call.func, depth - 1)
+
+    def _name(self, node: ast.Name, depth: int) -> frozenset[str]:
+        for scope in self._visible(node):
+            if node.id in self.imports[scope]:
+                return frozenset({self.imports[scope][node.id]})
+            if node.id in self.values[scope]:
+                return self._all(self.values[scope][node.id], depth)
+        return frozenset()
+
+    def _all(self, nodes: list[ast.expr], depth: int) -> frozenset[str]:
+        return frozenset().union(*(self.dotted(node, depth - 1) for node in nodes)) if nodes else frozenset()
+
+    def _visible(self, node: ast.AST) -> Iterator[Scope]:
+        scope: Scope | None = self.scope_of.get(node)
+        while scope is not None:
+            yield scope
+            scope = self.parent.get(scope)
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _calls(node: ast.Call, name: str) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _elements(node: ast.AST) -> Iterator[ast.expr]:
+    """Elements of a literal list, tuple, set or dictionary."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        yield from node.elts
+    elif isinstance(node, ast.Dict):
+        yield from node.values

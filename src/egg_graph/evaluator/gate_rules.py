@@ -1,0 +1,140 @@
+"""What a candidate may import and which parts of the libraries it may touch: tables, and two questions put to them."""
+
+from __future__ import annotations
+
+OTHER_COMPILER = "it would hand the work to another compiler"
+ONLY_TRITON = "only Triton kernels are judged"
+READS = "a kernel reads nothing but its arguments"
+WRITES = "a kernel writes nothing but its results"
+STARTS = "a kernel starts no processes and no threads"
+TIMES = "a kernel does not time or test itself"
+SHARED = "it changes the library for everybody in the process"
+HIDES = "it hides operators from those who count them"
+INSIDE = "it is no part of the public interface"
+
+MODULES = (
+    *("__future__", "abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum"),
+    *("fractions", "functools", "itertools", "math", "numbers", "operator", "typing", "typing_extensions", "warnings"),
+    *("numpy", "numpy.typing", "torch", "torch.amp", "torch.autograd", "torch.autograd.function", "torch.backends"),
+    *("torch.cuda", "torch.cuda.amp", "torch.cuda.graphs", "torch.cuda.nvtx", "torch.cuda.random"),
+    *("torch.cuda.streams", "torch.fft", "torch.func", "torch.linalg", "torch.nn", "torch.random", "torch.special"),
+    *("torch.sparse", "torch.types", "torch.utils", "torch.utils.checkpoint", "torch.utils.dlpack", "torch.version"),
+    *("triton", "triton.errors", "triton.runtime", "triton.runtime.autotuner", "triton.runtime.driver"),
+    *("triton.runtime.errors", "triton.runtime.jit", "triton.tools", "triton.tools.mxfp"),
+    *("triton.tools.tensor_descriptor", "triton.tools.experimental_descriptor", "triton.tools.ragged_tma"),
+)
+"""Modules that may be imported, by their full names."""
+TREES = ("torch.backends", "torch.nn", "triton.language", "triton.experimental")
+"""Those of which every module may be imported that no entry below forbids."""
+SINGLE_NAMES = {
+    "types": ("SimpleNamespace", "MappingProxyType", "NoneType"),
+    "weakref": ("ref", "WeakKeyDictionary", "WeakValueDictionary"),
+}
+"""Modules of which these names alone may be taken, by `from … import …`."""
+
+FORBIDDEN = {
+    **dict.fromkeys(("torch.compile", "torch.compiler", "torch.jit", "torch._dynamo"), OTHER_COMPILER),
+    **dict.fromkeys(("torch._inductor", "torch._export", "torch._higher_order_ops"), OTHER_COMPILER),
+    **dict.fromkeys(("torch.fx", "torch.export", "torch.onnx"), OTHER_COMPILER),
+    **dict.fromkeys(("torch.utils.cpp_extension", "torch.cuda._compile_kernel", "torch.cuda.jiterator"), ONLY_TRITON),
+    **dict.fromkeys(("torch.ops.load_library", "torch.classes", "torch.cpp", "torch.cuda.cudart"), ONLY_TRITON),
+    **dict.fromkeys(("numpy.ctypeslib", "numpy.f2py", "numpy.distutils"), ONLY_TRITON),
+    **dict.fromkeys(("triton.compile", "triton.compiler"), ONLY_TRITON),
+    **dict.fromkeys(("triton.backends", "triton.runtime.build", "triton.reinterpret"), ONLY_TRITON),
+    **dict.fromkeys(("torch.hub", "torch.load", "torch.serialization", "torch.package", "torch.from_file"), READS),
+    **dict.fromkeys(("torch.storage", "torch.UntypedStorage", "torch.TypedStorage", "torch.frombuffer"), READS),
+    **dict.fromkeys(("numpy.load", "numpy.memmap", "numpy.fromfile", "numpy.loadtxt", "numpy.genfromtxt"), READS),
+    **dict.fromkeys(("numpy.DataSource", "numpy.lib.format", "numpy.lib.npyio", "numpy.core"), READS),
+    **dict.fromkeys(("torch.save", "numpy.save", "numpy.savez", "numpy.savetxt", "numpy.savez_compressed"), WRITES),
+    **dict.fromkeys(("triton.runtime.cache", "torch.cuda.gds", "torch.monitor"), WRITES),
+    **dict.fromkeys(("torch.multiprocessing", "torch.distributed", "torch.futures", "torch.utils.data"), STARTS),
+    **dict.fromkeys(("triton.AsyncCompileMode", "torch.cuda.nccl"), STARTS),
+    **dict.fromkeys(("torch.testing", "numpy.testing", "triton.testing", "torch.profiler"), TIMES),
+    **dict.fromkeys(("torch.cuda.profiler",), TIMES),
+    **dict.fromkeys(("torch.autograd.profiler", "triton.profiler", "torch.utils.benchmark"), TIMES),
+    **dict.fromkeys(("torch.set_default_device", "torch.set_default_dtype", "torch.set_default_tensor_type"), SHARED),
+    **dict.fromkeys(("torch.set_float32_matmul_precision", "torch.use_deterministic_algorithms"), SHARED),
+    **dict.fromkeys(("torch.set_num_threads", "torch.set_num_interop_threads", "torch.set_flush_denormal"), SHARED),
+    **dict.fromkeys(("torch.cuda.set_per_process_memory_fraction", "torch.cuda.tunable", "triton.knobs"), SHARED),
+    **dict.fromkeys(("torch.cuda.memory.change_current_allocator", "torch.cuda.CUDAPluggableAllocator"), SHARED),
+    **dict.fromkeys(("torch.cuda.memory.CUDAPluggableAllocator", "torch.cuda.change_current_allocator"), SHARED),
+    **dict.fromkeys(("torch.nn.modules.module.register_module_forward_hook",), SHARED),
+    **dict.fromkeys(("torch.nn.modules.module.register_module_forward_pre_hook",), SHARED),
+    **dict.fromkeys(("torch.library", "torch.overrides", "torch.Tensor.__torch_function__"), HIDES),
+    **dict.fromkeys(("triton.runtime.interpreter", "operator.attrgetter", "operator.methodcaller"), INSIDE),
+}  # fmt: skip
+"""By dotted name; what begins with one of these is forbidden too."""
+ALLOWED_PRIVATE = frozenset({"_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"})
+"""Operators of PyTorch that have no public name."""
+SYSTEM_MODULES = frozenset(
+    {
+        *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
+        *("pickle", "linecache", "traceback", "atexit", "shutil", "tempfile", "glob", "pathlib", "mmap", "marshal"),
+        *("runpy", "pkgutil", "multiprocessing", "concurrent", "asyncio", "cffi", "posix", "logging", "time"),
+    }
+)
+"""The libraries import these for themselves; `torch.os` is as much the operating system as `os`."""
+BUILTINS = frozenset(
+    {
+        *("eval", "exec", "compile", "open", "input", "breakpoint", "globals", "locals", "vars"),
+        *("__import__", "__builtins__", "__loader__", "__spec__", "__file__"),
+    }
+)
+DUNDERS = frozenset({"__init__", "__name__", "__qualname__", "__doc__", "__version__", "__len__", "__post_init__"})
+"""The only double-underscore attributes that may be read."""
+ATTRIBUTES = {
+    **dict.fromkeys(("f_back", "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame"), INSIDE),
+    **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
+    **dict.fromkeys(
+        (
+            *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
+            *("register_module_forward_hook", "register_module_forward_pre_hook", "_forward_hooks"),
+            *("_forward_pre_hooks", "_call_impl", "_wrapped_call_impl", "_compiled_call_impl"),
+        ),
+        "work is done in forward, where it is judged",
+    ),
+    **dict.fromkeys(("add_pre_run_hook", "launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
+    **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
+}
+"""Attributes that no object may be asked for."""
+METHODS = frozenset(
+    {
+        *("__torch_function__", "__torch_dispatch__", "__del__", "__getattribute__", "__init_subclass__"),
+        *("__set_name__", "__prepare__", "__reduce__", "__reduce_ex__", "__class_getitem__", "__instancecheck__"),
+    }
+)
+"""Methods that run where nobody calls them."""
+MODULE_METHODS = frozenset({"__call__", "__new__", "__getattr__", "__setattr__", "_call_impl", "_wrapped_call_impl"})
+"""Methods of a torch.nn.Module that would run in place of, or around, its forward."""
+LIBRARIES = frozenset({"torch", "triton", "numpy"})
+ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES)})
+
+
+def import_refused(module: str, name: str | None = None) -> str:
+    """Why `import module`, or `from module import name`, is refused; empty if it is not."""
+    if module in SINGLE_NAMES:
+        allowed = SINGLE_NAMES[module]
+        return "" if name in allowed else f"of {module}, only {', '.join(allowed)} may be imported"
+    why = use_refused(module) or (use_refused(f"{module}.{name}") if name else "")
+    if why or module in MODULES or any(module == tree or module.startswith(tree + ".") for tree in TREES):
+        return why
+    return f"allowed are {', '.join(sorted(ROOTS))}" if module.split(".")[0] not in ROOTS else "not needed by a kernel"
+
+
+def use_refused(dotted: str) -> str:
+    """Why a part of a library, by its dotted name, may not be used; empty if it may."""
+    root, *parts = dotted.split(".")
+    for end in range(len(parts) + 1):
+        why = FORBIDDEN.get(".".join([root, *parts[:end]]))
+        if why:
+            return why
+    for part in parts:
+        if part.lstrip("_") in SYSTEM_MODULES and not dotted.startswith("triton.language"):
+            return READS
+    if dotted.startswith("torch.ops.") and parts[1] != "aten":
+        return HIDES
+    inside = [part for part in parts if part.startswith("_") and not part.endswith("__")]
+    if root in ROOTS and inside and not dotted.startswith(("triton.language", "triton.experimental")):
+        public = all(part in ALLOWED_PRIVATE or part.startswith("_foreach_") for part in inside)
+        return "" if public else INSIDE
+    return ""
