@@ -1,7 +1,8 @@
 """Candidate against expectation, leaf by leaf, with findings a debugger can act on.
 
-The measure is the relative L2 error of a leaf against the fp64 reference; beside it, no single element may be off by
-far more than PyTorch's worst, so that a few wrong elements cannot hide in a large tensor.
+The measure is the relative L2 error of a leaf against the fp64 reference. Beside it, no single element may be off by
+far more than PyTorch's worst, so that a few wrong elements cannot hide in a large tensor; and the error may have no
+common part beyond PyTorch's, so that a small factor or offset everywhere cannot hide in the noise of rounding.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class Leaf:
     slack: float
     """Largest absolute error of any element of PyTorch's own answer, times a margin."""
     pytorch_error: float
+    pytorch: torch.Tensor | None = None
+    """PyTorch's answer at the declared precision, for KernelBench's criterion."""
+    bias_budget: float = float("inf")
+    """Largest error that all elements may share (see `bias`)."""
 
     @property
     def exact(self) -> bool:
@@ -94,6 +99,22 @@ def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     return difference / norm
 
 
+def bias(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """The error that all elements share, relative: a common offset over the rms of `expected`, or a common factor
+    minus one, whichever is larger; over elements where `expected` is finite; fp64."""
+    finite = torch.isfinite(expected)
+    if not bool(finite.all()):
+        got, expected = got[finite], expected[finite]
+    if not expected.numel():
+        return 0.0
+    difference = (got.to(expected.dtype) - expected).reshape(-1)
+    count, norm = expected.numel(), float(torch.linalg.vector_norm(expected))  # no temporaries: leaves may be huge
+    if norm == 0.0:
+        return 0.0 if not bool(difference.any()) else float("inf")
+    offset = float(difference.sum().abs()) / (norm * count**0.5)
+    return max(offset, float(torch.vdot(expected.reshape(-1), difference).abs()) / norm**2)
+
+
 def compare(
     got: Any,
     leaf: Leaf,
@@ -130,7 +151,12 @@ def compare(
     rms = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     wrong = difference > leaf.slack + 8 * leaf.budget * (finite + rms)
     if error <= leaf.budget and not bool(wrong.any()):
-        return Comparison(error, max_abs)
+        shared = bias(wide, expected)
+        if shared <= leaf.bias_budget:
+            return Comparison(error, max_abs)
+        return Comparison(error, max_abs, (_biased(wide, expected, shared, leaf, where),))
+    if leaf.budget == 0.0 and error < 0.1 and not _tail(wrong):
+        return Comparison(error, max_abs, (_inexact(difference, got, expected, where),))
     finding = (
         None
         if _pattern(got, expected)
@@ -207,6 +233,19 @@ def _not_a_number(got: torch.Tensor, strange: torch.Tensor, expected: torch.Tens
     )
 
 
+def _inexact(difference: torch.Tensor, got: torch.Tensor, expected: torch.Tensor, where: str) -> Finding:
+    """Small integers in, whose sums of products float32 holds exactly, and yet another answer out."""
+    worst = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
+    return Finding(
+        kind="precision_loss",
+        message=f"{int((difference > 0).sum())} of {got.numel()} elements are not exact where float32 (and TF32) "
+        f"arithmetic is: worst at {list(worst)}: got {_show(got[worst])}, expected {_show(expected[worst])}",
+        where=where,
+        cure="an accumulator in float16 or bfloat16, operands cast to them, or a term lost or counted twice; "
+        "accumulate in float32",
+    )
+
+
 def _degraded(
     error: float,
     leaf: Leaf,
@@ -245,6 +284,17 @@ def _degraded(
             cure="keep values in float32: no cast to bfloat16 or float16, accumulate in float32",
         )
     return None
+
+
+def _biased(got: torch.Tensor, expected: torch.Tensor, shared: float, leaf: Leaf, where: str) -> Finding:
+    """Within the budget for noise, but not noise."""
+    return Finding(
+        kind="wrong_values",
+        message=f"all elements share an error of {shared:.1e} where rounding leaves {leaf.bias_budget:.1e} at most"
+        f"{_pattern(got, expected, least=leaf.bias_budget / 2, within=leaf.budget)}",
+        where=where,
+        cure="no rounding does this: look for a slightly wrong constant, a truncating cast, or a biased approximation",
+    )
 
 
 def _spread_out(wrong: torch.Tensor, error: float, leaf: Leaf) -> bool:
@@ -286,23 +336,49 @@ def _tail(wrong: torch.Tensor) -> str:
     return ""
 
 
-def _pattern(got: torch.Tensor, expected: torch.Tensor) -> str:
-    """A constant factor or offset between the two, where there is one."""
+def _pattern(got: torch.Tensor, expected: torch.Tensor, *, least: float = 1e-3, within: float = 1e-4) -> str:
+    """A constant factor or offset between the two, everywhere or along one dimension, where there is one.
+
+    Args:
+        got: the candidate's leaf.
+        expected: the reference's.
+        least: the smallest deviation of a factor from 1 to speak of.
+        within: how exactly, in relative L2, the pattern must explain the difference.
+    """
     if expected.is_complex() or expected.numel() < 8:
         return ""
-    g, e = got.double().flatten(), expected.flatten()
+    g, e = got.double(), expected.double()
     keep = torch.isfinite(e)
-    g, e = g[keep], e[keep]
-    power = float(e @ e)
-    if power > 0:
-        factor = float(g @ e) / power
-        if abs(factor - 1) > 1e-3 and relative_error(g, factor * e) < 1e-4 and factor != 0:
-            return f"; got is {factor:.4g} times the expected everywhere"
-    offset = float((g - e).mean())
-    if float((g - e - offset).abs().max()) < 1e-4 * abs(offset):
-        return f"; got is the expected {offset:+.4g} everywhere"
+    g, e = torch.where(keep, g, 0.0), torch.where(keep, e, 0.0)
     if float(g.abs().max()) == 0.0:
         return "; got is zero everywhere"
+    power = float((e * e).sum())
+    if power > 0:
+        factor = float((g * e).sum()) / power
+        if abs(factor - 1) > least and relative_error(g, factor * e) < within and factor != 0:
+            return f"; got is {factor:.6g} times the expected everywhere"
+    difference = torch.where(keep, g - e, 0.0)
+    offset = float(difference.sum() / keep.sum())
+    if abs(offset) > 0 and float(torch.where(keep, difference - offset, 0.0).abs().max()) < 1e-4 * abs(offset):
+        return f"; got is the expected {offset:+.4g} everywhere"
+    return _pattern_along(g, e, least=least, within=within)
+
+
+def _pattern_along(got: torch.Tensor, expected: torch.Tensor, *, least: float, within: float) -> str:
+    """A factor or an offset that one dimension decides: a weight, a scale or a bias left out."""
+    for dim in range(expected.dim()) if expected.dim() > 1 else ():
+        size, others = expected.shape[dim], tuple(d for d in range(expected.dim()) if d != dim)
+        if size < 2 or expected.numel() // size < 4:
+            continue
+        power = (expected * expected).sum(others, keepdim=True)
+        factor = (got * expected).sum(others, keepdim=True) / power.clamp_min(torch.finfo(torch.float64).tiny)
+        if relative_error(factor * expected, got) < within and float((factor - 1).abs().max()) > least:
+            low, high = float(factor.min()), float(factor.max())
+            return f"; got is the expected times a factor for each index of dimension {dim} ({low:.4g} to {high:.4g})"
+        offset = (got - expected).mean(others, keepdim=True)
+        if relative_error(expected + offset, got) < within and float(offset.abs().max()) > 0:
+            low, high = float(offset.min()), float(offset.max())
+            return f"; got is the expected plus an offset for each index of dimension {dim} ({low:.4g} to {high:.4g})"
     return ""
 
 

@@ -119,9 +119,7 @@ class Docket:
             for family in families_of(base.inputs):
                 seed = self.seed(f"{name}/{family}", 0)
                 try:
-                    self.known[key].append(
-                        family_case(base, reference, self.task.precision, family=family, seed=seed, device=self.device)
-                    )
+                    self.known[key].append(family_case(base, reference, self.task.precision, family=family, seed=seed))
                 except (Unevaluable, BadInput) as error:
                     dropped[family] = str(error)
         return self.known[key]

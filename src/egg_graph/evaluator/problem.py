@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from egg_graph.evaluator.budgets import Unevaluable, calibrated
 from egg_graph.evaluator.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.exchange import flatten
 from egg_graph.evaluator.families import AS_GIVEN, apply
-from egg_graph.evaluator.precision import CAST, TF32Products, cast_inputs, cast_model, pytorch_at
+from egg_graph.evaluator.precision import CAST, PRODUCTS, TF32Products, cast_inputs, cast_model, pytorch_at
 from egg_graph.evaluator.reference import Reference, one_line
 from egg_graph.schema import BadInput, Precision
 
-MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "bf16": 2.0, "fp16": 2.0}
-"""Budget over PyTorch's own error at that precision. An fp32 sum may be ordered otherwise at several times PyTorch's
-error; rounding to TF32, bf16 or fp16 dominates any ordering, and truncation instead of it costs 2.7 times PyTorch's."""
-ORDERING = 8.0
-"""The same for what fp32 arithmetic costs within a coarser policy."""
-FLOOR = {torch.float64: 1e-13, torch.float32: 4e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
-"""Some ulp of the output's dtype: approximate exponentials and the last rounding are nobody's fault."""
-CHAOTIC = 0.1
-"""If PyTorch itself is this far from fp64, no answer can be judged."""
+__all__ = ["Case", "Unevaluable", "build_case", "family_case", "with_other_inputs", "with_other_weights"]
 
-
-class Unevaluable(Exception):
-    """No candidate can be judged against this reference; the message says why."""
+NEARBY = 2.0**-23
+"""Relative size of the changes that show how much a problem amplifies rounding."""
+EXACT_OPERATORS = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "neg"}
+    | {"sum", "cumsum", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum", "max", "min"}
+    | {"amax", "amin", "abs", "where", "tril", "triu", "max_pool2d_with_indices", "max_pool3d_with_indices", "cat"}
+    | {"stack", "clone", "copy_", "_to_copy", "constant_pad_nd", "flip", "leaky_relu", "mean", "avg_pool2d"}
+)
+"""ATen operators that keep numbers of few significant bits exact, in whatever order they sum (`mean` and the like are
+exact only if the count is a power of two; the answer itself tells)."""
+_VIEWS = frozenset(
+    {
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "t",
+        "transpose",
+        "permute",
+        "expand",
+        "squeeze",
+        "unsqueeze",
+        "slice",
+        "select",
+    }
+    | {"detach", "alias", "as_strided", "split", "split_with_sizes", "unbind", "empty", "empty_like", "zeros", "ones"}
+    | {"zeros_like", "ones_like", "new_zeros", "full", "full_like", "lift_fresh", "arange", "lt", "le", "gt", "ge"}
+)
+"""Operators that make or move numbers, and round nothing."""
+ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin", "unique"})
+"""Operators whose index among equal values nobody has promised (`argmax` and `argmin` give the first)."""
 
 
 @dataclass
@@ -57,6 +79,14 @@ class Case:
     emulations: dict[Emulation, list[float] | None] = field(default_factory=dict)
     family: str = AS_GIVEN
     """Of the inputs."""
+    updates: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers and parameters that the reference's forward itself changes (running statistics), as it leaves them."""
+    changes_inputs: bool = False
+    """The reference writes to its inputs."""
+    aliases: bool = False
+    """The reference answers with memory of an input, parameter or buffer."""
+    operators: frozenset[str] = frozenset()
+    """ATen operators of one forward, without namespace and overload."""
 
     @property
     def budget(self) -> float:
@@ -65,7 +95,8 @@ class Case:
     @property
     def nbytes(self) -> int:
         """Of inputs and expected answers."""
-        held = [*tree_leaves(self.inputs), *(leaf.expected for leaf in self.leaves)]
+        answers = [x for leaf in self.leaves for x in (leaf.expected, leaf.pytorch)]
+        held = [*tree_leaves(self.inputs), *answers]
         return sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
 
     def emulated_error(self, index: int, kind: Emulation) -> float | None:
@@ -99,8 +130,9 @@ def build_case(
     model, inputs = model.to(device), tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
     randomise_constants(model, seed + 2)
     model = cast_model(model, precision)
-    state = {key: value.detach().clone() for key, value in model.state_dict().items()}
-    return _case(reference, precision, model, inputs, state, name=name, overrides=overrides, seed=seed, device=device)
+    return _case(
+        reference, precision, model, inputs, _state(model), name=name, overrides=overrides, seed=seed, device=device
+    )
 
 
 def with_other_inputs(
@@ -115,48 +147,85 @@ def with_other_inputs(
     with _on(device):
         inputs = reference.inputs(seed + 1)
     inputs = tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
-    other = _case(
-        reference,
-        precision,
-        case.model,
-        inputs,
-        case.state,
-        name=name,
-        overrides=case.overrides,
-        seed=seed,
-        device=device,
-    )
+    other = _case(reference, precision, case.model, inputs, case.state, like=case, name=name, seed=seed)
     if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
         raise Unevaluable("the inputs' form or their plain numbers change with the seed")
     return other
 
 
-def family_case(
-    base: Case, reference: Reference, precision: Precision, *, family: str, seed: int, device: torch.device
-) -> Case:
-    """The base case's model and weights on inputs of one family.
+def with_other_weights(case: Case, reference: Reference, precision: Precision, *, seed: int) -> Case:
+    """The same inputs, other weights.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+        Unevaluable: if its answer cannot be judged.
+    """
+    device = _device_of(case)
+    with _on(device):
+        model = reference.model(seed)
+    model = model.to(device)
+    randomise_constants(model, seed + 2)
+    model = cast_model(model, precision)
+    return _case(reference, precision, model, case.inputs, _state(model), like=case, seed=seed)
+
+
+def family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:
+    """The same form and constructor arguments, inputs of one family (see `families`).
+
+    Weights are those of `case`; under `integers`, the same with few significant bits.
 
     Raises:
         BadInput: if PyTorch refuses such inputs.
         Unevaluable: if it answers, but not so that another answer could be judged by it.
     """
+    device = _device_of(case)
     with _on(device):
         drawn = reference.inputs(seed + 1)
     drawn = tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
-    case = _case(
-        reference,
-        precision,
-        base.model,
-        apply(family, drawn, seed),
-        base.state,
-        name=base.name,
-        overrides=base.overrides,
-        seed=seed,
-        device=device,
-    )
-    if any(not bool((~torch.isnan(leaf.expected)).all()) for leaf in case.leaves):
+    model = _few_bits(case.model) if family == "integers" and case.state else case.model
+    state = case.state if model is case.model else _state(model)
+    other = _case(reference, precision, model, apply(family, drawn, seed), state, like=case, seed=seed, family=family)
+    if any(bool(torch.isnan(leaf.expected).any()) for leaf in other.leaves):
         raise Unevaluable("PyTorch's own answer holds NaN there")
-    return replace(case, family=family)
+    if family in ("infinite", "minus_infinite") and other.operators & PRODUCTS:
+        raise Unevaluable("infinities within matrix products are no contract: splitting an operand makes NaN of them")
+    if family in ("ties", "integers", "infinite", "minus_infinite") and _orders_equals(other):
+        raise Unevaluable("which index stands for equal values is nobody's contract")
+    if family == "integers" and precision in ("ieee", "tf32") and other.operators <= EXACT_OPERATORS | _VIEWS:
+        other.leaves = [_exactly_so(leaf) for leaf in other.leaves]
+    return other
+
+
+def _orders_equals(case: Case) -> bool:
+    return bool(case.operators & ORDERS_EQUALS) and any(leaf.exact for leaf in case.leaves)
+
+
+def _exactly_so(leaf: Leaf) -> Leaf:
+    """No error at all is allowed where PyTorch makes none."""
+    if leaf.exact or leaf.pytorch is None or not torch.equal(leaf.pytorch.to(leaf.expected.dtype), leaf.expected):
+        return leaf
+    return replace(leaf, budget=0.0, slack=0.0, bias_budget=0.0)
+
+
+def _few_bits(model: nn.Module) -> nn.Module:
+    """A copy whose floating parameters are small multiples of a power of two."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and parameter.numel():
+                rms = float(parameter.double().square().mean().sqrt())
+                step = 2.0 ** math.floor(math.log2(max(rms, 1e-6) / 2))
+                parameter.copy_((parameter / step).round().clamp(-8, 8) * step)
+    return model
+
+
+def _state(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {key: value.detach().clone() for key, value in model.state_dict().items()}
+
+
+def _device_of(case: Case) -> torch.device:
+    held = [*tree_leaves(case.inputs), *case.state.values(), *(leaf.expected for leaf in case.leaves)]
+    return next(x.device for x in held if isinstance(x, torch.Tensor))
 
 
 def _form(value: Any) -> Any:
@@ -171,26 +240,50 @@ def _case(
     inputs: list[Any],
     state: dict[str, torch.Tensor],
     *,
-    name: str,
-    overrides: dict[str, int],
     seed: int,
-    device: torch.device,
+    like: Case | None = None,
+    name: str = "",
+    overrides: dict[str, int] | None = None,
+    device: torch.device | None = None,
+    family: str = AS_GIVEN,
 ) -> Case:
-    """What the reference answers, and how exactly a candidate must."""
+    """What the reference answers, and how exactly a candidate must. `like` lends what is not given."""
+    if like is not None:
+        name, overrides, device = name or like.name, like.overrides, _device_of(like)
+    assert overrides is not None and device is not None
     inputs = cast_inputs(inputs, CAST.get(precision))
-    forward_seed = seed + 3
-    run = _Runner(reference, model, inputs, forward_seed, device)
-    structure, answer = run.at(precision)
-    _must_repeat(answer, run.at(precision)[1], run.at(precision, seed=seed + 4)[1])
-    expected, against = run.exactly(answer)
-    in_fp32 = run.at("ieee")[1] if precision == "tf32" else answer
+    run = _Runner(reference, model, inputs, seed + 3, device)
+    first = run.at(precision)
+    answer = first.leaves
+    _must_repeat(answer, run.at(precision).leaves, run.at(precision, seed=seed + 4).leaves, model)
+    expected, against, operators = run.exactly(answer)
+    in_fp32 = run.at("ieee").leaves if precision == "tf32" else answer
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows it to everyone.
     in_tf32 = (run.emulate("tf32") if precision == "tf32" and device.type == "cuda" else None) or answer
-    leaves = [_leaf(a, e, f, t, precision) for a, e, f, t in zip(answer, expected, in_fp32, in_tf32, strict=True)]
+    nearby = run.nearby(expected) if family != AS_GIVEN and against == "fp64" else []
+    leaves = [
+        calibrated(a, e, f, t, [near[i] for near in nearby], precision)
+        for i, (a, e, f, t) in enumerate(zip(answer, expected, in_fp32, in_tf32, strict=True))
+    ]
     names = reference.forward_names(len(inputs))
-    shapes = {n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)}
     return Case(
-        name, overrides, seed, inputs, state, structure, leaves, against, shapes, forward_seed, model, run.emulate
+        name=name,
+        overrides=overrides,
+        seed=seed,
+        inputs=inputs,
+        state=state,
+        structure=first.structure,
+        leaves=leaves,
+        against=against,
+        input_shapes={n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)},
+        forward_seed=run.seed,
+        model=model,
+        emulate=run.emulate,
+        family=family,
+        updates=first.updates,
+        changes_inputs=first.changes_inputs,
+        aliases=first.aliases,
+        operators=operators,
     )
 
 
@@ -208,6 +301,17 @@ def randomise_constants(model: nn.Module, seed: int) -> None:
 
 
 @dataclass
+class _Answer:
+    """What one forward of the reference gave and left behind."""
+
+    structure: str
+    leaves: list[torch.Tensor]
+    updates: dict[str, torch.Tensor] = field(default_factory=dict)
+    changes_inputs: bool = False
+    aliases: bool = False
+
+
+@dataclass
 class _Runner:
     """Runs the reference on fresh copies of model and inputs: a forward may change both."""
 
@@ -217,80 +321,132 @@ class _Runner:
     seed: int
     device: torch.device
 
-    def at(self, precision: Precision, *, seed: int | None = None) -> tuple[str, list[torch.Tensor]]:
+    def at(self, precision: Precision, *, seed: int | None = None) -> _Answer:
         with pytorch_at(precision, self.device):
-            structure, leaves = self._run(self.model, self.inputs, seed)
-        if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            answer = self._run(self.model, self.inputs, seed)
+        if not answer.leaves or not all(isinstance(leaf, torch.Tensor) for leaf in answer.leaves):
             raise BadInput("reference: forward must return a tensor, or a tuple, list or dict of tensors")
-        return structure, leaves
+        return answer
 
-    def exactly(self, answer: list[torch.Tensor]) -> tuple[list[torch.Tensor], str]:
-        """The answer in fp64 (integers as they are); in fp32 where the reference cannot run in fp64."""
+    def exactly(self, answer: list[torch.Tensor]) -> tuple[list[torch.Tensor], str, frozenset[str]]:
+        """The answer in fp64 (integers as they are; in fp32 where the reference cannot run in fp64), in which of the
+        two, and by which operators."""
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
+            operators = _Operators()
             try:
-                model = copy.deepcopy(self.model).to(dtype)
-                with pytorch_at("ieee", self.device):
-                    _, leaves = self._run(model, cast_inputs(self.inputs, dtype), None)
+                with operators:
+                    leaves = self._wide(self.inputs, dtype)
             except (RuntimeError, BadInput):
                 continue  # a dtype written into the reference, or no memory: the next best
-            return [_widen(leaf, like) for leaf, like in zip(leaves, answer, strict=True)], name
+            wide = [_widen(leaf, like) for leaf, like in zip(leaves, answer, strict=True)]
+            return wide, name, frozenset(operators.names)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
+
+    def nearby(self, expected: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+        """fp64 answers to inputs that differ by an ulp of float32. Where they do not fit, `expected` itself: the
+        answer's infinities move, and PyTorch's own error must do."""
+        generator = torch.Generator().manual_seed(self.seed)
+        answers = []
+        for _ in range(2):
+            leaves = self._wide(tree_map_only(torch.Tensor, lambda x: _nudge(x, generator), self.inputs), torch.float64)
+            answers.append(
+                [
+                    near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
+                    for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
+                ]
+            )
+        return answers
+
+    def _wide(self, inputs: list[Any], dtype: torch.dtype) -> list[torch.Tensor]:
+        model = copy.deepcopy(self.model).to(dtype)
+        with pytorch_at("ieee", self.device):
+            return self._run(model, cast_inputs(inputs, dtype), None).leaves
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
         try:
             if kind == "bf16":
                 model = copy.deepcopy(self.model).to(torch.bfloat16)
-                return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None)[1]
+                return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None).leaves
             math = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
             with math, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
-                return self._run(self.model, self.inputs, None)[1]
+                return self._run(self.model, self.inputs, None).leaves
         except (RuntimeError, BadInput):
             return None  # this reference cannot run so; then there is nothing to recognise
 
-    def _run(self, model: nn.Module, inputs: list[Any], seed: int | None) -> tuple[str, list[Any]]:
-        model, inputs = copy.deepcopy(model), cast_inputs(inputs, None)
+    def _run(self, model: nn.Module, inputs: list[Any], seed: int | None) -> _Answer:
+        model, given = copy.deepcopy(model), cast_inputs(inputs, None)
+        before = _state(model)
         torch.manual_seed(self.seed if seed is None else seed)
         try:
             with torch.no_grad():
-                return flatten(model(*inputs))
+                structure, leaves = flatten(model(*given))
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             raise BadInput(f"reference: forward fails: {one_line(error)}") from error
+        after = model.state_dict()
+        held = [*_tensors(given), *model.parameters(), *model.buffers()]
+        storages = {x.untyped_storage().data_ptr() for x in held if x.numel()}
+        return _Answer(
+            structure,
+            leaves,
+            updates={k: v.detach().clone() for k, v in after.items() if k in before and not _same(before[k], v)},
+            changes_inputs=any(not _same(a, b) for a, b in zip(_tensors(inputs), _tensors(given), strict=True)),
+            aliases=any(x.numel() and x.untyped_storage().data_ptr() in storages for x in _tensors(leaves)),
+        )
 
 
-def _leaf(
-    answer: torch.Tensor, expected: torch.Tensor, in_fp32: torch.Tensor, in_tf32: torch.Tensor, precision: Precision
-) -> Leaf:
-    if not (answer.dtype.is_floating_point or answer.dtype.is_complex):
-        share = float((answer != expected).double().mean()) if answer.numel() else 0.0
-        return Leaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share)
-    finite = torch.isfinite(expected)
-    if not bool(finite.any()):
-        raise Unevaluable("the reference's answer is nowhere finite")
-    wide = answer.to(expected.dtype)
-    if not bool((torch.isfinite(wide) == finite).all()):
-        raise Unevaluable("at the declared precision the reference overflows where it does not in fp64")
-    error = relative_error(wide, expected)
-    if not float(torch.where(finite, expected.abs(), 0.0).max()) > 0.0:
-        raise Unevaluable("the reference's answer is zero everywhere, whatever its input: any empty kernel would pass")
-    if error > CHAOTIC:
-        raise Unevaluable(f"PyTorch's own answer is {error:.1e} off fp64 at this precision: nothing can be told apart")
-    ordering = ORDERING * relative_error(in_fp32.to(expected.dtype), expected) if precision in ("ieee", "tf32") else 0.0
-    floor = FLOOR.get(torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype, 4e-6)
-    worst = max(float(torch.where(finite, (x - expected).abs(), 0.0).max()) for x in (wide, in_tf32.to(expected.dtype)))
-    allowed = max(error, relative_error(in_tf32.to(expected.dtype), expected))
-    return Leaf(expected, answer.dtype, max(MARGIN[precision] * allowed, ordering, floor), 8 * worst, error)
+class _Operators(TorchDispatchMode):
+    """Names of the ATen operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
 
 
-def _must_repeat(first: list[torch.Tensor], again: list[torch.Tensor], reseeded: list[torch.Tensor]) -> None:
+def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    return [x for x in tree_leaves(list(values)) if isinstance(x, torch.Tensor)]
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal, NaN counting as equal to NaN."""
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _nudge(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every element moved by up to an ulp of float32, in fp64; integers as they are."""
+    if not x.is_floating_point():
+        return x
+    draw = torch.rand(x.shape, generator=generator, dtype=torch.float64).to(x.device)
+    return x.double() * (1 + NEARBY * (draw - 0.5))
+
+
+def _must_repeat(
+    first: list[torch.Tensor], again: list[torch.Tensor], reseeded: list[torch.Tensor], model: nn.Module
+) -> None:
     """Same seed, same answer; and the seed must not matter, or no other code could give that answer."""
     for other, what in ((again, "answers differently when run twice with one seed"), (reseeded, "is random")):
         for a, b in zip(first, other, strict=True):
             if a.shape != b.shape or not _close(a, b):
                 raise Unevaluable(
-                    f"the reference {what} (dropout in train mode?): there is no one answer to compare with"
+                    f"the reference {what}{_dropout(model)}: there is no one answer to compare with; construct it with "
+                    "dropout probability 0, call .eval() in Model's constructor, or make the noise an input",
+                    "stochastic_problem",
                 )
+
+
+def _dropout(model: nn.Module) -> str:
+    """Dropout that is active, by name."""
+    active = [
+        f"{name or 'Model'} = {module}"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0
+    ]
+    return f" ({', '.join(active)} in train mode)" if active else " (dropout in train mode, or a random draw?)"
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
