@@ -4,7 +4,7 @@
 # problem = "softmax"
 # expect = ["incorrect"]
 # ///
-"""Planted: the mask is one column short, so the last column is neither read nor written."""
+"""Planted: the last column is neither read nor written."""
 
 import torch
 import torch.nn as nn

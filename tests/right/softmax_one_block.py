@@ -4,7 +4,7 @@
 # problem = "softmax"
 # expect = ["right"]
 # ///
-"""Nothing is planted: a right row softmax; the word pass in a docstring is no offence."""
+"""Right: one block holds a row; the word pass in a docstring is no offence."""
 
 import torch
 import torch.nn as nn

@@ -1,0 +1,37 @@
+# /// trick
+# id = "bug-44"
+# name = "sum not rescaled"
+# problem = "softmax"
+# expect = ["incorrect"]
+# ///
+"""Planted: right only where the first block holds the maximum, or a row fits one block."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    """Two sweeps over a row: maximum and sum together, then the quotient."""
+    row = tl.program_id(0).to(tl.int64)
+    largest = -float("inf")
+    total = 0.0
+    for start in range(0, n_columns, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n_columns + columns, mask=columns < n_columns, other=-float("inf"))
+        now = tl.maximum(largest, tl.max(x, axis=0))
+        total = total + tl.sum(tl.exp(x - now), axis=0)
+        largest = now
+    for start in range(0, n_columns, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n_columns + columns, mask=columns < n_columns, other=-float("inf"))
+        tl.store(out_ptr + row * n_columns + columns, tl.exp(x - largest) / total, mask=columns < n_columns)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=1024)
+        return out

@@ -1,0 +1,31 @@
+# /// trick
+# id = "bug-22"
+# name = "scale before clamp"
+# problem = "activation_tail"
+# expect = ["incorrect"]
+# ///
+"""Planted: two steps in the wrong order."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tail_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """One program, BLOCK elements."""
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + places, mask=places < n, other=0.0)
+    y = tl.where(x > 0, x, 0.02 * x)
+    y = y * 2.0
+    y = tl.minimum(y, 1.5)
+    tl.store(out_ptr + places, y, mask=places < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        n = x.numel()
+        tail_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,16 @@
+"""Running sums along rows."""
+
+import torch
+from torch import nn
+
+ROWS = 512
+COLUMNS = 1000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, dim=1)
+
+
+def get_inputs():
+    return [torch.rand(ROWS, COLUMNS)]
