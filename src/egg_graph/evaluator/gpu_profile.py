@@ -1,33 +1,55 @@
-"""The profiling rung: Nsight Compute on one more forward, or what the compiler alone tells, with the reason."""
+"""The profiling rung, of a kernel that passed: Nsight Compute, else a trace of the device, else the compiler's figures.
+
+Which of them it was, and why nothing better, is told in `Profile.source` and `Profile.why`. Nothing here changes a
+verdict, and no time seen here is a score.
+"""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from egg_graph.evaluator import exchange
+from egg_graph.evaluator import ncu, solo
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb, stopwatch
 from egg_graph.evaluator.nursery import Limits, Nursery
-from egg_graph.evaluator.precision import CAST
 from egg_graph.evaluator.problem import Case
-from egg_graph.evaluator.profile import compiled_profile, metrics_of, parse_ncu
-from egg_graph.evaluator.profile_job import LARGEST_INPUT, REPORT
-from egg_graph.evaluator.surroundings import clean_environment
+from egg_graph.evaluator.profile import compiled_profile, metrics_of, parse_ncu, traced_profile
+from egg_graph.evaluator.profile_job import REPORT
+from egg_graph.evaluator.trace import take_trace
 from egg_graph.schema import StageName
 
-PROFILE_SECONDS = 20.0
-"""Most of it is the start of a process under the profiler."""
+PROFILE_SECONDS = 40.0
+"""Most of it is the start of a process under the profiler; a second start where the GPU lacks some metric."""
+LARGEST_REPORT = 4 << 20
+"""Bytes of a report that are read; what a candidate adds to it is data and no more."""
 
 
 def profile(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb, stage: StageName | None) -> None:
     """Add the profiling rung and the stage's metrics. `folder` holds the candidate and what it has compiled."""
+    if why := solo.too_large(case):
+        not_profiled(climb, stage, why)
+        return
     with stopwatch() as took:
-        problem = _unprofilable(case) or _profiled(nursery, docket, case, folder, climb, stage)
-    if problem:
-        not_profiled(climb, stage, problem, took[0])
-    else:
-        climb.passed("profile", "one steady-state forward profiled with Nsight Compute", took[0])
+        why = _with_ncu(nursery, docket, case, folder, climb, stage)
+    if not why:
+        statement = (
+            f"one steady-state forward profiled with Nsight Compute; metrics are those of {climb.profile.kernel}"
+        )
+        climb.passed("profile", statement, took[0])
+        return
+    with stopwatch() as traced:
+        found = take_trace(nursery, docket, case, folder)
+    if isinstance(found, str) or not found.own:
+        none = found if isinstance(found, str) else "the trace holds none of the candidate's kernels"
+        not_profiled(climb, stage, f"{why}; nor was the device traced: {none}", took[0] + traced[0])
+        return
+    climb.profile = traced_profile(found, climb.resources, stage, why)
+    climb.passed(
+        "profile",
+        f"one forward traced on the device: durations and launches; no hardware counters: {why}",
+        took[0] + traced[0],
+    )
 
 
 def not_profiled(climb: Climb, stage: StageName | None, why: str, seconds: float = 0.0) -> None:
@@ -36,34 +58,30 @@ def not_profiled(climb: Climb, stage: StageName | None, why: str, seconds: float
     climb.profile = compiled_profile(climb.resources, stage, why)
 
 
-def _unprofilable(case: Case) -> str:
+def _with_ncu(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb, stage: StageName | None) -> str:
+    """Run the profiler; empty, or why there is no profile."""
     if shutil.which("ncu") is None:
         return "ncu is not on the PATH"
-    if case.nbytes > LARGEST_INPUT:
-        return f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to the profiler"
-    return ""
-
-
-def _profiled(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb, stage: StageName | None) -> str:
-    """Run the profiler; empty, or why there is no profile."""
-    exchange.save(folder, "state", list(case.state.values()))
-    exchange.save(folder, "inputs", case.inputs)
-    dtype = CAST.get(docket.task.precision)
-    payload = {
-        "arguments": docket.arguments(case.overrides),
-        "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
-        "state": list(case.state),
-        "kernels": "|".join(sorted({r.kernel for r in climb.resources})),
-        "metrics": metrics_of(stage),
-        "python_path": clean_environment()["PYTHONPATH"],
-    }
+    names = sorted({r.kernel for r in climb.resources})
+    payload = solo.hand_over(docket, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None)
     end = nursery.run("egg_graph.evaluator.profile_job:run", payload, folder, limits)
+    report = _read(folder / REPORT)
+    if ncu.DENIED in report or ncu.DENIED in end.log:
+        return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"
     if end.cause == "timeout":
         return f"Nsight Compute was not done within {PROFILE_SECONDS:.0f} s"
-    table = folder / REPORT
-    found = parse_ncu(table.read_text(errors="replace"), stage) if table.exists() else None
+    absent = (end.report or {}).get("answer", {}).get("absent", ())
+    found = parse_ncu(report, stage, own=names, absent=tuple(absent))
     if found is None:
-        return f"ncu gave no table ({end.cause} {end.code}): {end.log[-200:]}"
+        words = " ".join((ncu.complaints(report) or end.log[-200:]).split())
+        return f"ncu gave no table of the candidate's kernels ({end.cause} {end.code}): {words}"
     climb.profile = found
     return ""
+
+
+def _read(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with path.open(errors="replace") as file:
+        return file.read(LARGEST_REPORT)

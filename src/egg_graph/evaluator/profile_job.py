@@ -1,58 +1,64 @@
 """Nsight Compute on one steady-state forward of a candidate, in a confined process of its own.
 
 The job starts `ncu`, which starts `python -m egg_graph.evaluator.profile_job FOLDER`: that one loads the candidate,
-warms it up, and runs the forward that is profiled. Clocks are left as they are; the times seen here are no score.
+warms it up (an autotuner chooses then), and runs the forward that is profiled. Clocks are left as they are.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator import ncu, solo
+
 REPORT = "ncu.csv"
-LARGEST_INPUT = 1 << 30
-"""Bytes of inputs up to which a profile is taken."""
+MOST_LAUNCHES = 20
+"""Of the candidate's kernels in one forward; each is run again for every group of counters."""
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Run `ncu`; its table is left in `ncu.csv` of the folder."""
-    (folder / "profile.json").write_text(json.dumps(payload))
-    command = [
-        *("ncu", "--clock-control", "none", "--csv", "--page", "raw", "--profile-from-start", "off"),
-        *("--log-file", str(folder / REPORT), "-k", f"regex:{payload['kernels']}", "--launch-count", "20"),
-        *("--metrics", ",".join(payload["metrics"]), sys.executable, "-m", __name__, str(folder)),
+    """Run `ncu`; its table is left in `ncu.csv` of the folder.
+
+    A GPU that lacks some of the metrics refuses them all: it is asked again without those, which are returned.
+    """
+    solo.leave_order(folder, payload)
+    environment = {**os.environ, "PYTHONPATH": payload["python_path"]}
+    metrics, absent = list(payload["metrics"]), []
+    for _ in range(2):
+        status = subprocess.run(command(folder, payload["kernels"], metrics), env=environment, check=False).returncode
+        report = folder / REPORT
+        unknown = ncu.unknown_metrics(report.read_text(errors="replace")) if report.exists() else ()
+        absent += [name for name in metrics if name in unknown]
+        metrics = [name for name in metrics if name not in unknown]
+        if not unknown:
+            break
+    return {"status": status, "absent": absent}
+
+
+def command(folder: Path, kernels: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """The command line: own kernels by exact name, and only between the profiler's start and stop."""
+    return [
+        *("ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"),
+        *("--profile-from-start", "off", "--launch-count", str(MOST_LAUNCHES)),
+        *("--log-file", str(folder / REPORT), "-k", f"regex:^({'|'.join(kernels)})$"),
+        *("--metrics", ",".join(metrics), sys.executable, "-m", __name__, str(folder)),
     ]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": payload["python_path"]}, check=False)
-    return {"status": done.returncode}
 
 
 def main(folder: Path) -> None:
     """The profiled program."""
     import torch
 
-    from egg_graph.evaluator import exchange
-    from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
-
-    payload = json.loads((folder / "profile.json").read_text())
-    args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
-    dtype = payload["dtype"]
-    with torch.device("cuda"):
-        model = construct(load_module(folder / "candidate.py"), args, kwargs)
-    model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
-    load_weights(model, dict(zip(payload["state"], exchange.load(folder, "state")[1], strict=True)))
-    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, exchange.load(folder, "inputs")[1])
-    with torch.no_grad():
-        for _ in range(3):
-            model(*inputs)
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStart()
-        model(*inputs)
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStop()
+    forward = solo.prepare(folder, solo.read_order(folder))
+    solo.warm(forward)
+    torch.cuda.cudart().cudaProfilerStart()
+    forward()
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
 
 
 if __name__ == "__main__":
