@@ -18,6 +18,8 @@ from egg_graph.evaluator.gate_rules import (
     LIBRARIES,
     METHODS,
     MODULE_METHODS,
+    NEVER_ASKED_FOR,
+    ROOTS,
     import_refused,
     use_refused,
 )
@@ -112,6 +114,9 @@ class _Gate:
             self._call(node)
         elif isinstance(node, ast.ClassDef):
             self._class(node)
+        elif isinstance(node, ast.MatchClass):
+            for attribute in node.kwd_attrs:  # `case object(os=x)` reads an attribute, too
+                self._reading(node, attribute, node.cls, frozenset())
         elif isinstance(node, ast.FunctionDef) and node in self.tree.body and node.name.startswith("__"):
             self._refuse(node, f"module-level {node.name}()")
 
@@ -137,6 +142,8 @@ class _Gate:
         why = next((why for name in sorted(dotted) if (why := use_refused(name))), "")
         if why:
             self._refuse(node, f"use of {min(dotted)}: {why}")
+        elif attribute in NEVER_ASKED_FOR and not self.names.made_here(owner):
+            self._refuse(node, f"use of {attribute}: a library's own imports are not the candidate's")
         elif attribute in ATTRIBUTES and not self.names.made_here(owner):
             self._refuse(node, f"use of {attribute}: {ATTRIBUTES[attribute]}")
         elif _is_dunder(attribute) and attribute not in DUNDERS and not self._names_its_class(node):
@@ -158,7 +165,7 @@ class _Gate:
 
     def _store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
         word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
-        if any(name.split(".")[0] in LIBRARIES for name in dotted):
+        if any(name.split(".")[0] in ROOTS for name in dotted):
             self._refuse(node, f"{word} {min(dotted)}", "leave the library as it is")
             self.refused.add(id(node))
         elif self._is_a_class_or_module(node.value):
@@ -171,7 +178,7 @@ class _Gate:
             return called and not (node.args and self.names.made_here(node.args[0]))
         if isinstance(node, ast.Attribute) and node.attr == "__class__":
             return not self.names.made_here(node.value)
-        return any(name.split(".")[0] in LIBRARIES for name in self.names.dotted(node))
+        return any(name.split(".")[0] in ROOTS for name in self.names.dotted(node))
 
     def _call(self, node: ast.Call) -> None:
         function = node.func
@@ -202,7 +209,7 @@ class _Gate:
     def _format(self, node: ast.Call, text: ast.expr) -> None:
         strings = self.names.strings(text)
         if strings is None:
-            strings = frozenset(n.value for n in _literals(self.tree)) if not isinstance(text, ast.JoinedStr) else None
+            strings = frozenset(_literals(self.tree)) if not isinstance(text, ast.JoinedStr) else None
         if any(HIDDEN_FIELD.search(string) for string in strings or ()):
             self._refuse(node, "a format string that reads private attributes")
 
@@ -312,9 +319,9 @@ def _members(node: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
             )
 
 
-def _literals(tree: ast.Module) -> Iterator[ast.Constant]:
+def _literals(tree: ast.Module) -> Iterator[str]:
     """String literals that are no docstrings."""
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield node
+            yield node.value

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
+
 OTHER_COMPILER = "it would hand the work to another compiler"
 ONLY_TRITON = "only Triton kernels are judged"
 READS = "a kernel reads nothing but its arguments"
@@ -62,6 +65,7 @@ FORBIDDEN = {
     **dict.fromkeys(("torch.nn.modules.module.register_module_forward_pre_hook",), SHARED),
     **dict.fromkeys(("torch.library", "torch.overrides", "torch.Tensor.__torch_function__"), HIDES),
     **dict.fromkeys(("triton.runtime.interpreter", "operator.attrgetter", "operator.methodcaller"), INSIDE),
+    **dict.fromkeys(("dataclasses.make_dataclass",), "write the class out"),
 }  # fmt: skip
 """By dotted name; what begins with one of these is forbidden too."""
 ALLOWED_PRIVATE = frozenset({"_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"})
@@ -70,7 +74,7 @@ SYSTEM_MODULES = frozenset(
     {
         *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
         *("pickle", "linecache", "traceback", "atexit", "shutil", "tempfile", "glob", "pathlib", "mmap", "marshal"),
-        *("runpy", "pkgutil", "multiprocessing", "concurrent", "asyncio", "cffi", "posix", "logging", "time"),
+        *("runpy", "pkgutil", "multiprocessing", "concurrent", "asyncio", "cffi", "posix", "logging", "time", "bltns"),
     }
 )
 """The libraries import these for themselves; `torch.os` is as much the operating system as `os`."""
@@ -80,6 +84,8 @@ BUILTINS = frozenset(
         *("__import__", "__builtins__", "__loader__", "__spec__", "__file__"),
     }
 )
+NEVER_ASKED_FOR = SYSTEM_MODULES - {"io", "time", "code", "glob", "pickle", "logging", "traceback", "concurrent"}
+"""Those whose names no honest object has as an attribute, so that they are refused on any."""
 DUNDERS = frozenset({"__init__", "__name__", "__qualname__", "__doc__", "__version__", "__len__", "__post_init__"})
 """The only double-underscore attributes that may be read."""
 ATTRIBUTES = {
@@ -131,6 +137,8 @@ def use_refused(dotted: str) -> str:
     for part in parts:
         if part.lstrip("_") in SYSTEM_MODULES and not dotted.startswith("triton.language"):
             return READS
+    if root not in LIBRARIES and _hands_out_a_module(root, parts):
+        return "a library's own imports are not the candidate's"
     if dotted.startswith("torch.ops.") and parts[1] != "aten":
         return HIDES
     inside = [part for part in parts if part.startswith("_") and not part.endswith("__")]
@@ -138,3 +146,15 @@ def use_refused(dotted: str) -> str:
         public = all(part in ALLOWED_PRIVATE or part.startswith("_foreach_") for part in inside)
         return "" if public else INSIDE
     return ""
+
+
+def _hands_out_a_module(root: str, parts: list[str]) -> bool:
+    """Whether a dotted name reaches from an allowed module of the standard library into another one."""
+    if root not in ROOTS or not parts:
+        return False
+    value: object = importlib.import_module(root)
+    for number, part in enumerate(parts):
+        value = getattr(value, part, None)
+        if isinstance(value, ModuleType) and ".".join([root, *parts[: number + 1]]) not in MODULES:
+            return True
+    return False
