@@ -13,11 +13,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import exchange
-from egg_graph.evaluator.compare import compare
 from egg_graph.evaluator.families import families_of
 from egg_graph.evaluator.problem import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
+from egg_graph.evaluator.soundness import Soundness, examine
 from egg_graph.evaluator.survey import survey
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
@@ -67,27 +67,37 @@ class Docket:
         return named
 
     @cached_property
-    def surveyed(self) -> Baseline:
-        """The baseline as far as it is established without a GPU."""
-        plain = survey(self.task, self.reference)
-        chosen = tuple(self.shapes[name] for name in ("shrunk", "awkward") if name in self.shapes)
-        return plain.model_copy(update={"shrunk_shapes": chosen, "unevaluable": self.problem_with_reference()})
+    def plainly_surveyed(self) -> Baseline:
+        """Operators, bytes and flops at full shape."""
+        return survey(self.task, self.reference)
 
-    def problem_with_reference(self) -> str:
-        """Why no candidate can be judged on reduced shapes; empty when it can."""
-        try:
-            first, second = self.cases("shrunk")
-            for name in self.shapes:
-                self.cases(name)
-        except Unevaluable as error:
-            return str(error)
-        same = all(
-            compare(
-                a.expected.to(a.dtype), b, where="", precision=self.task.precision, emulated_error=lambda kind: None
-            ).passed
-            for a, b in zip(first.leaves, second.leaves, strict=True)
+    @cached_property
+    def soundness(self) -> Soundness:
+        """Whether a candidate can be judged at all, on which inputs, and what a fixed tolerance would let pass."""
+        return examine(self)
+
+    @cached_property
+    def surveyed(self) -> Baseline:
+        """The baseline as far as it is established without timing."""
+        chosen = tuple(self.shapes[name] for name in ("shrunk", "awkward") if name in self.shapes)
+        plain, sound = self.plainly_surveyed, self.soundness
+        return plain.model_copy(
+            update={
+                "shrunk_shapes": chosen,
+                "unevaluable": sound.unevaluable,
+                "families": sound.families,
+                "weaknesses": sound.weaknesses,
+            }
         )
-        return "the answer does not depend on the input, within the error budget: a constant would pass" if same else ""
+
+    @cached_property
+    def family_shape(self) -> str:
+        """The reduced shape with the fewest elements, at which input families are cheapest.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        return min(("shrunk", "awkward"), key=lambda n: self.cases(n)[0].nbytes if n in self.shapes else math.inf)
 
     def cases(self, name: str) -> list[Case]:
         """The cases of one reduced shape.

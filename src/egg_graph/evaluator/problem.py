@@ -22,13 +22,34 @@ from egg_graph.evaluator.precision import CAST, PRODUCTS, TF32Products, cast_inp
 from egg_graph.evaluator.reference import Reference, one_line
 from egg_graph.schema import BadInput, Precision
 
-__all__ = ["Case", "Unevaluable", "build_case", "family_case", "with_other_inputs", "with_other_weights"]
+__all__ = [
+    "Case",
+    "Unevaluable",
+    "build_case",
+    "family_case",
+    "plain_answer",
+    "with_other_inputs",
+    "with_other_weights",
+]
 
 NEARBY = 2.0**-23
 """Relative size of the changes that show how much a problem amplifies rounding."""
 EXACT_OPERATORS = frozenset(
-    {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "neg"}
-    | {"sum", "cumsum", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum", "max", "min"}
+    {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "div"}
+    | {
+        "neg",
+        "sum",
+        "cumsum",
+        "relu",
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "hardtanh",
+        "maximum",
+        "minimum",
+        "max",
+        "min",
+    }
     | {"amax", "amin", "abs", "where", "tril", "triu", "max_pool2d_with_indices", "max_pool3d_with_indices", "cat"}
     | {"stack", "clone", "copy_", "_to_copy", "constant_pad_nd", "flip", "leaky_relu", "mean", "avg_pool2d"}
 )
@@ -151,6 +172,29 @@ def with_other_inputs(
     if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
         raise Unevaluable("the inputs' form or their plain numbers change with the seed")
     return other
+
+
+def plain_answer(
+    reference: Reference, precision: Precision, device: torch.device, *, weights: int, inputs: int
+) -> tuple[list[Any], list[torch.Tensor]]:
+    """PyTorch's answer at the declared precision with the constructor's own weights, and the inputs it was asked for.
+
+    Args:
+        reference: the task's.
+        precision: its policy.
+        device: where to run.
+        weights: seed of the constructor.
+        inputs: seed of `get_inputs`.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+    """
+    with _on(device):
+        model, drawn = reference.model(weights), reference.inputs(inputs)
+    drawn = tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    drawn = cast_inputs(drawn, CAST.get(precision))
+    runner = _Runner(reference, cast_model(model.to(device), precision), drawn, inputs, device)
+    return drawn, runner.at(precision).leaves
 
 
 def with_other_weights(case: Case, reference: Reference, precision: Precision, *, seed: int) -> Case:
@@ -334,8 +378,7 @@ class _Runner:
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
             operators = _Operators()
             try:
-                with operators:
-                    leaves = self._wide(self.inputs, dtype)
+                leaves = self._wide(self.inputs, dtype, operators)
             except (RuntimeError, BadInput):
                 continue  # a dtype written into the reference, or no memory: the next best
             wide = [_widen(leaf, like) for leaf, like in zip(leaves, answer, strict=True)]
@@ -357,10 +400,12 @@ class _Runner:
             )
         return answers
 
-    def _wide(self, inputs: list[Any], dtype: torch.dtype) -> list[torch.Tensor]:
+    def _wide(
+        self, inputs: list[Any], dtype: torch.dtype, watching: AbstractContextManager[Any] | None = None
+    ) -> list[torch.Tensor]:
         model = copy.deepcopy(self.model).to(dtype)
         with pytorch_at("ieee", self.device):
-            return self._run(model, cast_inputs(inputs, dtype), None).leaves
+            return self._run(model, cast_inputs(inputs, dtype), None, watching).leaves
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
         try:
@@ -373,12 +418,18 @@ class _Runner:
         except (RuntimeError, BadInput):
             return None  # this reference cannot run so; then there is nothing to recognise
 
-    def _run(self, model: nn.Module, inputs: list[Any], seed: int | None) -> _Answer:
+    def _run(
+        self,
+        model: nn.Module,
+        inputs: list[Any],
+        seed: int | None,
+        watching: AbstractContextManager[Any] | None = None,
+    ) -> _Answer:
         model, given = copy.deepcopy(model), cast_inputs(inputs, None)
         before = _state(model)
         torch.manual_seed(self.seed if seed is None else seed)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), watching or nullcontext():
                 structure, leaves = flatten(model(*given))
         except torch.OutOfMemoryError:
             raise
