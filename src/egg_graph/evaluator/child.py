@@ -15,10 +15,13 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from egg_graph.evaluator import audit, confine
 from egg_graph.schema import FindingKind
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.fence import Fence
 
 DONE = 0
 COMPILER_ERRORS = frozenset(
@@ -28,19 +31,19 @@ COMPILER_ERRORS = frozenset(
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 
 
-def main(order: dict[str, Any], channel: int) -> None:
+def main(order: dict[str, Any], channel: int, fence: Fence) -> None:
     """Never returns. Only descriptors 0 to 2 and `channel` stay open."""
     folder = Path(order["folder"])
     os.setsid()
     confine.die_with_parent()
-    confine.no_new_privileges()
     _redirect(folder)
     channel = _keep_only(channel)
     audit.report_to(channel)
     _environment(folder)
-    confine.set_limits(
-        memory_bytes=order["memory_bytes"], cpu_seconds=4 * order["wall_seconds"], file_bytes=order["file_bytes"]
-    )
+    try:
+        _confine(order, folder, fence)
+    except OSError as error:
+        _report(channel, {"finding": {"kind": "infrastructure", "message": f"confinement failed: {error}"}})
     task = json.loads((folder / "job.json").read_text())
     module, function = task["job"].split(":")
     run = getattr(importlib.import_module(module), function)
@@ -50,9 +53,25 @@ def main(order: dict[str, Any], channel: int) -> None:
         answer = {"exited": str(error.code)}
     except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; all of it is its finding
         answer = {"finding": describe_failure(error, folder)}
+    _report(channel, answer)
+
+
+def _report(channel: int, answer: dict[str, Any]) -> NoReturn:
     with os.fdopen(channel, "wb", closefd=False) as file:
-        file.write(json.dumps(answer).encode())
+        file.write(json.dumps(answer).encode() + b"\n")
     os._exit(DONE)
+
+
+def _confine(order: dict[str, Any], folder: Path, fence: Fence) -> None:
+    """From here on nothing but the job's own folder can be reached. Nothing of the candidate has run yet."""
+    confine.first_to_go()
+    confine.set_limits(
+        memory_bytes=order["memory_bytes"],
+        cpu_seconds=confine.most_processor_seconds(order["wall_seconds"]),
+        file_bytes=order["file_bytes"],
+        tasks=confine.TASKS if fence.space.user else None,
+    )
+    fence.enter(str(folder), tools=order["tools"])
 
 
 def _redirect(folder: Path) -> None:
@@ -68,7 +87,7 @@ def _redirect(folder: Path) -> None:
 
 def _keep_only(channel: int) -> int:
     os.dup2(channel, 3)
-    os.closerange(4, 4096)
+    os.closerange(4, 65536)
     return 3
 
 

@@ -99,28 +99,21 @@ def enclose(space: Space, forget: Callable[[], None] = lambda: None) -> None:
 
 
 class Cell:
-    """Process ids for one job: `with Cell() as cell: os.fork()` puts the child in; `cell.guard` is its process 1.
-
-    Killing the guard kills every process inside, however it hid.
-    """
+    """Process ids for one job. `guard` is their process 1: killing it kills every process inside, however it hid."""
 
     def __init__(self) -> None:
-        self.guard = 0
-        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-
-    def __enter__(self) -> Cell:
         sleep = shutil.which("sleep") or "/bin/sleep"
+        own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.child = -1
+        """As `os.fork` answers: 0 in the child, which is inside."""
         try:
             _call("unshare", _NEW_PIDS)
             self.guard = os.posix_spawn(sleep, ["sleep", "infinity"], {}, setsid=True)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _call("setns", self._own, _NEW_PIDS)
-        os.close(self._own)
+            self.child = os.fork()
+        finally:
+            if self.child != 0:
+                _call("setns", own, _NEW_PIDS)
+            os.close(own)
 
 
 def settle() -> None:
@@ -143,28 +136,18 @@ def _works(space: Space) -> bool:
         try:
             enclose(space)
             if space.processes:
-                with Cell() as cell:
-                    inner = os.fork()
-                    if inner == 0:
-                        _quietly_or_fail(settle)
-                status = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
+                cell = Cell()
+                if cell.child == 0:
+                    settle()
+                    os._exit(0)
+                status = os.waitstatus_to_exitcode(os.waitpid(cell.child, 0)[1])
                 os.kill(cell.guard, signal.SIGKILL)
                 os.waitpid(cell.guard, 0)
                 os._exit(status)
             os._exit(0)
-        except OSError:
-            os._exit(1)
         finally:
-            os._exit(2)
+            os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def _quietly_or_fail(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except OSError:
-        os._exit(1)
-    os._exit(0)
 
 
 def _raise_loopback() -> None:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,13 +36,24 @@ class Limits:
     memory_bytes: int | None = 6 << 30
     """Address space beyond what the nursery holds; None where a CUDA driver maps far more than it uses."""
     file_bytes: int = 1 << 30
+    """Of any one file."""
+    processes: int = 64
+    """At a time, the job's own included; threads eight times that."""
+    resident_bytes: int = 24 << 30
+    """Memory held by all its processes together."""
+    disk_bytes: int = 8 << 30
+    """What it may add to its folder, nameless files included; at most half of what is free."""
+    tools: bool = False
+    """Whether NVIDIA's profiler or sanitizer runs in it: they need local sockets, and what right to hardware counters
+    there is."""
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a child ended, and what it reported. The report is data of an untrusted process."""
 
-    cause: Literal["exit", "signal", "timeout"]
+    cause: Literal["exit", "signal", "timeout", "processes", "memory", "disk", "killed"]
+    """`processes`, `memory`, `disk`: it held more than it may. `killed`: by someone else, which is not its fault."""
     code: int
     """Exit status, or number of the signal."""
     seconds: float
@@ -59,12 +70,15 @@ class Nursery:
         interpret: whether Triton's kernels are interpreted in its children (the choice is made at import).
         folder: private folder for job folders.
         warm: modules to import before the first fork, each with an optional `warm_up()`.
+        environment: variables beside the clean environment.
+        without: mechanisms of `fence.MECHANISMS` to leave out, to see what the others hold.
     """
 
     interpret: bool
     folder: Path
     warm: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
     _control: socket.socket | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,9 +90,10 @@ class Nursery:
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking for a GPU must not spoil the forks
         if self.interpret:
             environment["TRITON_INTERPRET"] = "1"
+        settings = json.dumps({"modules": self.warm, "without": self.without})
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "egg_graph.evaluator.zygote", str(theirs.fileno()), *self.warm],
+                [sys.executable, "-P", "-m", "egg_graph.evaluator.zygote", str(theirs.fileno()), settings],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -109,12 +124,7 @@ class Nursery:
         """Fork a child that holds `channel` (a file or a socket); returns the socket that will tell its end."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "job.json").write_text(json.dumps({"job": job, "payload": payload}))
-        order = {
-            "folder": str(folder),
-            "wall_seconds": limits.wall_seconds,
-            "memory_bytes": limits.memory_bytes,
-            "file_bytes": limits.file_bytes,
-        }
+        order = {"folder": str(folder.resolve()), **asdict(limits)}
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             if self._process is None or self._process.poll() is not None:

@@ -9,6 +9,23 @@ from egg_graph.evaluator.nursery import Ended
 from egg_graph.schema import Finding
 
 
+_TOO_MUCH = {
+    "processes": Finding(
+        kind="too_many_processes",
+        message="the candidate started too many processes or threads",
+        cure="a kernel starts none: remove fork, subprocess, threading and multiprocessing",
+    ),
+    "memory": Finding(
+        kind="memory_exceeded",
+        message="the candidate's processes took too much memory and were ended",
+        cure="allocate only what one forward needs; sizes come from the inputs",
+    ),
+    "disk": Finding(
+        kind="memory_exceeded", message="the candidate filled the disk and was ended", cure="a kernel writes no files"
+    ),
+}
+
+
 def finding_of(end: Ended, *, limit: float) -> Finding | None:
     """What is wrong with how a child ended; None if it gave an answer.
 
@@ -23,6 +40,11 @@ def finding_of(end: Ended, *, limit: float) -> Finding | None:
             where=_last_line(end.log),
             cure="look for a loop whose condition never becomes false, or a grid far larger than the data",
         )
+    if end.cause in _TOO_MUCH:
+        return _TOO_MUCH[end.cause].model_copy(update={"where": _last_line(end.log)})
+    if end.cause == "killed":
+        message = "the candidate's process was killed from outside (SIGKILL), which a candidate cannot do to itself"
+        return Finding(kind="infrastructure", message=message)
     if end.cause == "signal":
         return _killed(end)
     report = end.report
@@ -49,7 +71,7 @@ def _killed(end: Ended) -> Finding:
     if end.code == signal.SIGXCPU:
         return Finding(kind="timeout", message="out of processor time", where=_last_line(end.log))
     if end.code == signal.SIGKILL:
-        return Finding(kind="memory_exceeded", message="killed by the system, most likely for memory (SIGKILL)")
+        return Finding(kind="crashed", message="the process was killed (SIGKILL); by whom cannot be told here")
     return Finding(
         kind="crashed",
         message=f"the process died of {name}",

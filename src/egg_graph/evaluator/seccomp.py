@@ -16,6 +16,7 @@ import socket
 import struct
 from typing import Literal
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_GET_SECCOMP = 21
 _FILTER = 2
@@ -86,7 +87,7 @@ _REFUSED = {
     "modify_ldt": (154, None),
 }
 """Numbers on x86-64 and on 64-bit ARM."""
-_CLONE, _UNSHARE, _CLONE3, _SOCKET = (56, 220), (272, 97), (435, 435), (41, 198)
+_CLONE, _UNSHARE, _CLONE3, _SOCKET, _PRCTL = (56, 220), (272, 97), (435, 435), (41, 198), (157, 167)
 _SENDS_SIGNAL = (
     ((62, 129), 1),
     ((200, 130), 1),
@@ -152,6 +153,9 @@ def program(machine: str, sockets: Sockets) -> bytes:
         code += _on_argument(
             numbers[column], argument, [_step(_EQUAL, signal.SIGKILL, 0, 1), _step(_RETURN, _REFUSE)]
         )
+    code += _on_argument(
+        _PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)]
+    )  # who hides from the nursery could hide open files, too
     allowed = [step for family in _FAMILIES[sockets] for step in (_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW))]
     code += _on_argument(_SOCKET[column], 0, [*allowed, _step(_RETURN, _REFUSE)])
     code.append(_step(_RETURN, _ALLOW))
