@@ -1,0 +1,175 @@
+"""What a witnessed forward amounts to: verdicts on its launches, operators, silence and fingerprints."""
+
+import time
+
+import pytest
+import torch
+
+from egg_graph.evaluator import witness
+from egg_graph.evaluator.integrity import (
+    computing,
+    judge_fingerprints,
+    judge_silence,
+    judge_watch,
+    operator_name,
+)
+from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
+
+FREE = (
+    "aten.empty.memory_format",
+    "aten.t.default",
+    "aten.split.Tensor",
+    "aten._to_copy.default",
+    "aten.zeros.default",
+)
+
+
+def task(h200: Hardware, *, triton_only: bool = False) -> KernelTask:
+    return KernelTask(name="t", reference="", target=h200, triton_only=triton_only)
+
+
+def seen(*operators: str, kernels: tuple[str, ...] = ("k",), **more: object) -> dict[str, object]:
+    return {"launches": [{"kernel": name} for name in kernels], "operators": operators, **more}
+
+
+def kinds(findings: list[Finding]) -> list[str]:
+    return [finding.kind for finding in findings]
+
+
+def test_views_allocations_and_copies_are_free() -> None:
+    names: list[str] = []
+    x = torch.randn(4, 6)
+    with torch.no_grad(), witness._Operators(names):
+        x.t().contiguous().view(-1)[None].expand(3, -1)[:, ::2]
+        x.permute(1, 0).flatten().unsqueeze(0).squeeze().detach().chunk(2)
+        torch.empty_like(x).copy_(x).to(torch.bfloat16).float().as_strided((2,), (1,)).unbind()
+        torch.zeros(3).new_empty(2), x.unfold(0, 2, 1).diagonal(dim1=0, dim2=1), x[0, 0].item(), torch.cat([x, x])
+    assert len(set(names)) > 15
+    assert computing(names) == ()
+    assert computing((*names, "aten.mm.default", "aten.add_.Tensor", "mine.softmax.default")) == (
+        *("aten.mm.default", "aten.add_.Tensor", "mine.softmax.default"),
+    )
+    assert operator_name("aten.mm.default") == "mm"
+    assert operator_name("mine.softmax.default") == "mine.softmax"
+
+
+def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
+    library = torch.library.Library("witness_test", "DEF")
+    library.define("product(Tensor x) -> Tensor")
+    library.impl("product", lambda x: x @ x.t(), "CompositeExplicitAutograd")
+    names: list[str] = []
+    with torch.no_grad(), witness._Operators(names):
+        torch.ops.witness_test.product(torch.ones(2, 3))
+    assert any("mm" in name or "matmul" in name for name in names)
+    assert not any("witness_test" in name for name in names)
+
+
+def test_triton_must_compute_what_the_terms_say(h200: Hardware) -> None:
+    strict, mixed = task(h200, triton_only=True), task(h200)
+    assert kinds(judge_watch(strict, seen(*FREE))[1]) == []
+    assert kinds(judge_watch(strict, seen(*FREE, "aten.mm.default"))[1]) == ["library_call"]
+    assert kinds(judge_watch(strict, seen(*FREE, foreign=["their_kernel"]))[1]) == ["library_call"]
+    integrity, findings = judge_watch(mixed, seen(*FREE, "aten.mm.default", foreign=["their_kernel"]))
+    assert findings == []
+    assert integrity.computing == ("aten.mm.default",)
+    assert integrity.foreign_kernels == ("their_kernel",)
+    assert kinds(judge_watch(mixed, seen(*FREE, kernels=()))[1]) == ["no_triton_kernel"]
+
+
+def test_another_compiler_is_no_triton_kernel(h200: Hardware) -> None:
+    found = judge_watch(task(h200), seen(foreign=["triton_poi_fused_add_0"]))[1]
+    assert kinds(found) == ["forbidden_construct"]
+    assert "triton_poi_fused_add_0" in found[0].message
+    assert kinds(judge_watch(task(h200), seen(compilers=["torch.compile"]))[1]) == ["forbidden_construct"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "called", "leaf"),
+    [
+        (["aten.mm"], ["aten.mm.default"], True),
+        (["aten.t", "aten.addmm"], ["aten.t.default", "aten.mm.default", "aten.add_.Tensor"], True),
+        (["aten.t", "aten.addmm"], ["aten.t.default", "aten.mm.default"], False),
+        (["aten.addmm", "aten.gelu"], ["aten.addmm.default"], False),
+        (["aten.mm", "aten.relu"], ["aten.relu_.default", "aten.mm.default"], True),
+        (["aten.softmax"], [], False),
+        ([], ["aten.mm.default"], False),
+    ],
+)
+def test_a_kernel_that_replaces_nothing_is_for_show(
+    h200: Hardware, reference: list[str], called: list[str], leaf: bool
+) -> None:
+    found = judge_watch(task(h200), seen(*called), reference)[1]
+    assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:
+    integrity = Integrity(kernels=("k",), computing=("aten.mm.default",))
+    wrong = Finding(kind="wrong_values", message="x")
+    assert judge_silence(integrity, [wrong]) == (integrity.model_copy(update={"causal": True}), [])
+    assert judge_silence(integrity, [], raised="IndexError")[0].causal is True
+    assert judge_silence(integrity, [], untried="a CUDA graph")[0].causal is None
+    known, findings = judge_silence(integrity, [])
+    assert known.causal is False
+    assert kinds(findings) == ["not_causal"]
+    assert "aten.mm.default" in findings[0].message
+
+
+def test_an_honest_process_keeps_its_fingerprint() -> None:
+    before = witness.fingerprint()
+    import torch._inductor.runtime.triton_heuristics
+    import torch.utils.checkpoint
+    import triton.testing  # noqa: F401
+
+    import egg_graph.evaluator.sanitize  # noqa: F401
+
+    torch.randn(3).softmax(0)
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+
+
+PATCHES = [
+    (torch.cuda.Event, "elapsed_time", lambda self, other: 0.0),
+    (time, "perf_counter", lambda: 0.0),
+    (torch, "allclose", lambda *a, **k: True),
+    (torch.nn.functional, "softmax", lambda x, dim: x),
+    (torch.nn.Module, "__call__", lambda self, *a: a[0]),
+    (torch.Tensor, "__matmul__", lambda a, b: a),
+    (witness, "watch", lambda forward: {}),
+]
+
+
+@pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
+def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
+    before = witness.fingerprint()
+    monkeypatch.setattr(place, name, patch)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert kinds(found) == ["library_patched"]
+    assert name in found[0].message
+
+
+def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = witness.fingerprint()
+    target = torch.cuda.synchronize
+    monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert "synchronize" in found[0].message
+
+
+def test_switches_and_threads_are_told() -> None:
+    import threading
+
+    before = witness.fingerprint()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="deferred")
+    thread.start()
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = judge_fingerprints(before, witness.fingerprint())
+    finally:
+        torch.use_deterministic_algorithms(False)
+        stop.set()
+        thread.join()
+    assert "deterministic: False became True" in found[0].message
+    assert "deferred" in found[0].message
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+    torch.manual_seed(3)
+    assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"
