@@ -7,11 +7,15 @@ import typer
 
 from egg_graph.cli.console import plain, stdout
 from egg_graph.cli.errors import REJECTED
+from egg_graph.schema import Precision
 
 trust = typer.Typer(no_args_is_help=True, help="How far can this machine's evaluator be trusted? Measure it.")
 Device = Literal["auto", "gpu", "none"]
 DEVICE = typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
+PRECISION = typer.Option(help="Precision policy; it binds both sides alike.")
 OUT = typer.Option(help="Results: .json, and a page .md beside it.")
+WIDEST = 32
+"""Characters of a cell of the terminal's table; the page has them all."""
 
 
 @trust.command()
@@ -58,10 +62,147 @@ def corpus(
         keep=keep,
         on_row=tell,
     )
-    shown = Table(*HEADER)
+    shown = Table(box=None, pad_edge=False)
+    for name in HEADER:
+        shown.add_column(name, no_wrap=True, overflow="ellipsis", max_width=WIDEST)
     for row in results.rows:
         shown.add_row(*(plain(cell) for cell in cells(row)))
     console.print(shown)
     console.print(summary(rates(results.rows)))
     if any(row.outcome in BAD for row in results.rows):
+        raise typer.Exit(REJECTED)
+
+
+@trust.command()
+def soak(
+    folders: Annotated[list[Path], typer.Argument(help="Corpora with right kernels and faulty ones.")],
+    count: Annotated[int, typer.Option(min=1, help="Evaluations in all.")] = 200,
+    faults: Annotated[bool, typer.Option("--faults/--no-faults", help="Mix faulty candidates in.")] = True,
+    device: Annotated[Device, DEVICE] = "auto",
+    problems: Annotated[Path | None, typer.Option(help="Folder of references; beside a corpus if left out.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 20.0,
+    seed: Annotated[int, typer.Option(help="Of the mixture.")] = 1,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Evaluate a long row of kernels with faults among them; then look for processes, files and memory left.
+
+    Exit status 1 if a right kernel was disturbed, a fault accepted, or something left or grown.
+    """
+    from egg_graph.bench.trust.soak import Turn, run_soak, soak_page
+    from egg_graph.context import check_device
+
+    check_device(device)
+    console = stdout()
+
+    def tell(turn: Turn) -> None:
+        console.print(
+            f"{plain(turn.id):24} {plain(turn.status):16} {turn.seconds:6.1f} s {turn.resident_bytes >> 20:6} MiB "
+            f"{turn.descriptors:4} descriptors {turn.processes:3} processes",
+            soft_wrap=True,
+        )
+
+    results = run_soak(
+        folders,
+        out,
+        count=count,
+        faults=faults,
+        device=device,
+        problems=problems,
+        timeout=timeout,
+        seed=seed,
+        on_turn=tell,
+    )
+    typer.echo(soak_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
+@trust.command()
+def spread(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidate: Annotated[Path, typer.Argument(help="A right kernel for it.")],
+    count: Annotated[int, typer.Option(min=2, help="Fresh evaluators.")] = 10,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Judge one kernel in fresh evaluators, and tell how far their ratios lie apart.
+
+    Exit status 1 if one says `faster` and another `slower`.
+    """
+    from egg_graph.bench.trust.spread import Ratio, run_spread, spread_page
+    from egg_graph.bench.trust.terms import read_candidate, read_task
+    from egg_graph.context import check_device
+
+    check_device(device)
+    console = stdout()
+
+    def tell(verdict: Ratio) -> None:
+        console.print(f"{plain(verdict.status)}  {plain(verdict.reason)}", soft_wrap=True)
+
+    task, kernel = read_task(reference, precision), read_candidate(candidate)
+    results = run_spread(task, kernel, candidate.name, out, count=count, device=device, on_verdict=tell)
+    typer.echo(spread_page(results))
+    if results.contradiction:
+        raise typer.Exit(REJECTED)
+
+
+@trust.command()
+def cost(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidate: Annotated[Path, typer.Argument(help="A right kernel for it.")],
+    warm: Annotated[int, typer.Option(min=0, help="Further evaluations by a warm evaluator.")] = 3,
+    kernelbench: Annotated[Path | None, typer.Option(help="A checkout of KernelBench, to be timed as well.")] = None,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Tell the seconds of one evaluation, cold and warm, by rung; and KernelBench's for the same kernel.
+
+    KernelBench runs a kernel with all your rights, so it gets one only after it was found right here.
+    """
+    from egg_graph.bench.trust.cost import cost_page, run_cost
+    from egg_graph.bench.trust.terms import read_candidate, read_task
+    from egg_graph.context import check_device
+
+    check_device(device)
+    task, kernel = read_task(reference, precision), read_candidate(candidate)
+    results = run_cost(task, kernel, candidate.name, out, device=device, warm=warm, kernelbench=kernelbench)
+    typer.echo(cost_page(results))
+
+
+@trust.command()
+def throughput(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidates: Annotated[list[Path], typer.Argument(help="Kernels for it, taken in turn.")],
+    workers: Annotated[int, typer.Option(min=1, help="Workers of the second pool.")] = 2,
+    ray: Annotated[int | None, typer.Option(min=1, help="Ray actors instead, so many.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Evaluations by each pool.")] = 20,
+    kill_one: Annotated[bool, typer.Option("--kill-one", help="Kill a judge in the middle of the work.")] = False,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Count evaluations per minute, with one worker and with several.
+
+    Exit status 1 if an evaluation was lost.
+    """
+    from egg_graph.bench.trust.terms import read_candidate, read_task
+    from egg_graph.bench.trust.throughput import run_throughput, throughput_page
+    from egg_graph.context import check_device
+
+    check_device(device)
+    results = run_throughput(
+        read_task(reference, precision),
+        [read_candidate(path) for path in candidates],
+        [path.name for path in candidates],
+        out,
+        workers=ray or workers,
+        ray=ray is not None,
+        count=count,
+        device=device,
+        kill_one=kill_one,
+    )
+    typer.echo(throughput_page(results))
+    if any(pace.lost for pace in results.paces):
         raise typer.Exit(REJECTED)

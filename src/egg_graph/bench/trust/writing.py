@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from egg_graph.files import write_whole
@@ -40,7 +41,7 @@ def machine(where: Environment | None) -> str:
     return ", ".join(filter(None, told))
 
 
-def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Lines of a Markdown table."""
     return [_line(header), _line(("---",) * len(header)), *(_line(row) for row in rows)]
 

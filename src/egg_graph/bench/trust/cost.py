@@ -1,0 +1,212 @@
+"""What our checks cost: seconds an evaluation, rung by rung, and KernelBench's own for the same kernel."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from egg_graph.bench.trust.terms import Terms, terms_now
+from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision, Value
+
+KERNELBENCH_SECONDS = 900
+KERNELBENCH_PRECISION: dict[Precision, str] = {"ieee": "fp32", "tf32": "fp32", "bf16": "bf16", "fp16": "fp16"}
+
+
+class KernelBenchCost(Value):
+    """KernelBench's evaluation of the same kernel, in a process of its own, with the settings of its scripts."""
+
+    not_measured: str = ""
+    """Why there are no figures; empty if there are."""
+    cold_seconds: float | None = None
+    """From the process's start to its end, one evaluation: imports included."""
+    first_seconds: float | None = None
+    """The first call of `eval_kernel_against_ref` alone."""
+    warm_seconds: tuple[float, ...] = ()
+    """Further calls in the same process."""
+    compiled: bool | None = None
+    correct: bool | None = None
+    runtime: float | None = None
+    """As it reports it."""
+    stand_ins: tuple[str, ...] = ()
+    """Modules that it imports and this evaluation does not use, replaced by empty ones where they are not installed."""
+
+
+class CostResults(Value):
+    """Seconds, ours and theirs."""
+
+    terms: Terms
+    reference: str
+    candidate: str
+    precision: str
+    status: str
+    cold_seconds: float
+    """A fresh evaluator's first evaluation: its start, the reference's own runs and all rungs."""
+    warm_seconds: tuple[float, ...]
+    """Further evaluations of the same kernel by the same evaluator."""
+    cold_rungs: dict[str, float]
+    warm_rungs: dict[str, float]
+    """Of the last warm one."""
+    kernelbench: KernelBenchCost
+
+    @property
+    def cold_overhead(self) -> float | None:
+        """Our cold seconds over theirs."""
+        theirs = self.kernelbench.cold_seconds
+        return self.cold_seconds / theirs if theirs else None
+
+    @property
+    def warm_overhead(self) -> float | None:
+        """Our warm seconds over theirs, medians."""
+        theirs = self.kernelbench.warm_seconds
+        return median(self.warm_seconds) / median(theirs) if theirs and self.warm_seconds else None
+
+
+def run_cost(
+    task: KernelTask,
+    candidate: Candidate,
+    name: str,
+    out: Path | None = None,
+    *,
+    device: Literal["auto", "gpu", "none"] = "auto",
+    warm: int = 3,
+    kernelbench: Path | None = None,
+) -> CostResults:
+    """Time our evaluation cold and warm, and KernelBench's where a checkout is named.
+
+    KernelBench runs a candidate without confinement: it is given one only after our evaluator found it right.
+
+    Args:
+        task: what is to be replaced.
+        candidate: the kernel.
+        name: of its file.
+        out: results file.
+        device: our ladder.
+        warm: further evaluations.
+        kernelbench: a checkout of KernelBench, or None.
+    """
+    terms = terms_now()
+    begun = time.monotonic()
+    with LocalEvaluator(device=device) as local:
+        cold = local.evaluate(task, candidate)
+        cold_seconds = time.monotonic() - begun
+        seconds: list[float] = []
+        last = cold
+        for _ in range(warm):
+            begun = time.monotonic()
+            last = local.evaluate(task, candidate)
+            seconds.append(time.monotonic() - begun)
+    results = CostResults(
+        terms=terms.model_copy(update={"environment": cold.environment}),
+        reference=task.name,
+        candidate=name,
+        precision=task.precision,
+        status=cold.status,
+        cold_seconds=cold_seconds,
+        warm_seconds=tuple(seconds),
+        cold_rungs=_rungs(cold),
+        warm_rungs=_rungs(last) if warm else {},
+        kernelbench=_kernelbench(task, candidate, cold, kernelbench, warm),
+    )
+    if out is not None:
+        overheads = {"cold_overhead": results.cold_overhead, "warm_overhead": results.warm_overhead}
+        write_results(out, results, cost_page(results), summary=overheads)
+    return results
+
+
+def cost_page(results: CostResults) -> str:
+    """The seconds as a Markdown page."""
+    theirs = results.kernelbench
+    rows = [
+        ("cold", f"{results.cold_seconds:.1f}", _seconds(theirs.cold_seconds), _times(results.cold_overhead)),
+        (
+            "warm, median",
+            _seconds(median(results.warm_seconds) if results.warm_seconds else None),
+            _seconds(median(theirs.warm_seconds) if theirs.warm_seconds else None),
+            _times(results.warm_overhead),
+        ),
+    ]
+    names = [*results.cold_rungs, *(name for name in results.warm_rungs if name not in results.cold_rungs)]
+    rungs = [(name, _seconds(results.cold_rungs.get(name)), _seconds(results.warm_rungs.get(name))) for name in names]
+    lines = [f"# cost of judging {results.candidate} for {results.reference}", ""]
+    lines += [f"{results.terms.line} Precision {results.precision}; verdict `{results.status}`.", ""]
+    lines += table(("seconds", "egg-graph", "KernelBench", "ratio"), rows)
+    lines += ["", _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
+    return "\n".join(lines) + "\n"
+
+
+def _kernelbench_told(theirs: KernelBenchCost) -> str:
+    if theirs.not_measured:
+        return f"KernelBench: not measured: {theirs.not_measured}."
+    stand_ins = f" Empty stand-ins for {', '.join(theirs.stand_ins)}." if theirs.stand_ins else ""
+    return (
+        "KernelBench: `eval_kernel_against_ref`, backend triton, 5 correctness and 100 performance trials, a process "
+        f"of its own; compiled: {theirs.compiled}, correct: {theirs.correct}.{stand_ins} Cold is from its process's start "
+        "to its end."
+    )
+
+
+def _kernelbench(
+    task: KernelTask, candidate: Candidate, ours: Evaluation, checkout: Path | None, warm: int
+) -> KernelBenchCost:
+    if checkout is None:
+        return KernelBenchCost(not_measured="no checkout was named")
+    if not ours.usable:
+        return KernelBenchCost(not_measured=f"our verdict is {ours.status}, and KernelBench would run it unconfined")
+    cold = _kernelbench_process(task, candidate, checkout, 0)
+    if cold.not_measured or not warm:
+        return cold
+    again = _kernelbench_process(task, candidate, checkout, warm)
+    return cold.model_copy(update={"warm_seconds": again.warm_seconds, "not_measured": again.not_measured})
+
+
+def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path, warm: int) -> KernelBenchCost:
+    request = {
+        "checkout": str(checkout.absolute()),
+        "reference": task.reference,
+        "candidate": candidate.source,
+        "precision": KERNELBENCH_PRECISION[task.precision],
+        "warm": warm,
+    }
+    command = [sys.executable, "-m", "egg_graph.bench.trust.kernelbench_process"]
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=KERNELBENCH_SECONDS,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return KernelBenchCost(not_measured=f"it was not done within {KERNELBENCH_SECONDS} s")
+    cold = time.monotonic() - begun
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        words = (done.stderr or done.stdout).strip().splitlines()
+        return KernelBenchCost(not_measured=f"it failed: {words[-1][:300] if words else 'without a word'}")
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return KernelBenchCost(cold_seconds=cold, **answer)
+
+
+def _rungs(evaluation: Evaluation) -> dict[str, float]:
+    """Seconds by rung; rungs of one name are added up."""
+    found: dict[str, float] = {}
+    for rung in evaluation.rungs:
+        found[rung.name] = found.get(rung.name, 0.0) + rung.seconds
+    return found
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.2f}"
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
