@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.files import write_whole
+from egg_graph.records import make_record
 from egg_graph.schema import Attempt, Evaluation, StageSummary, Usage, Value
 from egg_graph.state import OutputState, RunStatus
 
@@ -67,19 +68,23 @@ def write_results(run: Run) -> None:
 
 
 def evidence(run: Run) -> dict[str, Any]:
-    """All that a run established, as JSON values: what `evidence.json` holds."""
+    """All that a run established, as JSON values: what `evidence.json` holds. `record` is signed, and replay repeats
+    it."""
 
     def dump(value: Value | None) -> Any:
         return None if value is None else json.loads(value.model_dump_json())  # infinities as text: JSON has none
 
-    state = run.state
+    state, best = run.state, run.state.get("best")
+    record = None
+    if best is not None and run.evaluation is not None:
+        record = make_record(state["task"], best, run.evaluation, finalist=True)  # `conclude` judges it as one
     return {
         "run": run.id,
         "status": run.status,
         "verdict": run.verdict,
         "task": dump(state["task"]),
         "baseline": dump(state["baseline"]),
-        "best": dump(state.get("best")),
+        "best": dump(best),
         "evaluation": dump(run.evaluation),
         "proven": [] if run.evaluation is None else list(run.evaluation.proven),
         "not_proven": [] if run.evaluation is None else list(run.evaluation.not_proven),
@@ -87,4 +92,5 @@ def evidence(run: Run) -> dict[str, Any]:
         "attempts": len(run.attempts),
         "usage": dump(run.usage),
         "seconds": run.seconds,
+        "record": None if record is None else record.data(),
     }

@@ -10,6 +10,7 @@ from egg_graph.cli.graph import graph
 from egg_graph.cli.hardware import hardware
 from egg_graph.cli.optimize import optimize
 from egg_graph.cli.principles import principles
+from egg_graph.cli.replay import replay
 from egg_graph.cli.report import report
 from egg_graph.cli.trust import trust
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(optimize)
 app.command()(evaluate)
+app.command()(replay)
 app.command()(report)
 app.command()(bench)
 app.add_typer(trust, name="trust")

@@ -25,12 +25,19 @@ def evaluate(
     triton_only: Annotated[bool, typer.Option("--triton-only", help="Forbid library calls beside Triton.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that one run of the candidate may take.")] = 60.0,
     profile: Annotated[bool, typer.Option("--profile", help="Collect Nsight Compute metrics as well.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what a finalist has to pass: sanitizer, second measurement.")
+    ] = False,
+    evidence_file: Annotated[
+        Path | None, typer.Option("--evidence", help="Write a record of the verdict that egg-graph replay can repeat.")
+    ] = None,
     knowledge: Annotated[str | None, typer.Option(help="Folder with hardware_*.toml files of your own.")] = None,
 ) -> None:
     """Judge one candidate against one reference, and say what was proven.
 
     Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference,
     3 if the machine failed.
+    The kernel is judged as a finalist, with everything there is; --quick leaves the slow rungs out.
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
     whole evaluation.
     """
@@ -47,7 +54,11 @@ def evaluate(
     )
     source = read_source(candidate, "candidate")
     judged = Candidate(source=source, author="user", stage="algorithmic_structure", mode="seed")
-    evaluation = _judge(task, judged, device=device, timeout=timeout, profile=profile)
+    evaluation = _judge(task, judged, finalist=not quick, device=device, timeout=timeout, profile=profile)
+    if evidence_file is not None:
+        from egg_graph.records import make_record, write_record
+
+        write_record(evidence_file, make_record(task, judged, evaluation, timeout=timeout, finalist=not quick))
     if as_json:
         typer.echo(json.dumps(evidence(evaluation)))
     else:
@@ -56,12 +67,12 @@ def evaluate(
         raise typer.Exit(REJECTED)
 
 
-def _judge(task: KernelTask, candidate: Candidate, **settings: Any) -> Evaluation:
+def _judge(task: KernelTask, candidate: Candidate, *, finalist: bool, **settings: Any) -> Evaluation:
     from egg_graph.evaluator import LocalEvaluator
 
     with LocalEvaluator(**settings) as evaluator:
         evaluator.baseline(task)  # a reference that does not run is the user's mistake, told before any candidate's
-        return evaluator.evaluate(task, candidate)
+        return evaluator.evaluate(task, candidate, finalist=finalist)
 
 
 def evidence(evaluation: Evaluation) -> dict[str, Any]:

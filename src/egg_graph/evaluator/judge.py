@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.deadline import Overdue, deadline
 from egg_graph.evaluator.detect import environment
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
@@ -22,7 +23,6 @@ from egg_graph.evaluator.gpu_ladder import GpuLadder
 from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.lease import Lease
 from egg_graph.evaluator.nursery import Nursery
-from egg_graph.evaluator.opponent import alarm
 from egg_graph.evaluator.problem import Unevaluable
 from egg_graph.evaluator.profile import compiled_profile
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
@@ -208,10 +208,10 @@ class Judge:
             BadInput: if the reference does not run, or not in time.
         """
         try:
-            with alarm(REFERENCE_SECONDS):
+            with deadline(REFERENCE_SECONDS):
                 return docket.surveyed
-        except TimeoutError as error:
-            raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from error
+        except Overdue:
+            raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
 
     def _fresh_seed(self) -> None:
         """A finalist's inputs come from a seed that was never told; a seed that was given stays."""

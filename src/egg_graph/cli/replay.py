@@ -1,0 +1,88 @@
+"""`egg-graph replay`: is a verdict what its record says, and does it come out the same again?"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from egg_graph.cli.console import plain, stdout
+from egg_graph.cli.errors import REJECTED
+from egg_graph.schema import BadInput, Environment, Evaluation, EvidenceRecord, InfrastructureError
+
+Place = Literal["recorded", "gpu", "none"]
+
+
+def replay(
+    evidence: Annotated[Path, typer.Argument(help="A record of evaluate --evidence, or the evidence.json of a run.")],
+    device: Annotated[Place, typer.Option(help="Where to repeat it: as recorded, on a GPU, or without.")] = "recorded",
+    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON: what agrees, what not.")] = False,
+) -> None:
+    """Verify an evidence record, and repeat its evaluation on the same seeds.
+
+    Correctness has to come out bit for bit; times are taken anew where there is a GPU. On another GPU, or with other
+    versions of torch or triton, bitwise equality is not promised: differences are told with what may explain them.
+
+    Exit status 0 if the replay agrees, 1 if it differs, 2 if the record is damaged or tampered with, 3 if the machine
+    failed.
+    """
+    from egg_graph.evaluator.replay import compare_replay
+    from egg_graph.records import read_evidence
+
+    record = read_evidence(evidence)
+    repeated = _repeat(record, device)
+    comparison = compare_replay(record.evaluation, repeated)
+    lines = {
+        "agrees": comparison.agrees,
+        "differs": comparison.differs,
+        "not_repeated": comparison.not_repeated,
+        "other_machine": comparison.why,
+    }
+    if as_json:
+        told: dict[str, Any] = {"same": comparison.same, "signed_with": record.signed_with, **lines}
+        typer.echo(json.dumps({**told, "evaluation": json.loads(repeated.model_dump_json())}))
+    else:
+        _show(record, lines)
+    if not comparison.same:
+        raise typer.Exit(REJECTED)
+
+
+def _repeat(record: EvidenceRecord, device: Place) -> Evaluation:
+    """Raises BadInput if there is nothing to repeat, InfrastructureError if this machine cannot."""
+    from egg_graph.evaluator import LocalEvaluator, gpu_present
+
+    if record.seed is None:
+        raise BadInput("the record holds no seed: whoever judged it did not tell one, so nothing can be repeated")
+    if record.evaluation.status == "infra_error":
+        raise BadInput(f"the record blames the machine, not the kernel: {record.evaluation.reason}")
+    where = record.settings.device if device == "recorded" else device
+    if where == "gpu" and not gpu_present():
+        name = (record.evaluation.environment or Environment(machine="")).gpu
+        raise InfrastructureError(
+            f"it was recorded on {name or 'a GPU'}, and there is no GPU here; --device none repeats what needs none"
+        )
+    with LocalEvaluator(device=where, timeout=record.settings.timeout, seed=record.seed) as evaluator:
+        repeated = evaluator.evaluate(
+            record.task, record.candidate, stage=record.candidate.stage, finalist=record.settings.finalist
+        )
+    if repeated.status == "infra_error":
+        raise InfrastructureError(repeated.reason)
+    return repeated
+
+
+def _show(record: EvidenceRecord, lines: dict[str, tuple[str, ...]]) -> None:
+    console = stdout()
+    signed = "signed under your key" if record.signed_with == "hmac-sha256" else "not signed, its checksum is right"
+    console.print(
+        f"record of {plain(record.created)}: {plain(record.candidate.id)} for {plain(record.task.name)}, "
+        f"{record.evaluation.status}; {signed} ({record.signed_with})",
+        soft_wrap=True,
+    )
+    for name, mark, color in (("agrees", "=", "green"), ("differs", "!", "red"), ("not_repeated", "-", "yellow")):
+        for line in lines[name]:
+            console.print(f"  [{color}]{mark}[/] {name.replace('_', ' ')}: {plain(line)}", soft_wrap=True)
+    if lines["other_machine"]:
+        console.print("  bitwise equality is not promised here, for this is not the machine of the record:")
+        for line in lines["other_machine"]:
+            console.print(f"    {plain(line)}", soft_wrap=True)
+    console.print("[red]it differs[/]" if lines["differs"] else "[green]it agrees[/]")

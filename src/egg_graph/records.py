@@ -1,0 +1,77 @@
+"""Evidence records as files: written with a verdict, read back to be verified and repeated."""
+
+import datetime
+import json
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from egg_graph.files import write_whole
+from egg_graph.schema import BadInput, Candidate, Evaluation, EvaluatorSettings, EvidenceRecord, KernelTask
+from egg_graph.schema.record import KEY_VARIABLE
+
+DEFAULT_TIMEOUT = 60.0
+"""`LocalEvaluator`'s own."""
+
+
+def make_record(
+    task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, timeout: float = DEFAULT_TIMEOUT, finalist: bool
+) -> EvidenceRecord:
+    """A record of one verdict, signed with the key in `EGG_GRAPH_EVIDENCE_KEY` where there is one.
+
+    Args:
+        timeout: seconds that one run of the candidate could take.
+        finalist: whether it was judged as a finalist.
+    """
+    on_gpu = evaluation.environment is not None and evaluation.environment.gpu is not None
+    return EvidenceRecord.made(
+        task,
+        candidate,
+        evaluation,
+        EvaluatorSettings(device="gpu" if on_gpu else "none", timeout=timeout, finalist=finalist),
+        egg_graph=_version(),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        key=os.environ.get(KEY_VARIABLE, ""),
+    )
+
+
+def write_record(path: Path, record: EvidenceRecord) -> None:
+    """Write a record, whole or not at all.
+
+    Raises:
+        BadInput: if the file cannot be written.
+    """
+    try:
+        write_whole(path, json.dumps(record.data(), indent=2) + "\n")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_evidence(path: Path) -> EvidenceRecord:
+    """The verified record in a file: one that `evaluate --evidence` wrote, or the evidence.json of a run.
+
+    Raises:
+        BadInput: if it cannot be read, holds no record, or was tampered with.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read: {error}") from error
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{path}: damaged: {error.msg} at line {error.lineno}") from error
+    if isinstance(data, dict) and "record" in data:
+        data = data["record"]
+        if data is None:
+            raise BadInput(f"{path}: that run ended without a kernel: there is no verdict to repeat")
+    try:
+        return EvidenceRecord.read(data, key=os.environ.get(KEY_VARIABLE, ""))
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def _version() -> str:
+    try:
+        return version("egg-graph")
+    except PackageNotFoundError:
+        return "unknown"
