@@ -1,45 +1,51 @@
 """The timing rung: candidate against PyTorch's best in turns, on one GPU, at full shape.
 
-A turn is one block of calls (`gpu_clock.time_block`) of each, candidate first in even turns and baseline first in odd
-ones (ABBA). The i-th call of the one and of the other make a pair. Before a block that nobody can foresee, the inputs
-are exchanged where they lie, and an answer of that very block is compared with the reference's.
+Every call of either side, recorded or not, has inputs of its own, which nobody in the candidate's process has seen
+before (`sealed`), and every answer is compared (`timed_answers`). The i-th recorded call of the one and of the other
+are on the same inputs and make a pair. Three clocks must agree before a time is told (`clocks`), and it must be
+possible on this GPU (`floor`).
 """
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
+
+from egg_graph.evaluator import gpu_state
+from egg_graph.evaluator.clocks import Agreement, Burst, agreement, device_clock, event_clock, host_clock
 from egg_graph.evaluator.compare import poison_
+from egg_graph.evaluator.course import BLOCK, Course, Turn
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_answers import (
-    arena,
-    judge_answer,
-    load,
-    poisoned_targets,
-    refill,
-    share_inputs,
-    source_of,
-)
-from egg_graph.evaluator.gpu_clock import LEAD, Pace, flush_bytes
+from egg_graph.evaluator.gpu_answers import arena, load, share_inputs, source_of
+from egg_graph.evaluator.gpu_clock import Pace, flush_bytes
 from egg_graph.evaluator.gpu_session import Session
 from egg_graph.evaluator.opponent import Opponent
+from egg_graph.evaluator.timed_answers import Examiner, TimedAnswer
 from egg_graph.evaluator.timing import median, ratio_interval
-from egg_graph.schema import Check, Finding, Status, Timing
+from egg_graph.schema import Check, Finding, GpuState, Status, Timing
 
-BLOCK = 4
-"""Recorded calls of one block."""
 FEWEST_PAIRS, PAIRS = 32, 120
 TIME_BOX = 1.5
-"""Seconds after which no further turn begins once there are enough pairs."""
+"""Seconds after which no further turn begins once there are enough pairs; by the judge's clock, which no sleeping
+candidate can use up to be measured less: the pairs come first."""
 CEILING = 120.0
 """Seconds that end it with fewer (five at least), which is told."""
 SLOW_MS = 500.0
 """A forward that takes longer is measured in blocks of one call."""
 WARM_SECONDS = 0.3
+BURSTS = 7
+BURST_MS = 200.0
+"""About the longest that one burst's forwards may take."""
+LATE_SECONDS = 0.03
+"""What a forward left to a thread or to another stream is done by then."""
+AUDIT = 10.0
+"""A speedup that a human should look at."""
+SLOW_START = 5.0
+"""Unrecorded calls that take so many times longer than recorded ones are told."""
 
 
 @dataclass
@@ -49,10 +55,12 @@ class Race:
     launches: dict[str, Any]
     """The worker's answer to `record`."""
     timing: Timing | None = None
-    """None where the forward launches no Triton kernel, or an answer was wrong."""
+    """None where the forward launches no Triton kernel, an answer was wrong, or it was not timed."""
     findings: list[Finding] = field(default_factory=list)
     check: Check | None = None
-    """Of an answer of a timed call; None where the reference cannot be given other inputs."""
+    """The latest comparison of a timed answer in fp64; None where PyTorch's answer sufficed."""
+    skipped: str = ""
+    """Why nothing was timed, where neither candidate nor problem is to blame."""
 
 
 def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> Race:
@@ -60,99 +68,281 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
 
     Raises:
         CandidateFailed: if a call does not come back.
+        torch.OutOfMemoryError: if the GPU does not hold what the judge needs.
     """
     case = opponent.case
     with arena(session) as shared:
         session.ask("load", **load(case, docket, shared))
-        inputs, forms = share_inputs(case, shared)
+        _, forms = share_inputs(case, shared)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        targets, target_forms = poisoned_targets(case, shared)
-        pace = Pace(**session.ask("warm", seconds=WARM_SECONDS))
+        pace = Pace(**session.ask("warm", seconds=0.0))
         found = Race(session.ask("record"))
         if not found.launches["launches"]:
             return found
+        found.skipped = gpu_state.busy(opponent.gpu)
+        if found.skipped:
+            return found
         slow = max(pace.wall_ms, opponent.paces[opponent.best].wall_ms) > SLOW_MS
-        turns = Turns(slow=slow)
-        checked = 1 + secrets.randbelow(3 if slow else FEWEST_PAIRS // BLOCK - 1) if opponent.fresh is not None else -1
-
-        def candidate(turn: int) -> list[float]:
-            if turn == checked and opponent.fresh is not None:
-                for target in targets:
-                    poison_(target)
-                refill(inputs, opponent.fresh)
-            keep = secrets.randbelow(turns.block)  # always: a block whose answer is compared looks like any other
-            answer = session.ask(
-                "time",
-                calls=turns.block,
-                lead=turns.lead,
-                spin_cycles=pace.spin_cycles,
-                keep=keep,
-                outputs=target_forms,
-            )
-            if turn == checked and opponent.fresh is not None:
-                findings, found.check = judge_answer(
-                    docket, opponent.fresh, answer, targets, inputs, machine, source_of(session)
-                )
-                found.findings += findings
-            return [float(ms) for ms in answer["ms"]]
-
-        turns.take(candidate, lambda turn: opponent.time(opponent.best, turns.block, turns.lead))
-    found.timing = _timing(turns, opponent, pace)
+        course = Course(docket, opponent, shared, slow=slow)
+        session.ask("clock", **course.forms)
+        examiner = Examiner(docket, case, machine, source_of(session))
+        _Race(session, course, examiner, found).run(pace)
     return found
 
 
-class Turns:
-    """Blocks of candidate and baseline, in ABBA order."""
+class _Race:
+    """One race under way."""
 
-    def __init__(self, *, slow: bool = False) -> None:
-        self.block, self.lead = (1, 1) if slow else (BLOCK, LEAD)
+    def __init__(self, session: Session, course: Course, examiner: Examiner, found: Race) -> None:
+        self.session, self.course, self.examiner, self.found = session, course, examiner, found
+        self.opponent = course.opponent
+        self.lead_ms: list[float] = []
+
+    def run(self, pace: Pace) -> None:
+        """Warm up, measure, and measure again where the clocks disagree."""
+        before = gpu_state.state()
+        if not self._warm_up():
+            return
+        measured = self._measured()
+        again = measured is not None and not measured[1].agrees
+        if again:
+            measured = self._measured()
+        if measured is not None:
+            self._conclude(*measured, pace, before, again=again)
+
+    def _measured(self) -> tuple[Turns, Agreement] | None:
+        """All of it once; None where an answer was wrong."""
+        turns = Turns()
+        if not turns.take(self._turn):
+            return None
+        bursts = self._bursts(turns)
+        return None if bursts is None else (turns, self._agreement(turns, *bursts))
+
+    # ---------------------------------------------------------------------------------------------------- turns
+
+    def _warm_up(self) -> bool:
+        """Unrecorded turns, the same for both sides, until the GPU is warm and the spin fits; their answers count."""
+        started, settled = time.monotonic(), False
+        for number in range(1000):
+            if number >= 2 and settled and time.monotonic() - started > WARM_SECONDS:
+                break
+            if number >= 4 and time.monotonic() - started > 4 * WARM_SECONDS:
+                break
+            turn = self._turn(number)
+            if turn is None:
+                return False
+            if number:
+                settled = self.course.settle_spin(turn.queued) or settled
+        return True
+
+    def _turn(self, number: int) -> Turn | None:
+        """One turn, its answers compared; None where one is wrong."""
+        turn = self.course.turn(self.session)
+        if not self.course.flushed:
+            message = "the cache was not flushed before a timed call as the candidate's process was told"
+            self.found.findings.append(Finding(kind="library_patched", message=message))
+        self.lead_ms += turn.lead_ms
+        return turn if self._right(turn.answers) and not self.found.findings else None
+
+    def _right(self, answers: Sequence[TimedAnswer]) -> bool:
+        number, findings = self.examiner.examine(answers)
+        self.found.check = self.examiner.check
+        if findings:
+            self.found.findings += self._explained(answers, number, findings)
+        return not findings
+
+    # --------------------------------------------------------------------------------------------- wrong answers
+
+    def _explained(self, answers: Sequence[TimedAnswer], number: int, findings: list[Finding]) -> list[Finding]:
+        """How a wrong answer of a timed call came about, where that can be told."""
+        if findings[0].kind in ("wrong_structure", "wrong_shape", "wrong_dtype"):
+            return findings
+        first = [leaf.expected.to(leaf.dtype) for leaf in self.examiner.case.leaves]
+        others = [*answers, TimedAnswer(None, "", [], answers[number].got, first)]
+        if self.examiner.replayed(answers[number], others):
+            message = "a timed call returned the right answer to the inputs of another call, not to its own"
+            return [Finding(kind="replayed_output", message=message), *findings]
+        if self._late():
+            message = (
+                "the answer was not there when the forward's stream had reached its end, and was right a little later: "
+                "work was left to a thread or to a stream that nobody waits for"
+            )
+            cure = "let the current stream wait for every other stream before forward returns"
+            return [Finding(kind="late_output", message=message, cure=cure), *findings]
+        return findings
+
+    def _late(self) -> bool:
+        """Whether one more call's answer is wrong when it should be there, and right after some time."""
+        for _ in range(3):
+            self.course.deal(1)
+            self.course.expect([0])
+            told = self.course.call(self.session, 0, first=True)
+            answer = self.course.answer(0, told.get("structure"), told.get("leaves"))
+            if self.examiner.form(answer):
+                return False
+            if self.examiner.close(answer):
+                continue  # by chance in time
+            time.sleep(LATE_SECONDS)
+            for target in answer.got:
+                poison_(target)
+            torch.cuda.synchronize()
+            told = self.session.ask("again", set=0)
+            answer = self.course.answer(0, told.get("structure"), told.get("leaves"))
+            return not self.examiner.form(answer) and self.examiner.close(answer)
+        return False
+
+    # ------------------------------------------------------------------------------------------------ host clock
+
+    def _bursts(self, turns: Turns) -> tuple[list[Burst], list[Burst]] | None:
+        """Bursts with forwards and without, by this process's clock; None where an answer was wrong."""
+        queued = median(turns.queued)
+        longest = max(median(turns.mine), queued)
+        calls = max(size for size in (1, 2, 4, 8, 16) if size == 1 or size * longest <= BURST_MS)
+        calls = min(calls, self.course.sets)
+        spin_ns = int(1e6 * min(2.0 * calls * queued + 1.0, 2 * BURST_MS))
+        with_forward: list[Burst] = []
+        for _ in range(BURSTS if calls * longest < BURST_MS / 4 else 3):
+            self.course.deal(calls)
+            burst, told = self.course.burst(self.session, calls, spin_ns=spin_ns)
+            self.course.expect(range(calls))
+            answers = [self.course.answer(i, *pair) for i, pair in zip(range(calls), told, strict=False)]
+            if len(told) != calls or not self._right(answers):
+                self.found.findings = self.found.findings or [
+                    Finding(kind="exited", message="the process gave no readable answer")
+                ]
+                return None
+            with_forward.append(burst)
+        return with_forward, self._without_forwards(calls)
+
+    def _without_forwards(self, calls: int) -> list[Burst]:
+        """The same bursts without forwards, in a process that never loads a candidate; measured once per size."""
+        if calls not in self.opponent.idle:
+            blank = self.session.blank()
+            try:
+                blank.ask("start", memory_fraction=1.0)
+                blank.ask("clock", **self.course.forms)
+                for size in (calls, calls, *(n for n in (1, 2, 4, 8, 16) if n <= self.course.sets)):
+                    spin_ns = int(1e6 * (1.0 + 0.1 * size))
+                    self.opponent.idle[size] = [
+                        self.course.burst(blank, size, spin_ns=spin_ns, forward=False)[0] for _ in range(BURSTS + 2)
+                    ][2:]
+            finally:
+                blank.close()
+        return self.opponent.idle[calls]
+
+    # ----------------------------------------------------------------------------------------------- conclusion
+
+    def _agreement(self, turns: Turns, with_forward: list[Burst], without: list[Burst]) -> Agreement:
+        bound = sum(burst.host_bound for burst in with_forward) * 2 > len(with_forward)
+        own = median([burst.queued_ms for burst in without]) / without[0].calls
+        return agreement(
+            event_clock(turns.mine),
+            device_clock(turns.stamps, self.opponent.empty_ms, self.opponent.resolution_ns),
+            host_clock(with_forward, without),
+            host_bound_ms=max(0.0, own) if bound else None,
+        )
+
+    def _conclude(self, turns: Turns, agreed: Agreement, pace: Pace, before: GpuState, *, again: bool) -> None:
+        paid = median(turns.mine)
+        if agreed.flatters:
+            message = (
+                f"the clocks disagree twice ({agreed.words}): part of the work is done outside of what CUDA events see"
+            )
+            self.found.findings.append(Finding(kind="clock_disagreement", message=message))
+            return
+        paid_ms = paid if agreed.agrees else agreed.largest_ms
+        alarm = self.opponent.floor.alarm(paid_ms)
+        if alarm is not None:
+            self.found.findings.append(alarm)
+            return
+        notes = [*self._notes(turns, pace), *self.examiner.notes]
+        if again:
+            verb = "agreed when measured again" if agreed.agrees else "disagree: the largest counts"
+            notes.append(f"the clocks {verb} ({agreed.words})")
+        self.found.timing = _timing(turns, self.opponent, paid_ms, notes).model_copy(
+            update={
+                "clocks": agreed.clocks,
+                "checked_calls": self.examiner.checked,
+                "before": before,
+                "after": gpu_state.state(),
+            }
+        )
+
+    def _notes(self, turns: Turns, pace: Pace) -> list[str]:
+        course, paid = self.course, median(turns.mine)
+        notes = [
+            *self.opponent.notes,
+            *([course.draws.note] if course.draws.note else []),
+            f"blocks of {course.block} after {course.lead} unrecorded, in turns, either side first at random; before "
+            f"every call the L2 cache is flushed ({flush_bytes() >> 20} MiB written) and the GPU kept busy until the "
+            "forward is queued; every call has inputs of its own",
+        ]
+        if course.block < BLOCK:
+            notes.append(f"memory (or time) allows {course.sets} sets of inputs at once")
+        if turns.pairs < FEWEST_PAIRS:
+            notes.append(f"{turns.pairs} pairs alone: {CEILING:.0f} s were over")
+        queued = median(turns.queued)
+        if queued > 2 * paid + 0.05:
+            notes.append(
+                f"by the host's clock a forward takes {queued:.3f} ms to queue: launching costs more than the kernels"
+            )
+        if self.lead_ms and median(self.lead_ms) > SLOW_START * paid + 0.1:
+            notes.append(f"unrecorded calls take {median(self.lead_ms):.3f} ms (median), far longer than recorded ones")
+        if median(turns.theirs) > AUDIT * paid:
+            notes.append(f"more than {AUDIT:.0f} times as fast as PyTorch: a human should read this kernel")
+        return notes
+
+
+class Turns:
+    """Recorded calls of candidate and baseline."""
+
+    def __init__(self) -> None:
+        self.block = 1
         self.mine: list[float] = []
         self.theirs: list[float] = []
+        self.stamps: list[tuple[int, int]] = []
+        self.queued: list[float] = []
 
-    def take(self, mine: Callable[[int], list[float]], theirs: Callable[[int], list[float]]) -> None:
-        """Measure until there is enough. Each gets the turn's number and returns milliseconds, one per call."""
+    @property
+    def pairs(self) -> int:
+        return len(self.mine)
+
+    def take(self, turn: Callable[[int], Turn | None]) -> bool:
+        """Measure until there is enough; False where a turn gave None. A turn gets its number."""
         started = time.monotonic()
-        turn = 0
-        while len(self.mine) < PAIRS:
+        number = 0
+        while self.pairs < PAIRS:
             spent = time.monotonic() - started
-            if (spent > TIME_BOX and len(self.mine) >= FEWEST_PAIRS) or (spent > CEILING and len(self.mine) >= 5):
+            if (spent > TIME_BOX and self.pairs >= FEWEST_PAIRS) or (spent > CEILING and self.pairs >= 5):
                 break
-            if turn % 2 == 0:
-                self.mine += mine(turn)
-                self.theirs += theirs(turn)
-            else:
-                self.theirs += theirs(turn)
-                self.mine += mine(turn)
-            turn += 1
+            taken = turn(number)
+            if taken is None:
+                return False
+            self.block = len(taken.mine)
+            self.mine += taken.mine
+            self.theirs += taken.theirs
+            self.stamps += taken.stamps
+            self.queued += taken.queued
+            number += 1
+        return True
 
 
-def _timing(turns: Turns, opponent: Opponent, pace: Pace) -> Timing:
+def _timing(turns: Turns, opponent: Opponent, milliseconds: float, notes: Sequence[str]) -> Timing:
+    """The Timing where a forward of the candidate takes `milliseconds`."""
     ratio, low, high = ratio_interval(turns.mine, turns.theirs, block=turns.block)
+    paid = median(turns.mine) / milliseconds  # below 1 where a larger clock counts
     best: Literal["eager", "compile"] = "compile" if opponent.best == "compile" else "eager"
     measured = {**opponent.milliseconds, best: median(turns.theirs)}
-    milliseconds = median(turns.mine)
-    notes = [
-        *opponent.notes,
-        f"blocks of {turns.block} after {turns.lead} unrecorded, in turns (ABBA); before every call the L2 cache is "
-        f"flushed ({flush_bytes() >> 20} MiB written) and the GPU kept busy until the forward is queued",
-    ]
-    if len(turns.mine) < FEWEST_PAIRS:
-        notes.append(f"{len(turns.mine)} pairs alone: {CEILING:.0f} s were over")
-    if pace.wall_ms > 2 * milliseconds + 0.05:
-        notes.append(
-            f"by the host's clock a lone call takes {pace.wall_ms:.3f} ms ({pace.host_ms:.3f} ms of it to queue): "
-            "launching costs more than the kernels"
-        )
     return Timing(
         candidate_ms=milliseconds,
         eager_ms=measured["eager"],
         compile_ms=measured.get("compile"),
         eager_fp32_ms=opponent.eager_fp32_ms,
         baseline=best,
-        ratio=ratio,
-        ratio_low=low,
-        ratio_high=high,
-        pairs=len(turns.mine),
+        ratio=ratio * paid,
+        ratio_low=low * paid,
+        ratio_high=high * paid,
+        pairs=turns.pairs,
         block=turns.block,
         candidate_calls_ms=tuple(round(ms, 5) for ms in turns.mine),
         baseline_calls_ms=tuple(round(ms, 5) for ms in turns.theirs),
@@ -160,12 +350,22 @@ def _timing(turns: Turns, opponent: Opponent, pace: Pace) -> Timing:
     )
 
 
+def disputed(timing: Timing) -> bool:
+    """Whether the time is that of another clock than CUDA's events, which told less."""
+    return any(clock.name == "events" and timing.candidate_ms > 1.0001 * clock.milliseconds for clock in timing.clocks)
+
+
 def verdict(timing: Timing, precision: str) -> tuple[Status, str]:
-    """Faster or slower only where the interval says so."""
+    """Faster or slower only where the interval says so and the clocks agree."""
     baseline = "torch.compile" if timing.baseline == "compile" else "PyTorch eager"
     baseline_ms = timing.compile_ms if timing.baseline == "compile" else timing.eager_ms
     status: Status = "faster" if timing.ratio_low > 1 else "slower" if timing.ratio_high < 1 else "inconclusive"
+    doubt = ""
+    if disputed(timing):
+        status = "slower" if status == "slower" else "inconclusive"
+        told = ", ".join(f"{clock.name} {clock.milliseconds:.4g} ms" for clock in timing.clocks)
+        doubt = f"; the clocks disagree ({told}), the largest counts"
     return status, (
         f"{timing.ratio:.2f}x (95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}, {timing.pairs} pairs) "
-        f"against {baseline} at {precision}: {timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms"
+        f"against {baseline} at {precision}: {timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms{doubt}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +11,16 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.bare_gpu import BareGpu
+from egg_graph.evaluator.clocks import Burst
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_clock import LEAD, Pace, find_pace, flush_bytes, time_block
+from egg_graph.evaluator.floor import Floor, floor_of
+from egg_graph.evaluator.gpu_clock import LEAD, Clock, Pace, Place, Reading, Sealed, find_pace, flush_bytes
+from egg_graph.evaluator.gpu_state import resolution_ns
 from egg_graph.evaluator.precision import cast_inputs, pytorch_at
-from egg_graph.evaluator.problem import Case, Unevaluable
+from egg_graph.evaluator.problem import Case
 from egg_graph.evaluator.reference import one_line
+from egg_graph.evaluator.sealed import Layout
 from egg_graph.evaluator.timing import median
 from egg_graph.schema import Precision
 
@@ -28,6 +34,8 @@ WARM_SECONDS = 0.3
 class Opponent:
     """PyTorch's forwards of one task at full shape, compiled once and kept.
 
+    They read their inputs where `raw` holds them, packed as `layout` says.
+
     Raises:
         Unevaluable: if the reference's answer cannot be judged.
     """
@@ -36,11 +44,20 @@ class Opponent:
         self.docket = docket
         self.case: Case = next(docket.full_cases())
         self.precision = docket.task.precision
+        self.gpu = BareGpu()
         self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device=docket.device)
+        self.clock = Clock(self.gpu, Place(self.flush.data_ptr(), self.flush.numel()))
         self.notes: list[str] = []
-        self.fresh = self._fresh()  # before the timed forwards, which may change a model that keeps statistics
-        model = self.case.model
-        inputs = cast_inputs(self.case.inputs, None)
+        self.numbers = itertools.count(1)
+        """Of the secret seeds of timed calls."""
+        self.idle: dict[int, list[Burst]] = {}
+        """By number of calls, bursts without forwards."""
+        self.layout = Layout.of(self.case.inputs)
+        self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=docket.device)
+        self.layout.pack(self.case.inputs, self.raw)
+        # A forward may change what the model keeps (running statistics); the case's own model stays as it is.
+        model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
+        inputs = self.layout.views(self.raw)
         self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
         compiled = self._compiled(model, inputs)
         if compiled is not None:
@@ -48,6 +65,11 @@ class Opponent:
         self.paces = {name: self._warm(name) for name in self.forwards}
         self.milliseconds = {name: median(self.time(name, REPEATS)) for name in self.forwards}
         self.eager_fp32_ms = self._eager_fp32(model)
+        self.resolution_ns = resolution_ns(self.gpu)
+        """Step of the GPU's own clock."""
+        self.empty_ms = self._empty()
+        """Between two stamps of it with no forward between them."""
+        self.floor = self._floor()
 
     @property
     def best(self) -> str:
@@ -55,23 +77,52 @@ class Opponent:
         return min(self.milliseconds, key=lambda name: self.milliseconds[name])
 
     def time(self, name: str, calls: int, lead: int = LEAD) -> list[float]:
-        """One block of timed forwards [ms by events], `gpu_clock.time_block`."""
+        """Timed forwards on the inputs as they lie [ms by events]."""
         with pytorch_at(self.precision, self.docket.device), torch.no_grad():
-            return time_block(
-                self.forwards[name], self.flush, calls=calls, spin_cycles=self.paces[name].spin_cycles, lead=lead
+            return self.clock.series(self.forwards[name], calls=calls, lead=lead, spin_ns=self.paces[name].spin_ns)
+
+    def once(
+        self, source: Place, key: int, *, spin_ns: int, filling: int, stamps: int, deliver: Callable[[Any], None]
+    ) -> Reading:
+        """One call of the best forward on sealed inputs, exactly as a candidate's (`gpu_clock.Clock.once`)."""
+        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+            return self.clock.once(
+                self.forwards[self.best],
+                sealed=Sealed(source, Place(self.raw.data_ptr(), self.raw.numel()), key),
+                spin_ns=spin_ns,
+                filling=filling,
+                stamps=stamps,
+                deliver=deliver,
             )
+
+    def _empty(self) -> float:
+        stamps = torch.zeros(2, dtype=torch.int64, device=self.docket.device)
+        steps = []
+        for _ in range(REPEATS):
+            self.clock.once(
+                lambda: None,
+                sealed=None,
+                spin_ns=self.paces["eager"].spin_ns,
+                filling=0,
+                stamps=stamps.data_ptr(),
+                deliver=lambda result: None,
+            )
+            before, after = stamps.tolist()
+            steps.append((after - before) / 1e6)
+        return median(steps)
+
+    def _floor(self) -> Floor:
+        """Not told where the GPU's memory does not hold one more run of the reference."""
+        try:
+            return floor_of(copy.deepcopy(self.case.model), self.case.inputs, self.docket.task.target)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            self.notes.append("times were not held against what the memory's peak allows: no memory to count the bytes")
+            return Floor(0.0, 0.0)
 
     def _warm(self, name: str) -> Pace:
         with pytorch_at(self.precision, self.docket.device), torch.no_grad():
             return find_pace(self.forwards[name], WARM_SECONDS)
-
-    def _fresh(self) -> Case | None:
-        """The case's model on other inputs, by which the answer of a timed call is checked."""
-        try:
-            return self.docket.with_other_inputs(self.case)
-        except (Unevaluable, torch.OutOfMemoryError) as problem:
-            self.notes.append(f"no timed call's answer was compared: {one_line(problem)}")
-            return None
 
     def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> Callable[[], Any] | None:
         compiled = torch.compile(copy.deepcopy(model))
@@ -94,7 +145,7 @@ class Opponent:
             inputs = cast_inputs(self.case.inputs, torch.float32)
             with pytorch_at(ieee, self.docket.device), torch.no_grad():
                 pace = find_pace(lambda: wide(*inputs), WARM_SECONDS)
-                times = time_block(lambda: wide(*inputs), self.flush, calls=FP32_REPEATS, spin_cycles=pace.spin_cycles)
+                times = self.clock.series(lambda: wide(*inputs), calls=FP32_REPEATS, lead=LEAD, spin_ns=pace.spin_ns)
         except RuntimeError as error:
             self.notes.append(f"fp32 eager failed: {one_line(error)}")
             return None
