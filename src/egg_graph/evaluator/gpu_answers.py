@@ -12,7 +12,8 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.answers import judge_leaves
 from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_arena import Arena
+from egg_graph.evaluator.gpu_arena import Arena, Overrun, from_a_band
+from egg_graph.evaluator.gpu_conduct import input_names, input_tensors, judge_form, judge_inputs, judge_overruns
 from egg_graph.evaluator.gpu_session import Session
 from egg_graph.evaluator.precision import CAST
 from egg_graph.evaluator.problem import Case
@@ -36,23 +37,29 @@ def arena(session: Session | None = None) -> Iterator[Arena]:
 def load(case: Case, docket: Docket, shared: Arena) -> dict[str, Any]:
     """Arguments of the worker's `load`: the constructor's at a case's shape, and the weights."""
     dtype = CAST.get(docket.task.precision)
-    state = {name: shared.share(tensor.to(docket.device))[1] for name, tensor in case.state.items()}
-    torch.cuda.synchronize()
     return {
         "arguments": docket.arguments(case.overrides),
         "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
         "precision": docket.task.precision,
         "seed": case.forward_seed,
-        "state": state,
+        "state": share_state(case, docket, shared),
     }
 
 
-def share_inputs(case: Case, shared: Arena) -> tuple[list[Any], list[Any]]:
+def share_state(case: Case, docket: Docket, shared: Arena) -> dict[str, dict[str, Any]]:
+    """The weights in shared memory: forms by name, from which the module gets copies."""
+    state = {name: shared.share(x.to(docket.device), name=f"weight {name}")[1] for name, x in case.state.items()}
+    torch.cuda.synchronize()
+    return state
+
+
+def share_inputs(case: Case, shared: Arena, docket: Docket | None = None) -> tuple[list[torch.Tensor], list[Any]]:
     """Copies of the inputs in shared memory (kept to see what became of them), and their forms."""
+    names = iter(input_names(docket, case) if docket is not None else [])
     copies: list[torch.Tensor] = []
 
     def share(tensor: torch.Tensor) -> dict[str, Any]:
-        copy, form = shared.share(tensor)
+        copy, form = shared.share(tensor, name=f"input {next(names, len(copies))}")
         copies.append(copy)
         return form
 
@@ -62,7 +69,10 @@ def share_inputs(case: Case, shared: Arena) -> tuple[list[Any], list[Any]]:
 
 
 def refill(copies: Sequence[torch.Tensor], case: Case) -> None:
-    """Put the inputs of another case of the same form where a candidate finds those of the last."""
+    """Put the inputs of another case of the same form where a candidate finds those of the last.
+
+    The candidate's tensors stay the same objects at the same addresses, and PyTorch counts no new version of them.
+    """
     for copy, tensor in zip(copies, input_tensors(case), strict=True):
         copy.copy_(tensor)
     torch.cuda.synchronize()
@@ -70,7 +80,7 @@ def refill(copies: Sequence[torch.Tensor], case: Case) -> None:
 
 def poisoned_targets(case: Case, shared: Arena) -> tuple[list[torch.Tensor], list[dict[str, Any]]]:
     """Buffers for the leaves of an answer, of poisoned content, and their forms."""
-    targets = [shared.empty(leaf.expected.shape, leaf.dtype) for leaf in case.leaves]
+    targets = [shared.empty(leaf.expected.shape, leaf.dtype, name="the place of an answer") for leaf in case.leaves]
     for tensor, _ in targets:
         poison_(tensor)
     torch.cuda.synchronize()
@@ -92,21 +102,16 @@ def check(session: Session, docket: Docket, case: Case, machine: str) -> tuple[l
 def check_loaded(session: Session, docket: Docket, case: Case, machine: str) -> tuple[list[Finding], Check | None]:
     """One call of what is loaded, and its comparison. Raises as `check`."""
     with arena(session) as shared:
-        inputs, forms = share_inputs(case, shared)
+        inputs, forms = share_inputs(case, shared, docket)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         answer = session.ask("call", outputs=target_forms)
-        return judge_answer(docket, case, answer, targets, inputs, machine, source_of(session))
+        return judge_answer(docket, case, answer, targets, inputs, machine, source_of(session), shared.overruns())
 
 
 def source_of(session: Session) -> str:
     """Text of the candidate, which words of a finding may name."""
     return (session.folder / "candidate.py").read_text(errors="replace")
-
-
-def input_tensors(case: Case) -> list[torch.Tensor]:
-    """The tensors among a case's inputs, in order."""
-    return [x for x in torch.utils._pytree.tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
 
 
 def judge_answer(
@@ -117,6 +122,7 @@ def judge_answer(
     inputs: Sequence[torch.Tensor],
     machine: str,
     source: str,
+    overruns: Sequence[Overrun] = (),
 ) -> tuple[list[Finding], Check | None]:
     """What is wrong with an answer.
 
@@ -128,43 +134,60 @@ def judge_answer(
         inputs: the shared copies of the inputs, to see whether the call changed them.
         machine: name of the GPU.
         source: of the candidate.
+        overruns: what was written beside shared tensors.
     """
+    given = [*judge_overruns(overruns), *judge_inputs(docket, case, inputs)]
+    forms, unreadable = _forms(case, answer)
+    if unreadable is not None:
+        return [*given, unreadable], None
+    leaves = [_leaf(tensor, form) for tensor, form in zip(got, forms, strict=True)]
+    compared, check = judge_leaves(docket.task, case, leaves, machine=machine, source=source)
+    beside = [finding for leaf in leaves if leaf.device.type != "meta" for finding in _read_beside(leaf)]
+    return [*given, *beside, *compared, *judge_form(docket, case, forms)], check
+
+
+def _forms(case: Case, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], Finding | None]:
+    """The forms of an answer's leaves, or what is wrong with its structure."""
     forms, structure = answer.get("leaves"), answer.get("structure")
-    if not isinstance(forms, list) or not isinstance(structure, str):
-        return [Finding(kind="exited", message="the process gave no readable answer")], None
-    strange = sorted({form["strange"] for form in forms if "strange" in form})
+    if not isinstance(structure, str) or not isinstance(forms, list) or not all(map(_readable, forms)):
+        return [], Finding(kind="exited", message="the process gave no readable answer")
+    strange = sorted({str(form["strange"]) for form in forms if "strange" in form})
     if strange:
         message = f"forward returns {', '.join(strange)} where the reference returns tensors"
-        return [Finding(kind="wrong_structure", message=message)], None
+        return [], Finding(kind="wrong_structure", message=message)
     if structure != case.structure or len(forms) != len(case.leaves):
         message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
-        return [Finding(kind="wrong_structure", message=message)], None
-    leaves: list[Any] = [
-        tensor
-        if form["shape"] == list(tensor.shape) and form["dtype"] == exchange.dtype_name(tensor)
-        else torch.empty(form["shape"], dtype=exchange.DTYPES[form["dtype"]], device="meta")  # form alone: it is wrong
-        for tensor, form in zip(got, forms, strict=True)
-    ]
-    findings = _mutated(docket, case, inputs)
-    compared, check = judge_leaves(docket.task, case, leaves, machine=machine, source=source)
-    return [*findings, *compared], check
+        return [], Finding(kind="wrong_structure", message=message)
+    return forms, None
 
 
-def _mutated(docket: Docket, case: Case, copies: Sequence[torch.Tensor]) -> list[Finding]:
-    tensors = input_tensors(case)
-    names = docket.reference.forward_names(len(tensors))
+def _readable(form: Any) -> bool:
+    """Whether the worker's word on a leaf makes sense at all."""
+    if not isinstance(form, dict) or "strange" in form:
+        return isinstance(form, dict)
+    shape = form.get("shape")
+    sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n < 1 << 40 for n in shape)
+    return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
+
+
+def _leaf(tensor: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
+    """The judge's buffer, or a tensor of the answer's form alone where that is wrong."""
+    if form["shape"] == list(tensor.shape) and form["dtype"] == exchange.dtype_name(tensor):
+        return tensor
+    return torch.empty(form["shape"], dtype=exchange.DTYPES[form["dtype"]], device="meta")
+
+
+def _read_beside(leaf: torch.Tensor) -> list[Finding]:
+    """What an answer holds of the bands round shared tensors."""
+    mask = from_a_band(leaf)
+    if not bool(mask.any()):
+        return []
+    first = tuple(int(i) for i in mask.nonzero()[0])
     return [
         Finding(
-            kind="input_mutated",
-            message=f"forward changes its input {name}, which the reference leaves alone",
-            where=name,
-            cure="write to a fresh tensor (torch.empty_like), not to the input",
+            kind="out_of_bounds",
+            message=f"{int(mask.sum())} of {leaf.numel()} elements hold what lies beside an input, not in it; first at "
+            f"{list(first)}",
+            cure="mask every load; look at offsets that may pass the end of a tensor",
         )
-        for name, before, after in zip(names, tensors, copies, strict=True)
-        if not _same_bytes(before, after)
     ]
-
-
-def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    a, b = a.contiguous().reshape(-1), b.contiguous().reshape(-1)
-    return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True

@@ -1,4 +1,4 @@
-"""All memory that the judge shares with one worker: slabs with every tensor between two bands of poison.
+"""All memory that the judge shares with one worker: slabs with every tensor between two bands of NaN.
 
     | band 4 KiB | tensor | band 4 KiB | band 4 KiB | tensor | ...
 
@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol
 
 import torch
 
-from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.exchange import dtype_name
 from egg_graph.evaluator.gpu_memory import SharedBuffer, shaped
 
@@ -28,6 +27,15 @@ GRANULE = 2 << 20
 """What the driver hands out and shares at least."""
 SLAB = 8 << 20
 """Tensors that fit share a slab of this size; a larger one has its own."""
+
+BAND_BITS = {
+    torch.float16: 0x7E5B,
+    torch.bfloat16: 0x7FDD,
+    torch.float32: 0x7FDEBA4D,
+    torch.float64: 0x7FFBBA4DBA4DBA4D,
+}
+"""The NaN that a band holds, by dtype of the tensor between: another than fresh memory's, so that it can be told."""
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Side = Literal["before", "after"]
 
@@ -184,11 +192,17 @@ def _up(nbytes: int, unit: int) -> int:
 
 
 def _pattern(dtype: torch.dtype, band: torch.Tensor) -> torch.Tensor:
-    """What a band beside a tensor of `dtype` holds: whole elements of poison, and bytes of 90 where none has room."""
+    """What a band beside a tensor of `dtype` holds: whole elements of a NaN, else bytes of 90."""
     pattern = torch.full_like(band, 90)
-    if dtype == torch.bool:
-        return pattern
     real = torch.empty(0, dtype=dtype).real.dtype if dtype.is_complex else dtype
-    whole = band.numel() // real.itemsize * real.itemsize
-    poison_(pattern[:whole].view(real))
+    if real in BAND_BITS:
+        whole = band.numel() // real.itemsize * real.itemsize
+        pattern[:whole].view(_INTEGERS[real.itemsize]).fill_(BAND_BITS[real])
     return pattern
+
+
+def from_a_band(tensor: torch.Tensor) -> torch.Tensor:
+    """Mask of elements that were read from beside a tensor and handed on as they were."""
+    if tensor.dtype not in BAND_BITS:
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    return tensor.contiguous().view(_INTEGERS[tensor.dtype.itemsize]) == BAND_BITS[tensor.dtype]

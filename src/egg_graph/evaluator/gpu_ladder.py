@@ -7,29 +7,26 @@ without a GPU and without costing time, one forward at full shape runs in the in
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from egg_graph.evaluator import gpu_answers, gpu_profile, gpu_timing
+from egg_graph.evaluator import gpu_bound, gpu_integrity, gpu_profile, gpu_timing
 from egg_graph.evaluator.aot.occupancy import occupancy
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.evidence import OWN_INPUTS, Climb, stopwatch
+from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.gpu_correct import Correctness
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
+from egg_graph.evaluator.gpu_watch import MemoryWatch
 from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.opponent import Opponent
-from egg_graph.evaluator.problem import Unevaluable
+from egg_graph.evaluator.sanitize import sanitize
 from egg_graph.evaluator.statements import compile_statement, no_launch, spills
-from egg_graph.evaluator.verdict import reason_of, rejecting
+from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import (
     Candidate,
-    Check,
-    Finding,
-    FindingKind,
-    InfrastructureError,
     KernelResources,
     KernelTask,
     StageName,
@@ -38,10 +35,6 @@ from egg_graph.schema import (
 
 MEMORY_FRACTION = 0.6
 """Of the GPU's memory that a candidate may take."""
-FAKE_BUDGET, FAKE_SECONDS = 1.0, 20.0
-"""Seconds that the interpreter may take for the lower bound: per launch, after the first two programs, and in all."""
-PROVEN_BY_FAKES: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
-"""What the interpreter's word rejects even where the GPU's answer is right."""
 Verdict = tuple[Status, str]
 
 
@@ -59,33 +52,56 @@ class GpuLadder:
 
     # ------------------------------------------------------------------------------------------ the whole climb
 
-    def climb(self, docket: Docket, candidate: Candidate, stage: StageName | None) -> tuple[Climb, Verdict | None]:
-        """All rungs, and the verdict of a kernel that passes them."""
+    def climb(
+        self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool = False
+    ) -> tuple[Climb, Verdict | None]:
+        """All rungs, and the verdict of a kernel that passes them; a finalist's have repeats and a sanitizer."""
         climb = Climb()
         if not self.base.gate(candidate, climb):
             return climb, None
-        bounding = self.base.pool.submit(self._bound, docket.task, candidate, self._fake_call(docket))
-        verdict: Verdict | None = None
+        bounding = gpu_bound.begin(self.base, docket, candidate)
         with self.base.job_folder(candidate) as folder:
-            session = Session(self.base.compiling, folder, self.base.timeout)
-            try:
-                right = self._start(session, climb) and self._correct(session, docket, climb)
-                if right:
-                    verdict = self._timed(session, docket, climb)
-            except CandidateFailed as failure:
-                climb.fail("timing", [failure.finding], log=failure.log)
-            finally:
-                session.close()
+            verdict = self._on_gpu(docket, folder, climb, finalist)
             if climb.failed:
                 return climb, None
-            self._absorb_bound(bounding, climb)
-            climb.skipped("other_inputs", OWN_INPUTS)
+            gpu_bound.absorb(bounding, climb)
+            if finalist:
+                sanitize(self.base.compiling, docket, docket.cases("shrunk")[0], folder, climb)
             self._profile(docket, folder, climb, stage)
         return climb, verdict
 
-    def open(self, candidate_folder: Path) -> Session:
-        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `Session.ask`."""
-        session = Session(self.base.compiling, candidate_folder, self.base.timeout)
+    def _on_gpu(self, docket: Docket, folder: Path, climb: Climb, finalist: bool) -> Verdict | None:
+        """What needs the candidate's process: answers, how they come about, and their time."""
+        session = self._session(folder)
+        try:
+            if not self._start(session, climb):
+                return None
+            correct = Correctness(session, docket, climb, self.machine, lambda: self.open(folder))
+            if not correct.every_shape() or (finalist and not correct.repeats()):
+                return None
+            if not self._causal(session, docket, climb):
+                return None
+            if not session.alive:
+                session = self.open(folder)
+            return self._timed(session, docket, climb)
+        except CandidateFailed as failure:
+            climb.fail("timing", [failure.finding], log=failure.log)
+            return None
+        finally:
+            session.close()
+
+    def _session(self, folder: Path) -> Session:
+        return Session(self.base.compiling, folder, self.base.timeout, MemoryWatch(MEMORY_FRACTION))
+
+    def open(self, candidate_folder: Path, *, watched: bool = True) -> Session:
+        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `Session.ask`.
+
+        Args:
+            candidate_folder: holds `candidate.py`.
+            watched: whether what it takes of the GPU's memory is looked at; not where several workers run at once.
+        """
+        watch = MemoryWatch(MEMORY_FRACTION) if watched else None
+        session = Session(self.base.compiling, candidate_folder, self.base.timeout, watch)
         session.ask("start", memory_fraction=MEMORY_FRACTION)
         return session
 
@@ -99,6 +115,18 @@ class GpuLadder:
         climb.passed("process", f"runs in a process of its own on {self.machine}", took[0])
         return True
 
+    def _causal(self, session: Session, docket: Docket, climb: Climb) -> bool:
+        """Whether the candidate's own kernels make the answer."""
+        try:
+            return gpu_integrity.examine(session, docket, next(iter(docket.full_cases())), self.machine, climb)
+        except CandidateFailed as failure:
+            climb.fail(gpu_integrity.RUNG, [failure.finding], log=failure.log)
+            return False
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            climb.skipped(gpu_integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})")
+            return True
+
     def opponent(self, docket: Docket) -> Opponent:
         """The task's baseline, measured at first need."""
         key = docket.task.digest
@@ -107,56 +135,6 @@ class GpuLadder:
             torch.cuda.empty_cache()
             self.opponents[key] = Opponent(docket)
         return self.opponents[key]
-
-    # ------------------------------------------------------------------------------------------------ correctness
-
-    def _correct(self, session: Session, docket: Docket, climb: Climb) -> bool:
-        """Every shape; False where the candidate fails one."""
-        names = (*(name for name in docket.shapes if name != "shrunk"), "full")
-        return all(self._correct_at(session, docket, name, climb) for name in names)
-
-    def _correct_at(self, session: Session, docket: Docket, name: str, climb: Climb) -> bool:
-        """One correctness rung: every seed of one shape."""
-        rung = f"correctness_{name}"
-        started = time.monotonic()
-        checks: list[Check] = []
-        against = ""
-        try:
-            for case in docket.full_cases() if name == "full" else docket.cases(name):
-                findings, check = gpu_answers.check(session, docket, case, self.machine)
-                against = case.against
-                if check is not None:
-                    climb.checks.append(check)
-                    checks.append(check)
-                if rejecting(findings):
-                    climb.fail(rung, findings, time.monotonic() - started)
-                    return False
-        except CandidateFailed as failure:
-            climb.fail(rung, [failure.finding], time.monotonic() - started, failure.log)
-            return False
-        except Unevaluable as problem:
-            if name == "full":
-                climb.fail(rung, [Finding(kind="degenerate_problem", message=str(problem))])
-                return False
-            climb.skipped(rung, f"not checked at {name} shape: {problem}", time.monotonic() - started)
-            return True
-        except torch.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
-            climb.skipped(
-                rung,
-                f"not checked at {name} shape: the GPU's memory does not hold the fp64 answer ({error})",
-                time.monotonic() - started,
-            )
-            return True
-        worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
-        climb.passed(
-            rung,
-            f"right on {len(checks)} seed{'s' if len(checks) > 1 else ''} at {name} shape on {self.machine}: "
-            f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
-            "every output element written, inputs unchanged",
-            time.monotonic() - started,
-        )
-        return True
 
     # ----------------------------------------------------------------------------------------------------- timing
 
@@ -174,6 +152,8 @@ class GpuLadder:
             return self._untimed(climb, f"the GPU's memory does not hold candidate and baseline at once ({error})")
         if race.check is not None:
             climb.checks.append(race.check)
+        if race.skipped:
+            return self._untimed(climb, race.skipped)
         self._note_launches(race.launches, docket.task, climb)
         if rejecting(race.findings):
             climb.fail("timing", race.findings, time.monotonic() - started)
@@ -181,7 +161,7 @@ class GpuLadder:
             return None
         climb.timing = race.timing
         status, reason = gpu_timing.verdict(race.timing, docket.task.precision)
-        checked = "; the answer of a timed call on exchanged inputs is right" if race.check is not None else ""
+        checked = f"; {race.timing.checked_calls} answers of timed calls are right, each on inputs of its own"
         climb.passed("timing", reason + checked, time.monotonic() - started)
         return status, reason
 
@@ -202,34 +182,6 @@ class GpuLadder:
             f"{compile_statement(climb.resources, task.target.arch)}; "
             f"{climb.triton_share:.0%} of the GPU time is its own Triton kernels",
         )
-
-    # ------------------------------------------------------------------------------------------------ lower bound
-
-    def _fake_call(self, docket: Docket) -> dict[str, Any]:
-        """Made in the judge's own thread: it draws inputs, and random numbers have one source."""
-        return self.base.fake_call(docket, FAKE_BUDGET, min(FAKE_SECONDS, self.base.timeout))
-
-    def _bound(self, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> Climb:
-        """The full-shape run in the interpreter and the bound that follows; what fails there proves nothing."""
-        found = Climb()
-        run = self.base.launches(task, candidate, call, found)
-        if run is not None:
-            self.base.roofline(task, run, found)
-            return found
-        proven = [finding for finding in found.findings if finding.kind in PROVEN_BY_FAKES]
-        if found.failed and not proven:
-            seconds = sum(rung.seconds for rung in found.rungs)
-            why = reason_of(rejecting(found.findings)[0])
-            found = Climb()
-            found.skipped("full_shape_launches", f"not proven at full shape: the interpreter stopped: {why}", seconds)
-        found.skipped("roofline", "no lower bound: the launches at full shape are not known")
-        return found
-
-    def _absorb_bound(self, bounding: Future[Climb], climb: Climb) -> None:
-        try:
-            climb.absorb(bounding.result())
-        except InfrastructureError as error:  # the evidence of the GPU stands without it
-            climb.skipped("roofline", f"no lower bound: {error}")
 
     # ---------------------------------------------------------------------------------------------------- profile
 

@@ -19,6 +19,8 @@ import torch
 from egg_graph.evaluator.exchange import DTYPES
 
 HANDLE_BYTES = 64
+shared_bytes = [0]
+"""What live `SharedBuffer`s of this process hold; one element, so that it can be counted."""
 _LAZY_PEER_ACCESS = 1
 
 
@@ -57,6 +59,7 @@ class SharedBuffer:
             torch.cuda.empty_cache()  # what PyTorch only keeps in reserve may be enough
             code = _driver().cuMemAlloc_v2(ctypes.byref(pointer), size)
         _check(code, f"allocating {nbytes} bytes")
+        shared_bytes[0] += size.value
         return cls(pointer.value, nbytes)
 
     def handle(self) -> str:
@@ -71,6 +74,7 @@ class SharedBuffer:
 
     def free(self) -> None:
         _check(_driver().cuMemFree_v2(ctypes.c_uint64(self.pointer)), "cuMemFree")
+        shared_bytes[0] -= max(self.nbytes, 512)
 
 
 def open_handle(text: str) -> int:

@@ -1,30 +1,39 @@
-"""The candidate's process on a GPU: constructs it, runs it and times single calls, one command at a time.
+"""The candidate's process on a GPU: constructs it and runs it, one command at a time.
 
 It holds the candidate, the weights, and the inputs of the calls it is told to make; never an expected answer, the
 reference, a seed of a later call, or the verdict. Results go into buffers that the judge owns and poisoned before.
+
+What it relies on is looked up here, before a candidate's module is imported: replacing a function of a library from
+there changes nothing of this (and is found, `witness.fingerprint`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from egg_graph.evaluator import exchange
+from egg_graph.evaluator import witness
 from egg_graph.evaluator.child import describe_failure, name_the_line_when_stuck
-from egg_graph.evaluator.compare import poison_
-from egg_graph.evaluator.gpu_clock import find_pace, flush_bytes, time_block
+from egg_graph.evaluator.exchange import DTYPES, decode, flatten, inline_tensor
 from egg_graph.evaluator.gpu_memory import close_handle, open_handle, view
 from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
+from egg_graph.evaluator.worker_clock import WorkerClock
+from egg_graph.evaluator.worker_output import Owner, describe_leaf
+from egg_graph.evaluator.worker_poison import FreshPoison, poison_free_memory
 
-SPIN_CYCLES = 20_000_000
-"""About 10 ms on the GPU: long enough for the host to queue a whole forward behind it."""
+_copy = torch.Tensor.copy_
+_seed = torch.manual_seed
+_send = socket.socket.sendall
+_parameters, _buffers = torch.nn.Module.named_parameters, torch.nn.Module.named_buffers
+_tensors_in = torch.utils._pytree.tree_leaves
+Command = dict[str, Any]
+Answer = dict[str, Any]
 
 
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
@@ -32,14 +41,14 @@ def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]
     worker = Worker(folder)
     with socket.socket(fileno=os.dup(channel)) as control, control.makefile("rb") as lines:
         for line in lines:
-            command = json.loads(line)
+            command = loads(line)
             name_the_line_when_stuck(max(0.5, command["limit"] - 1.0))
             try:
                 answer = worker.obey(command)
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; it is a finding
                 answer = {"finding": describe_failure(error, folder)}
             name_the_line_when_stuck(0)
-            control.sendall(json.dumps(answer).encode() + b"\n")
+            _send(control, dumps(answer).encode() + b"\n")
             if "finding" in answer:
                 break
     return {}
@@ -54,142 +63,153 @@ class Worker:
         self.inputs: list[Any] = []
         self.model: Any = None
         self.seed = 0
-        self.flush: torch.Tensor | None = None
-        self.launched: list[dict[str, Any]] = []
-        self.events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
-
-    def obey(self, command: dict[str, Any]) -> dict[str, Any]:
-        """One command by name."""
-        do = {
+        self.clock: WorkerClock | None = None
+        """Made by `start`; its commands are this worker's too."""
+        self.held: list[Any] = []
+        """Answers of the last calls that were told to be kept, the latest last; two at most."""
+        self.commands: dict[str, Callable[[Command], Answer]] = {
             "start": self.start,
             "load": self.load,
+            "reload": self.reload,
             "inputs": self.take_inputs,
             "call": self.call,
-            "record": self.record,
-            "warm": self.warm,
-            "time": self.time,
+            "held": self.deliver_held,
+            "state": self.deliver_state,
+            "fingerprint": lambda command: {"fingerprint": witness.fingerprint()},
+            "record": lambda command: witness.watch(self._forward),
+            "silence": self.silence,
             "release": self.release,
         }
-        return do[command["do"]](command)
 
-    def start(self, command: dict[str, Any]) -> dict[str, Any]:
+    def obey(self, command: Command) -> Answer:
+        """One command by name."""
+        return self.commands[command["do"]](command)
+
+    def start(self, command: Command) -> Answer:
         """Open the GPU. Nothing of the candidate has run yet."""
         torch.cuda.set_device(0)
         torch.cuda.set_per_process_memory_fraction(command["memory_fraction"])
         torch.cuda.synchronize()
+        self.clock = WorkerClock(self)
+        self.commands |= self.clock.commands
         return {"ok": True}
 
-    def load(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Construct ModelNew on the GPU (as the reference is) and give it the reference's weights."""
+    # ------------------------------------------------------------------------------------------ model and weights
+
+    def load(self, command: Command) -> Answer:
+        """Construct ModelNew on the GPU (as the reference is) and give it the reference's weights.
+
+        Answers the fingerprint of the libraries as it was before the candidate's module.
+        """
         _pin_flags(command["precision"])
-        args, kwargs = exchange.decode(command["arguments"], exchange.inline_tensor)
-        self.seed = command["seed"]
+        args, kwargs = decode(command["arguments"], inline_tensor)
+        self.seed, self.held, self.model = command["seed"], [], None
+        witness.attend()
+        before = witness.fingerprint()
         module = load_module(self.folder / "candidate.py")
-        torch.manual_seed(self.seed)
+        _seed(self.seed)
         with torch.device("cuda"):  # to draw gigabytes of weights on the CPU, only to replace them, takes seconds
             model = construct(module, args, kwargs)
         dtype = command["dtype"]
-        model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
+        model = model.to("cuda") if dtype is None else model.to("cuda", DTYPES[dtype])
         load_weights(model, {name: self._tensor(form) for name, form in command["state"].items()})
         self.model = model
+        return {"ok": True, "fingerprint": before}
+
+    def reload(self, command: Command) -> Answer:
+        """Other weights for the module as it stands."""
+        load_weights(self.model, {name: self._tensor(form) for name, form in command["state"].items()})
+        torch.cuda.synchronize()
         return {"ok": True}
 
-    def take_inputs(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The inputs of the next calls, and the seed before each."""
-        self.inputs = [exchange.decode(entry, self._tensor) for entry in command["inputs"]]
+    def deliver_state(self, command: Command) -> Answer:
+        """Copy the module's own parameters and buffers into the judge's buffers; their forms by name."""
+        own = dict(self._own_tensors())
+        forms = {name: describe_leaf(own[name], ()) for name in command["outputs"] if name in own}
+        for name, form in forms.items():
+            self._put(own[name], command["outputs"][name], form)
+        torch.cuda.synchronize()
+        return {"state": forms}
+
+    def _own_tensors(self) -> Iterator[Owner]:
+        if isinstance(self.model, torch.nn.Module):
+            yield from _parameters(self.model)
+            yield from _buffers(self.model)
+
+    # ------------------------------------------------------------------------------------------------------ calls
+
+    def take_inputs(self, command: Command) -> Answer:
+        """The inputs of the next calls, and the seed before each. Without `inputs` those at hand stay."""
+        if "inputs" in command:
+            self.inputs = [decode(entry, self._tensor) for entry in command["inputs"]]
         self.seed = command["seed"]
         return {"ok": True}
 
-    def call(self, command: dict[str, Any]) -> dict[str, Any]:
-        """One forward in poisoned memory; its leaves are copied to the judge's buffers where they fit."""
-        torch.manual_seed(self.seed)
-        with _Poison():
+    def call(self, command: Command) -> Answer:
+        """One forward in poisoned memory; its leaves are copied to the judge's buffers where they fit.
+
+        The copies are queued on the stream that forward was called on, as any user's next operation would be: what
+        another stream writes later, without that stream waiting, is not in them.
+        """
+        poison_free_memory([_nbytes(form) for form in command["outputs"]])
+        _seed(self.seed)
+        with FreshPoison():
             output = self._forward()
+        structure, forms = self._deliver(output, command["outputs"])
+        self.held = [*self.held, output][-2:] if command.get("keep") else []
+        return {"structure": structure, "leaves": forms}
+
+    def deliver_held(self, command: Command) -> Answer:
+        """The answer of an earlier call as it is now: `back` 1 is the last, 2 the one before."""
         torch.cuda.synchronize()
+        structure, forms = self._deliver(self.held[-command["back"]], command["outputs"])
+        return {"structure": structure, "leaves": forms}
+
+    def silence(self, command: Command) -> Answer:
+        """One forward whose Triton kernels do nothing, delivered like that of `call`; why not, where it cannot be."""
+        poison_free_memory([_nbytes(form) for form in command["outputs"]])
+        _seed(self.seed)
+        try:
+            with FreshPoison():
+                output = witness.silence(self._forward)
+        except witness.NotSilenced as untried:
+            return {"untried": str(untried)}
+        except Exception as error:  # noqa: BLE001 - it needed what the kernels compute: that is the answer sought
+            return {"raised": f"{type(error).__name__}: {error}"[:400]}
         structure, forms = self._deliver(output, command["outputs"])
         return {"structure": structure, "leaves": forms}
 
     def _deliver(self, output: Any, targets: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
         """Copy the leaves of an answer into the judge's buffers where they fit; its structure and their forms."""
-        structure, leaves = exchange.flatten(output)
-        forms = [
-            {"dtype": exchange.dtype_name(leaf), "shape": list(leaf.shape)}
-            if type(leaf) in (torch.Tensor, torch.nn.Parameter)
-            else {"strange": type(leaf).__name__}
-            for leaf in leaves
-        ]
+        structure, leaves = flatten(output)
+        owners = list(self._owners(output))
+        forms = [describe_leaf(leaf, owners) for leaf in leaves]
         for leaf, target, form in zip(leaves, targets, forms, strict=False):
-            if "strange" not in form and all(form[key] == target[key] for key in ("dtype", "shape")):
-                self._tensor(target).copy_(leaf)
+            self._put(leaf, target, form)
         torch.cuda.synchronize()
         return structure, forms
 
-    def record(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Two forwards that note every launch: what was compiled, and the part of GPU time in own kernels."""
-        from triton.runtime.jit import JITFunction
+    def _put(self, leaf: Any, target: dict[str, Any], form: dict[str, Any]) -> None:
+        if "strange" not in form and all(form[key] == target[key] for key in ("dtype", "shape")):
+            _copy(self._tensor(target), leaf.detach())
 
-        original = JITFunction.run
+    def _owners(self, output: Any) -> Iterator[Owner]:
+        """Tensors whose memory an answer should not lie in, with their names."""
+        given = [x for x in _tensors_in(self.inputs) if isinstance(x, torch.Tensor)]
+        yield from ((f"input {number}", x) for number, x in enumerate(given))
+        yield from ((f"the module's {name}", x) for name, x in self._own_tensors())
+        if self.held and self.held[-1] is not output:
+            earlier = [x for x in flatten(self.held[-1])[1] if isinstance(x, torch.Tensor)]
+            yield from (("the answer of the call before", x) for x in earlier)
 
-        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            sizes: list[Any] = [grid]
+    # ----------------------------------------------------------------------------------------------------- memory
 
-            def noted(meta: Any) -> Any:
-                sizes[0] = grid(meta)
-                return sizes[0]
-
-            before.record()
-            compiled = original(kernel, *args, grid=noted if callable(grid) else grid, warmup=warmup, **keywords)
-            after.record()
-            if not warmup:
-                self.events.append((before, after))
-                self.launched.append(_resources(compiled, sizes[0]))
-            return compiled
-
-        JITFunction.run = run
-        try:
-            for _ in range(2):
-                self.events, self.launched = [], []
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                torch.cuda._sleep(SPIN_CYCLES)
-                start.record()
-                self._forward()
-                end.record()
-                torch.cuda.synchronize()
-        finally:
-            JITFunction.run = original
-        own, total = sum(a.elapsed_time(b) for a, b in self.events), start.elapsed_time(end)
-        share = min(1.0, own / total) if total > 0 else 0.0
-        return {"launches": self.launched, "share": share, "total_ms": total}
-
-    def warm(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Forwards for some seconds; answers their `Pace`."""
-        return asdict(find_pace(self._forward, command["seconds"]))
-
-    def time(self, command: dict[str, Any]) -> dict[str, Any]:
-        """One block of timed forwards; the answer of call `keep` is delivered like that of `call`."""
-        if self.flush is None:
-            self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device="cuda")
-        kept: dict[str, Any] = {}
-
-        def take(number: int, output: Any) -> None:
-            if number == command["keep"]:
-                kept["structure"], kept["leaves"] = self._deliver(output, command["outputs"])
-
-        milliseconds = time_block(
-            self._forward,
-            self.flush,
-            calls=command["calls"],
-            spin_cycles=command["spin_cycles"],
-            lead=command["lead"],
-            take=take,
-        )
-        return {"ms": milliseconds, **kept}
-
-    def release(self, command: dict[str, Any]) -> dict[str, Any]:
+    def release(self, command: Command) -> Answer:
         """Close buffers that the judge is about to free; inputs that lay in them are gone."""
         torch.cuda.synchronize()
-        self.inputs = []
+        self.inputs, self.held = [], []
+        if self.clock is not None:
+            self.clock.close()
         for handle in command["handles"]:
             pointer = self.opened.pop(handle, None)
             if pointer is not None:
@@ -206,32 +226,10 @@ class Worker:
         return view(self.opened[form["handle"]], form)
 
 
-class _Poison(TorchDispatchMode):
-    """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen."""
-
-    FACTORIES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        if function.overloadpacket.__name__ in self.FACTORIES and isinstance(result, torch.Tensor) and result.is_cuda:
-            poison_(result)
-        return result
+def _nbytes(form: dict[str, Any]) -> int:
+    return int(torch.Size(form["shape"]).numel()) * DTYPES[form["dtype"]].itemsize
 
 
 def _pin_flags(precision: str) -> None:
     """Library products of a candidate obey the policy too."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-
-
-def _resources(compiled: Any, grid: Any) -> dict[str, Any]:
-    """What the driver made of a launched kernel, as JSON."""
-    metadata = compiled.metadata
-    return {
-        "kernel": str(metadata.name),
-        "grid": [int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,))],
-        "num_warps": int(metadata.num_warps),
-        "num_stages": int(getattr(metadata, "num_stages", 0)),
-        "registers": compiled.n_regs,
-        "spills": compiled.n_spills,
-        "shared": int(metadata.shared),
-    }

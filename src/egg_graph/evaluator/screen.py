@@ -95,7 +95,7 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
             if not ladder.base.gate(candidate, climb):
                 return _rejected(candidate, climb.findings)
             try:
-                session = ladder.open(folder)
+                session = ladder.open(folder, watched=False)
                 sessions.append(session)
                 session.ask("load", **state)
                 session.ask("inputs", inputs=forms, seed=case.forward_seed)
@@ -114,7 +114,7 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
 def _measured(ladder: GpuLadder, docket: Docket, candidate: Candidate, session: Session, forms: list[Any]) -> Trial:
     """Check the answer once, then time it; the others' processes are idle."""
     from egg_graph.evaluator.gpu_answers import check_loaded
-    from egg_graph.evaluator.gpu_clock import LEAD, Pace
+    from egg_graph.evaluator.gpu_clock import LEAD
 
     case = ladder.opponent(docket).case
     try:
@@ -122,8 +122,8 @@ def _measured(ladder: GpuLadder, docket: Docket, candidate: Candidate, session: 
         if rejecting(findings):
             return _rejected(candidate, findings)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        pace = Pace(**session.ask("warm", seconds=0.05))
-        block = session.ask("time", calls=SHORT, lead=LEAD, spin_cycles=pace.spin_cycles, keep=-1, outputs=[])
+        pace = session.ask("warm", seconds=0.05)
+        block = session.ask("series", calls=SHORT, lead=LEAD, queued_ms=pace["host_ms"])
     except CandidateFailed as failure:
         return _rejected(candidate, [failure.finding])
     milliseconds = median([float(ms) for ms in block["ms"]])

@@ -1,0 +1,52 @@
+"""A GPU that is stood in for, a task, and sessions with candidates on it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+
+from egg_graph.evaluator import gpu_answers, gpu_worker
+from egg_graph.evaluator.docket import Docket
+from egg_graph.evaluator.gpu_arena import Arena
+from egg_graph.schema import Hardware, KernelTask
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU's part is played by this process."""
+    for name, value in {
+        "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "get_device_properties": lambda device=None: SimpleNamespace(total_memory=1 << 30),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))
+    monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
+    monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
+    monkeypatch.setattr(gpu_worker.Worker, "_tensor", tensor_of)
+
+
+@pytest.fixture
+def docket(h200: Hardware) -> Docket:
+    return Docket(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+
+
+@pytest.fixture
+def session_of(stand_in: None, tmp_path: Path) -> Callable[[str], InProcess]:
+    """A session of a candidate whose forward has this body; `self.linear` and `x` are at hand, torch and `time`."""
+
+    def opened(body: str, setup: str = "") -> InProcess:
+        source = (
+            "import torch\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n    def __init__(self, k, n):\n"
+            "        super().__init__()\n        self.linear = nn.Linear(k, n)\n"
+            + "".join(f"        {line}\n" for line in setup.splitlines())
+            + "\n    def forward(self, x):\n"
+            + "".join(f"        {line}\n" for line in body.splitlines())
+        )
+        (tmp_path / "candidate.py").write_text(source)
+        return InProcess(tmp_path)
+
+    return opened

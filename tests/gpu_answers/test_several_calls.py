@@ -1,0 +1,164 @@
+"""What a candidate keeps from one call to the next comes to light; the GPU is stood in for."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from egg_graph.evaluator.docket import Docket
+from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.gpu_calls import Judged, check_reloaded, repeat, several_calls
+from egg_graph.evaluator.gpu_correct import Correctness
+from egg_graph.evaluator.problem import Case, with_other_inputs
+
+Open = Callable[..., object]
+RIGHT = "return torch.relu(self.linear(x))"
+
+
+def kinds(judged: Judged) -> list[str]:
+    return [finding.kind for finding in judged.findings]
+
+
+@pytest.fixture
+def case(docket: Docket) -> Case:
+    return docket.cases("awkward")[0]
+
+
+@pytest.fixture
+def other(docket: Docket, case: Case) -> Case:
+    from egg_graph.evaluator.reference import load_reference
+
+    reference = load_reference(docket.task.reference, case.overrides)
+    return with_other_inputs(case, reference, "ieee", name=case.name, seed=99, device=docket.device)
+
+
+def test_a_right_candidate_is_right_in_every_call(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
+    judged = several_calls(session_of(RIGHT), docket, case, other, "stand-in")
+    assert judged.findings == []
+    assert len(judged.checks) == 4
+    assert judged.notes == ["so on other inputs at the same addresses and on the same ones at others"]
+
+
+MEMO = """key = KEY
+if getattr(self, "key", None) != key:
+    self.key, self.kept = key, torch.relu(self.linear(x))
+return self.kept.clone()"""
+GRAPH = """if not hasattr(self, "x"):
+    self.x = x
+return torch.relu(self.linear(self.x))"""
+FIRST = """if not hasattr(self, "seen"):
+    self.seen = {}
+y = torch.relu(self.linear(x))
+return self.seen.setdefault(x.data_ptr(), y).clone()"""
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (MEMO.replace("KEY", "x.data_ptr()"), "replayed_output"),
+        (MEMO.replace("KEY", "(id(x), x._version)"), "replayed_output"),
+        (MEMO.replace("KEY", "x.shape"), "replayed_output"),
+        (GRAPH, "replayed_output"),
+        (FIRST, "replayed_output"),
+        ("if not hasattr(self, 'y'):\n    self.y = torch.empty(x.shape[0], 0)\n" + RIGHT, None),
+        ("self.y = torch.relu(self.linear(x)) + getattr(self, 'y', 0.0)\nreturn self.y", "wrong_values"),
+        (
+            "if not hasattr(self, 'y'):\n    self.y = torch.relu(self.linear(x))\n"
+            "return self.y.copy_(torch.relu(self.linear(x)))",
+            "aliased_output",
+        ),
+        ("x.zero_()\n" + RIGHT, "input_mutated"),
+        ("y = torch.relu(self.linear(x))\nself.linear.bias.add_(1)\nreturn y", "parameter_mutated"),
+        ("return torch.relu(self.linear(x)).tolist()", "wrong_structure"),
+        ("return torch.relu(self.linear(x)).half()", "wrong_dtype"),
+    ],
+)
+def test_what_a_candidate_does_between_calls_has_a_name(
+    session_of: Open, docket: Docket, case: Case, other: Case, body: str, kind: str | None
+) -> None:
+    judged = several_calls(session_of(body), docket, case, other, "stand-in")
+    if kind is None:
+        assert judged.findings == []
+    else:
+        assert kind in kinds(judged), judged.findings
+        assert kinds(judged)[0] == kind or kind == "wrong_values"
+
+
+def test_an_answer_that_lies_in_an_input_is_aliased(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
+    body = "y = torch.relu(self.linear(x))\nx.view(-1)[:1]\nreturn (y, self.linear.weight)"
+    judged = several_calls(session_of(body), docket, case, other, "stand-in")
+    assert kinds(judged) == ["wrong_structure"]
+    expanded = "y = torch.relu(self.linear(x))\nreturn y[:1].expand_as(y)"
+    assert "wrong_strides" in kinds(several_calls(session_of(expanded), docket, case, other, "stand-in"))
+
+
+def test_bytes_beside_an_input_are_watched(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
+    wild = "import ctypes\nctypes.c_byte.from_address(x.data_ptr() + x.nbytes + 3).value = 7\n" + RIGHT
+    judged = several_calls(session_of(wild), docket, case, other, "stand-in")
+    assert kinds(judged) == ["out_of_bounds"]
+    assert "after input x" in judged.findings[0].message
+
+
+def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(session_of: Open, docket: Docket) -> None:
+    first, second = docket.cases("shrunk")
+    folded = "if not hasattr(self, 'w'):\n    self.w = self.linear.weight.t().contiguous()\n"
+    folded += "return torch.relu(x @ self.w + self.linear.bias)"
+    session = session_of(folded)
+    assert several_calls(session, docket, first, None, "stand-in").findings == []
+    judged = check_reloaded(session, docket, second, "stand-in")
+    assert judged.findings[0].kind == "wrong_values"
+    assert "loaded after the first call" in judged.findings[0].message
+    honest = folded.replace("not hasattr(self, 'w')", "getattr(self, 'v', None) != self.linear.weight._version")
+    honest = honest.replace("    self.w =", "    self.v = self.linear.weight._version\n    self.w =")
+    session = session_of(honest)
+    assert several_calls(session, docket, first, None, "stand-in").findings == []
+    assert check_reloaded(session, docket, second, "stand-in").findings == []
+
+
+def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open, docket: Docket, case: Case) -> None:
+    assert "bit for bit" in repeat(session_of(RIGHT), docket, case, "stand-in").notes[-1]
+    noisy = "return torch.relu(self.linear(x)) * (1 + 1e-7 * torch.randn(()))"
+    noisy = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + 2e-7 * self.n)"
+    assert "differ between runs by at most" in repeat(session_of(noisy), docket, case, "stand-in").notes[-1]
+    racing = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + (self.n == 3))"
+    judged = repeat(session_of(racing), docket, case, "stand-in")
+    assert judged.findings[0].kind == "not_deterministic"
+    assert "call 3 of 3" in judged.findings[0].message
+
+
+def climb_of(session_of: Open, docket: Docket, body: str, setup: str = "") -> Climb:
+    climb = Climb()
+    session = session_of(body, setup)
+    Correctness(session, docket, climb, "stand-in", lambda: session_of(body, setup)).every_shape()
+    return climb
+
+
+def test_every_shape_and_other_inputs_have_rungs(session_of: Open, docket: Docket) -> None:
+    climb = climb_of(session_of, docket, RIGHT)
+    assert not climb.failed, climb.findings
+    assert [rung.name for rung in climb.rungs] == ["correctness_awkward", "correctness_full", "other_inputs"]
+    assert {rung.outcome for rung in climb.rungs} == {"passed"}
+    assert "weights loaded later" in climb.rungs[1].statement
+    assert {"negated", "outlier"} <= {check.family for check in climb.checks}
+    again = climb_of(session_of, docket, RIGHT)  # what was kept of the first serves the second
+    assert [rung.statement for rung in again.rungs] == [rung.statement for rung in climb.rungs]
+
+
+def test_a_candidate_made_for_one_shape_is_told_as_that(session_of: Open, docket: Docket) -> None:
+    for body in (
+        "assert x.shape == (64, 32)\n" + RIGHT,
+        RIGHT + " * (1.0 if x.shape[0] == 64 else 1.1)",
+    ):
+        climb = climb_of(session_of, docket, body)
+        assert climb.findings[0].kind == "specialised_to_shape"
+        assert "awkward shape {" in climb.findings[0].message
+    climb = climb_of(session_of, docket, RIGHT + " * 1.1")
+    assert climb.findings[0].kind == "wrong_values"
+
+
+def test_a_shortcut_that_only_own_inputs_allow_is_found_on_others(session_of: Open, docket: Docket) -> None:
+    climb = climb_of(session_of, docket, "return torch.relu(self.linear(x)).clamp(max=50.0)")
+    assert climb.findings, climb.rungs
+    assert climb.rungs[-1].name == "other_inputs"
+    assert "inputs: " in climb.findings[0].message
+    assert torch.is_tensor(docket.cases("awkward")[0].inputs[0])
