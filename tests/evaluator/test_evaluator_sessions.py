@@ -29,11 +29,11 @@ def session(nursery: Nursery, folder: Path, timeout: float = 60.0) -> Session:
     return Session(nursery, folder, timeout=timeout)
 
 
-def test_a_failure_in_the_worker_is_the_candidates_finding_and_ends_it(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_failure_of_the_worker_itself_is_not_the_candidates_and_ends_it(nursery: Nursery, tmp_path: Path) -> None:
     opened = session(nursery, tmp_path / "one")
     with pytest.raises(CandidateFailed) as failed:
         opened.ask("load", memory_fraction=0.5, precision="tf32", arguments={}, state={}, dtype=None, seed=1)
-    assert failed.value.finding.kind == "exception"
+    assert failed.value.finding.kind == "infrastructure"
     assert not opened.alive
     opened.close()
 

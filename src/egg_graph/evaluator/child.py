@@ -17,18 +17,11 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from egg_graph.evaluator import audit, confine
-from egg_graph.schema import FindingKind
-
+from egg_graph.evaluator import audit, blame, confine
 if TYPE_CHECKING:
     from egg_graph.evaluator.fence import Fence
 
 DONE = 0
-COMPILER_ERRORS = frozenset(
-    {"CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure", "OutOfResources", "PTXASError"}
-)
-"""Names of Triton's own exceptions."""
-OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 
 
 def main(order: dict[str, Any], channel: int, fence: Fence) -> None:
@@ -118,45 +111,6 @@ def name_the_line_when_stuck(seconds: float) -> None:
 
 
 def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
-    """What the exception means, pointing at the candidate's own line where it is on the traceback."""
-    from egg_graph.evaluator.faults import KernelFault
-    from egg_graph.evaluator.outcome import exited
-
-    fault = _find_fault(error)
-    if isinstance(fault, KernelFault):
-        return fault.finding().model_dump()
-    path = str(folder / "candidate.py")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-    where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}" if frames else ""
+    """What the exception means, pointing at the candidate's own line where it is on the traceback. See `blame`."""
     traceback.print_exception(error)
-    if isinstance(error, SystemExit):
-        return exited(str(error.code)).model_copy(update={"where": where}).model_dump()
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
-    kind, cure = _meaning(error)
-    return {"kind": kind, "message": text, "where": where, "cure": cure}
-
-
-def _meaning(error: BaseException) -> tuple[FindingKind, str]:
-    """Kind of finding and its cure, where the type or the words of an exception tell them."""
-    name, words = type(error).__name__, str(error)
-    if isinstance(error, MemoryError) or any(w in words for w in OUT_OF_MEMORY_WORDS):
-        return "memory_exceeded", "allocate only what one forward needs; sizes come from the inputs"
-    if name == "OutOfResources" and "shared memory" in words:
-        return "shared_memory_exceeded", "take smaller blocks or fewer num_stages"
-    if name in COMPILER_ERRORS or "PassManager" in words:
-        return "kernel_compile_error", ""
-    if "illegal memory access" in words or "misaligned address" in words:
-        return "out_of_bounds", "mask every load and store; look at offsets that may pass the end of a tensor"
-    return "exception", ""
-
-
-def _find_fault(error: BaseException) -> BaseException | None:
-    """A KernelFault anywhere in the chain of causes (Triton wraps what a kernel raises)."""
-    from egg_graph.evaluator.faults import KernelFault
-
-    seen: BaseException | None = error
-    for _ in range(10):
-        if seen is None or isinstance(seen, KernelFault):
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    return None
+    return blame.describe(error, folder / "candidate.py").model_dump()

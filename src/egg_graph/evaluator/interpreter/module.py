@@ -39,14 +39,21 @@ def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]
     """`ModelNew(*args, **kwargs)`.
 
     Raises:
-        KernelFault: `missing_entry_point`.
+        KernelFault: `missing_entry_point`, also where what it makes is no module of PyTorch's.
     """
     entry = getattr(module, ENTRY_POINT, None)
     if entry is None:
         raise KernelFault(
             "missing_entry_point", f"the module defines no class {ENTRY_POINT}", cure=f"Define class {ENTRY_POINT}."
         )
-    return entry(*args, **kwargs)
+    model = entry(*args, **kwargs)
+    if not (callable(model) and hasattr(model, "to") and hasattr(model, "load_state_dict")):
+        raise KernelFault(
+            "missing_entry_point",
+            f"{ENTRY_POINT} makes a {type(model).__name__}, which is no torch.nn.Module",
+            cure=f"Derive class {ENTRY_POINT} from torch.nn.Module.",
+        )
+    return model
 
 
 def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
