@@ -14,7 +14,7 @@ import pytest
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Figure, Hardware
 
-collect_ignore = ["planted", "bugs", "right", "problems"]
+collect_ignore = ["planted", "bugs", "right", "problems", "faults"]
 
 H200 = {
     "dram_bandwidth": 4.8e12,

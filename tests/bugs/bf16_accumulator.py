@@ -1,7 +1,7 @@
 # /// trick
 # id = "bug-10"
 # name = "product accumulated in bf16"
-# problem = "matmul"
+# problem = "projection_long"
 # precision = "bf16"
 # expect = ["incorrect"]
 # ///
@@ -31,7 +31,12 @@ def matmul_kernel(a_ptr, b_ptr, out_ptr, M, N, K, TILE: tl.constexpr, INNER: tl.
 
 
 class ModelNew(nn.Module):
-    def forward(self, a, b):
+    def __init__(self, columns):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2048, columns))
+
+    def forward(self, a):
+        b = self.weight
         M, K = a.shape
         N = b.shape[1]
         out = torch.empty((M, N), device=a.device, dtype=a.dtype)

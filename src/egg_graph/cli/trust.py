@@ -64,7 +64,8 @@ def corpus(
     )
     shown = Table(box=None, pad_edge=False)
     for name in HEADER:
-        shown.add_column(name, no_wrap=True, overflow="ellipsis", max_width=WIDEST)
+        wide = name in ("name", "expected", "finding")
+        shown.add_column(name, no_wrap=True, max_width=WIDEST if wide else None, min_width=None if wide else 1)
     for row in results.rows:
         shown.add_row(*(plain(cell) for cell in cells(row)))
     console.print(shown)

@@ -146,8 +146,8 @@ def _kernelbench_told(theirs: KernelBenchCost) -> str:
     stand_ins = f" Empty stand-ins for {', '.join(theirs.stand_ins)}." if theirs.stand_ins else ""
     return (
         "KernelBench: `eval_kernel_against_ref`, backend triton, 5 correctness and 100 performance trials, a process "
-        f"of its own; compiled: {theirs.compiled}, correct: {theirs.correct}.{stand_ins} Cold is from its process's start "
-        "to its end."
+        f"of its own; compiled: {theirs.compiled}, correct: {theirs.correct}.{stand_ins} Cold is from its process's "
+        "start to its end."
     )
 
 
