@@ -181,7 +181,7 @@ class Judge:
             if self.gpu is None:
                 return self.ladder.climb(docket, candidate), None
             with self._gpu_alone() as waited:
-                climb, verdict = self.gpu.climb(docket, candidate, stage)
+                climb, verdict = self.gpu.climb(docket, candidate, stage, finalist)
         except InfrastructureError as error:
             climb = Climb()
             climb.fail("machine", [Finding(kind="infrastructure", message=str(error))])
