@@ -13,4 +13,4 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randint(100_000_000, 200_000_000, (ROWS, COLUMNS), dtype=torch.int32)]
+    return [torch.randint(int(1e8), int(2e8), (ROWS, COLUMNS), dtype=torch.int32)]
