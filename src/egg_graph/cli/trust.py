@@ -207,3 +207,38 @@ def throughput(
     typer.echo(throughput_page(results))
     if any(pace.lost for pace in results.paces):
         raise typer.Exit(REJECTED)
+
+
+@trust.command()
+def probe(
+    suite: Annotated[list[Path], typer.Argument(help="Folders of references (KernelBench's levels), or files.")],
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "ieee",
+    workers: Annotated[int, typer.Option(min=1, help="Problems at a time.")] = 1,
+    seconds: Annotated[float, typer.Option(help="For one problem.")] = 120.0,
+    reported: Annotated[Path | None, typer.Option(help="TOML of what others have reported, for the page.")] = None,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Judge problems before candidates: which ones could be passed without computing?"""
+    from egg_graph.bench.suite import find_references
+    from egg_graph.bench.trust.probe import Probe, probe_suite
+    from egg_graph.context import check_device
+    from egg_graph.evaluator import gpu_present
+
+    check_device(device)
+    console = stdout()
+
+    def tell(found: Probe) -> None:
+        words = found.reason or "; ".join(found.weaknesses)
+        console.print(f"{found.verdict:12} {plain(found.problem)}  {plain(words)[:140]}", soft_wrap=True)
+
+    probe_suite(
+        [file for path in suite for file in find_references(path)],
+        out,
+        device="gpu" if device == "gpu" or (device == "auto" and gpu_present()) else "none",
+        precision=precision,
+        workers=workers,
+        seconds=seconds,
+        reported=reported,
+        on_probe=tell,
+    )

@@ -1,0 +1,40 @@
+"""`python -m egg_graph.bench.trust.probe_process REFERENCE DEVICE PRECISION`: one problem judged, one JSON line."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from egg_graph.schema import BadInput, KernelTask, Precision
+
+
+def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
+    """The judgement, as JSON."""
+    import torch
+
+    from egg_graph.evaluator.docket import Docket
+    from egg_graph.knowledge import load_hardware
+
+    torch.set_num_threads(1)
+    task = KernelTask(
+        name=reference.stem, reference=reference.read_text(), target=load_hardware("h200"), precision=precision
+    )
+    docket = Docket(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
+    try:
+        surveyed = docket.surveyed
+    except BadInput as error:
+        return {"verdict": "unevaluable", "reason": str(error)}
+    return {
+        "verdict": "unevaluable" if surveyed.unevaluable else "evaluable",
+        "reason": surveyed.unevaluable,
+        "weaknesses": list(surveyed.weaknesses),
+        "families": list(surveyed.families),
+        "dropped": docket.dropped_families,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], cast(Precision, sys.argv[3]))))
