@@ -50,7 +50,7 @@ class Fence:
             landlock.restrict(
                 readable=needed.readable,
                 devices=needed.devices,
-                writable=(folder,),
+                writable=(folder, namespaces.SHARED_MEMORY),
                 listable=needed.listable if tools else (),
             )
         if self.seccomp:

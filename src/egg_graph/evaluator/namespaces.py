@@ -30,6 +30,8 @@ _NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 _READ_ONLY = 0x1
 _PR_SET_PDEATHSIG = 1
 _CAP_SYS_ADMIN = 21
+SHARED_MEMORY = "/dev/shm"
+"""CUDA's driver writes there."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,14 @@ class Cell:
 
 
 def settle() -> None:
-    """In a job's process: mounts and IPC of its own, a /proc that shows its own processes, no sockets in /run."""
+    """In a job's process: mounts and IPC of its own, a /proc that shows its own processes, no sockets in /run,
+    and shared memory of its own."""
     _call("unshare", _NEW_MOUNTS | _NEW_IPC)
     _own_proc()
     if os.path.isdir("/run"):
         _mount("tmpfs", "/run", "tmpfs", _NOSUID_NODEV_NOEXEC | _READ_ONLY)
+    if os.path.isdir(SHARED_MEMORY):
+        _mount("tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID_NODEV_NOEXEC, "size=256m,mode=1777")
 
 
 def _own_proc() -> None:
@@ -157,8 +162,9 @@ def _raise_loopback() -> None:
         fcntl.ioctl(probe, 0x8914, request)  # SIOCSIFFLAGS
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
-    _call("mount", source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), None)
+def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    name = kind.encode() if kind else None
+    _call("mount", source.encode(), target.encode(), name, ctypes.c_ulong(flags), options.encode() or None)
 
 
 def _call(name: str, *arguments: object) -> None:
