@@ -19,6 +19,7 @@ from egg_graph.evaluator.gate_rules import (
     METHODS,
     MODULE_METHODS,
     NEVER_ASKED_FOR,
+    ON_NOTHING,
     ROOTS,
     import_refused,
     use_refused,
@@ -142,6 +143,8 @@ class _Gate:
         why = next((why for name in sorted(dotted) if (why := use_refused(name))), "")
         if why:
             self._refuse(node, f"use of {min(dotted)}: {why}")
+        elif attribute in ON_NOTHING:
+            self._refuse(node, f"use of {attribute}: {ON_NOTHING[attribute]}")
         elif attribute in NEVER_ASKED_FOR and not self.names.made_here(owner):
             self._refuse(node, f"use of {attribute}: a library's own imports are not the candidate's")
         elif attribute in ATTRIBUTES and not self.names.made_here(owner):

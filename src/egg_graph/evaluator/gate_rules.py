@@ -91,6 +91,9 @@ DUNDERS = frozenset({"__init__", "__name__", "__qualname__", "__doc__", "__versi
 ATTRIBUTES = {
     **dict.fromkeys(("f_back", "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
+}
+"""Attributes that only the candidate's own objects may have."""
+ON_NOTHING = {
     **dict.fromkeys(
         (
             *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
@@ -99,10 +102,13 @@ ATTRIBUTES = {
         ),
         "work is done in forward, where it is judged",
     ),
+    **dict.fromkeys(("compile", "_dynamo", "_inductor"), OTHER_COMPILER),
+    **dict.fromkeys(("cpp_extension", "load_inline", "load_library", "_compile_kernel", "cudart", "_C"), ONLY_TRITON),
+    **dict.fromkeys(("custom_op", "triton_op", "_python_dispatch", "_disable_current_modes"), HIDES),
     **dict.fromkeys(("add_pre_run_hook", "launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
     **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
 }
-"""Attributes that no object may be asked for."""
+"""Attributes that no object may be asked for, however it was come by."""
 METHODS = frozenset(
     {
         *("__torch_function__", "__torch_dispatch__", "__del__", "__getattribute__", "__init_subclass__"),
