@@ -28,7 +28,6 @@ from egg_graph.schema import (
 
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
 NOT_AT_FULL_SHAPE = "answers at full shape were not compared; nothing ran on GPU hardware"
-OWN_INPUTS = "inputs came only from get_inputs' own distribution"
 
 
 @dataclass

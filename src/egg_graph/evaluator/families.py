@@ -25,7 +25,7 @@ SPARSE = 256
 TINY, LARGE, OUTLIER, SHIFT = 1e-3, 64.0, 1e3, 32.0
 
 WRONG_HERE = {
-    "negated": "inputs of the other sign: an activation or clamp that only seemed to be the identity",
+    "negated": "inputs of the other sign, or of both: an activation or clamp that only seemed to be the identity",
     "tiny": "inputs a thousandth as large: an eps left out or in the wrong place",
     "large": "inputs 64 times as large: an exponential without subtracting the maximum overflows, a narrow type too",
     "shifted": "inputs far from zero: a variance as the difference of two large numbers (E[x^2] - E[x]^2) cancels",
@@ -85,8 +85,12 @@ def structure(x: torch.Tensor) -> str:
     sample = x.reshape(-1)[: 1 << 16]
     if bool((sample == sample.round()).all()) or sample.unique().numel() <= 4 or _sums_to_one(x):
         return "kept"
-    zeros = float((sample == 0).double().mean())
-    return "pattern" if zeros > 0.05 or _symmetric(x) else "free"
+    return "pattern" if _meaningful_zeros(x) or _symmetric(x) else "free"
+
+
+def _meaningful_zeros(x: torch.Tensor) -> bool:
+    """More zeros than a continuous draw has: a triangle, a diagonal, a mask."""
+    return float((x.reshape(-1)[: 1 << 16] == 0).double().mean()) > 0.05
 
 
 def _sums_to_one(x: torch.Tensor) -> bool:
@@ -120,8 +124,16 @@ def _spread(x: torch.Tensor) -> torch.Tensor:
     return (x - x.mean()).square().mean().sqrt().clamp_min(1e-6)
 
 
-def _signed(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Outliers of both signs where the inputs have both, else of their own."""
+def _negated(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The other sign; where all have one sign and no zero has a meaning, that of half the elements at random."""
+    if bool((x < 0).any() & (x > 0).any()) or _meaningful_zeros(x) or _symmetric(x):
+        return -x
+    flip = torch.rand(x.shape, generator=generator, dtype=torch.float32).to(x.device) < 0.5
+    return torch.where(flip, -x, x)
+
+
+def _outliers(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Outliers that keep their sign."""
     factor = torch.full_like(x, OUTLIER)
     return torch.where(_scattered(x, generator), factor * x, x)
 
@@ -138,11 +150,11 @@ def _integers(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 _CHANGES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
-    "negated": lambda x, generator: -x,
+    "negated": _negated,
     "tiny": lambda x, generator: TINY * x,
     "large": lambda x, generator: LARGE * x,
     "shifted": lambda x, generator: x + SHIFT,
-    "outlier": _signed,
+    "outlier": _outliers,
     "ties": _ties,
     "infinite": lambda x, generator: torch.where(_scattered(x, generator), torch.inf, x),
     "minus_infinite": lambda x, generator: torch.where(_scattered(x, generator), -torch.inf, x),

@@ -7,6 +7,7 @@ process: the judge compares the bytes it wrote and believes no verdict of its ow
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,34 +36,38 @@ def warm_up() -> None:
 
 
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """One forward under the guarded interpreter. Writes `output` and `after` (the inputs as the call left them)."""
-    from egg_graph.evaluator.interpreter import run_real
+    """Several forwards of one loaded candidate under the guarded interpreter; see `calls` for what each leaves.
+
+    Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
+    puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing. After
+    `optional_seconds` of processor time, or half of `wall_seconds`, calls that are marked `optional` are left out.
+    """
+    from egg_graph.evaluator.calls import Calls
+    from egg_graph.evaluator.interpreter import RealModel
 
     _name_the_line_when_stuck(payload)
     args, kwargs = _arguments(payload)
-    names = payload["state"]
-    _, weights = exchange.load(folder, "state")
-    _, inputs = exchange.load(folder, "inputs")
-    run = run_real(
+    model = RealModel(
         folder / CANDIDATE,
         args,
         kwargs,
-        dict(zip(names, weights, strict=True)),
-        inputs,
-        seed=payload["seed"],
+        seed=payload["calls"][0]["seed"],
         hardware=Hardware.model_validate(payload["hardware"]),
         dtype=payload["dtype"],
     )
-    structure, leaves = exchange.flatten(run.output)
-    strange = sorted({type(leaf).__name__ for leaf in leaves if not _plain(leaf)})
-    if not strange:
-        exchange.save(folder, "output", leaves, structure=structure)
-    exchange.save(folder, "after", inputs)
-    return {
-        "launches": [launch.kernel for launch in run.launches],
-        "strange": strange,
-        "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
-    }
+    calls, started = Calls(model, folder), time.monotonic()
+    silent = []
+    for index, call in enumerate(payload["calls"]):
+        late = time.process_time() > payload["optional_seconds"]
+        late = late or time.monotonic() - started > payload["wall_seconds"] / 2
+        if call["silent"]:
+            silent.append((index, call))
+        elif not (call["optional"] and late):
+            calls.make(index, call)
+    calls.finish()
+    for index, call in silent:
+        calls.make_silent(index, call)
+    return {}
 
 
 def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
@@ -101,12 +106,6 @@ def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
     """Shortly before the nursery would kill for lateness."""
     name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
-
-
-def _plain(leaf: Any) -> bool:
-    import torch
-
-    return type(leaf) in (torch.Tensor, torch.nn.Parameter) or isinstance(leaf, exchange.SCALARS)
 
 
 def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:

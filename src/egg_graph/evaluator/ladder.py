@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from egg_graph.evaluator import exchange, gate
-from egg_graph.evaluator.answers import judge_leaves, mutated
+from egg_graph.evaluator import gate
 from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, OWN_INPUTS, Climb, stopwatch
+from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, Climb, stopwatch
+from egg_graph.evaluator.interpreted import OPTIONAL_SECONDS, Call, Hearing, Verdicts, plan, written
 from egg_graph.evaluator.launches import FakeRun
 from egg_graph.evaluator.nursery import Ended, Limits, Nursery
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.precision import CAST
-from egg_graph.evaluator.problem import Case, Unevaluable
+from egg_graph.evaluator.problem import Unevaluable
 from egg_graph.evaluator.roofline import bound
 from egg_graph.evaluator.statements import (
     compile_statement,
@@ -41,9 +39,7 @@ from egg_graph.evaluator.statements import (
     unsampled_words,
 )
 from egg_graph.evaluator.verdict import rejecting
-from egg_graph.schema import Candidate, Check, Finding, KernelResources, KernelTask
-
-INTERPRETER = "interpreter"
+from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
 
 @dataclass
@@ -66,15 +62,16 @@ class Ladder:
         if not self.gate(candidate, climb):
             return climb
         full = self.pool.submit(self.full_shape, docket, candidate)
+        beside = Climb()
         for name in docket.shapes:
-            if not self.correct_at(docket, candidate, name, climb):
+            if not self.correct_at(docket, candidate, name, climb, beside):
                 break
         else:
             if "awkward" not in docket.shapes:
                 climb.skipped("correctness_awkward", "no awkward shape was tried: the reference has no other small one")
+        climb.absorb(beside)
         climb.absorb(full.result())
         climb.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
-        climb.skipped("other_inputs", OWN_INPUTS)
         climb.skipped("timing", NO_SPEED)
         return climb
 
@@ -90,75 +87,76 @@ class Ladder:
 
     # ------------------------------------------------------------------------------------------------ correctness
 
-    def correct_at(self, docket: Docket, candidate: Candidate, name: str, climb: Climb) -> bool:
-        """One correctness rung: every seed of one shape. False if the candidate fails it."""
+    def correct_at(self, docket: Docket, candidate: Candidate, name: str, climb: Climb, beside: Climb) -> bool:
+        """One correctness rung. False if the candidate fails it. Where this is the shape that input families are
+        judged at, what they and silent kernels showed goes to `beside`."""
         rung = f"correctness_{name}"
         started = time.monotonic()
         try:
-            cases = docket.cases(name)
+            calls = plan(docket, name)
         except Unevaluable as problem:
             climb.skipped(rung, f"not checked at {docket.shapes[name]}: {problem}")
             return True
-        checks = []
-        for case in cases:
-            with self.job_folder(candidate) as folder:
-                end = self._interpret(docket, case, folder)
-                findings, check = self._judge(docket, candidate, case, end, folder)
-            climb.log = climb.log or (end.log if findings else "")
-            if check is not None:
-                climb.checks.append(check)
-                checks.append(check)
-            if rejecting(findings):
-                climb.fail(rung, findings, time.monotonic() - started, end.log)
-                return False
-            climb.findings += findings
-        worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+        with self.job_folder(candidate) as folder:
+            end = self._interpret(docket, calls, folder)
+            found = Hearing(docket, candidate, calls, folder, end, self.timeout).judged()
+        given, seconds = found.given, time.monotonic() - started
+        climb.checks += given.checks
+        climb.kernelbench = climb.kernelbench or found.kernelbench
+        climb.log = climb.log or (end.log if given.findings or found.families.findings else "")
+        if given.failed:
+            climb.fail(rung, _specialised(name, given.findings), seconds, end.log)
+            return False
+        climb.findings += given.findings
+        worst = max(given.checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+        seeds = len({check.seed for check in given.checks})
         climb.passed(
             rung,
-            f"right on {count(len(checks), 'seed')} at {name} shape {show(docket.shapes[name])} in the guarded "
-            f"interpreter: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {cases[0].against}; "
-            "every access in bounds, no write race, every output element written, inputs unchanged",
-            time.monotonic() - started,
+            f"right on {count(seeds, 'seed')} at {name} shape {show(docket.shapes[name])} in the guarded "
+            f"interpreter: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {calls[0].case.against}; "
+            "every access in bounds, no write race, every output element written, inputs and weights unchanged",
+            seconds,
         )
+        if name == docket.family_shape:
+            self._beside(docket, name, found, beside)
         return True
 
-    def _interpret(self, docket: Docket, case: Case, folder: Path) -> Ended:
-        exchange.save(folder, "state", list(case.state.values()))
-        exchange.save(folder, "inputs", case.inputs)
+    def _beside(self, docket: Docket, name: str, found: Verdicts, climb: Climb) -> None:
+        """The rungs that input families and silent kernels decide."""
+        climb.checks += found.families.checks
+        climb.integrity = found.integrity
+        dropped = [f"{family} ({why})" for family, why in docket.dropped_families.get(name, {}).items()]
+        missing = [f"not judged there, because of the problem: {', '.join(dropped)}"] if dropped else []
+        if found.left_out:
+            missing.append(f"left out for time: {', '.join(found.left_out)}")
+        tried = [check.family for check in found.families.checks]
+        if found.families.failed:
+            climb.fail("other_inputs", found.families.findings)
+        elif tried:
+            climb.findings += found.families.findings
+            climb.passed(
+                "other_inputs",
+                f"right on inputs {', '.join(dict.fromkeys(tried))} at {name} shape in the guarded interpreter"
+                + "".join(f"; {words}" for words in missing),
+            )
+        else:
+            words = "; ".join(missing) or "no input is free to change"
+            climb.skipped("other_inputs", f"inputs came only from get_inputs' own distribution: {words}")
+        if found.causality:
+            climb.fail("causality", found.causality)
+        elif found.integrity is not None and found.integrity.causal:
+            climb.passed("causality", "the answer is another one when its Triton kernels do nothing")
+        elif not found.families.failed:
+            climb.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
+
+    def _interpret(self, docket: Docket, calls: list[Call], folder: Path) -> Ended:
         payload = {
             **self._common(docket.task),
-            "arguments": docket.arguments(case.overrides),
-            "state": list(case.state),
-            "seed": case.forward_seed,
+            "arguments": docket.arguments(calls[0].case.overrides),
+            "calls": written(calls, folder),
+            "optional_seconds": min(OPTIONAL_SECONDS, self.timeout / 2),
         }
         return self.interpreting.run("egg_graph.evaluator.jobs:interpret", payload, folder, self._limits())
-
-    def _judge(
-        self, docket: Docket, candidate: Candidate, case: Case, end: Ended, folder: Path
-    ) -> tuple[list[Finding], Check | None]:
-        """What is wrong with the answer that a child left in its folder."""
-        finding = finding_of(end, limit=self.timeout)
-        if finding is not None:
-            return [finding], None
-        assert end.report is not None
-        try:
-            answer = end.report["answer"]
-            findings = [Finding.model_validate(f) for f in answer["findings"]]
-            if answer["strange"]:
-                message = f"forward returns {', '.join(answer['strange'])} where the reference returns tensors"
-                return [Finding(kind="wrong_structure", message=message)], None
-            if not answer["launches"]:
-                return [no_launch()], None
-            structure, leaves = exchange.load(folder, "output")
-            _, after = exchange.load(folder, "after")
-        except (exchange.ExchangeError, KeyError, TypeError, ValidationError) as error:
-            return [Finding(kind="exited", message=f"the process left no readable answer: {error}")], None
-        if structure != case.structure or len(leaves) != len(case.leaves):
-            message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
-            return [Finding(kind="wrong_structure", message=message)], None
-        findings += mutated(docket, case.inputs, after)
-        compared, check = judge_leaves(docket.task, case, leaves, machine=INTERPRETER, source=candidate.source)
-        return [*findings, *compared], check
 
     # ------------------------------------------------------------------------------------------------- full shape
 
@@ -284,3 +282,17 @@ class Ladder:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _specialised(name: str, findings: list[Finding]) -> list[Finding]:
+    """A further shape comes after those that were right: what fails there alone was made for them."""
+    first = next(iter(rejecting(findings)))
+    if not name.startswith("further_"):
+        return findings
+    special = Finding(
+        kind="specialised_to_shape",
+        message=f"right at the smaller shapes, but not at the task's further shape: {first.message}",
+        where=first.where,
+        cure="take sizes and strides from the tensors; a block must not need to divide them",
+    )
+    return [special, *findings]

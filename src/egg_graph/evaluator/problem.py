@@ -77,6 +77,16 @@ ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "
 """Operators whose index among equal values nobody has promised (`argmax` and `argmin` give the first)."""
 
 
+@dataclass(frozen=True)
+class Update:
+    """What a buffer is after a forward that changes it."""
+
+    expected: torch.Tensor
+    """In fp64 where the reference runs in it."""
+    budget: float
+    """Largest relative L2 error."""
+
+
 @dataclass
 class Case:
     """One seed at one shape: what a candidate gets, and what it must answer."""
@@ -100,8 +110,8 @@ class Case:
     emulations: dict[Emulation, list[float] | None] = field(default_factory=dict)
     family: str = AS_GIVEN
     """Of the inputs."""
-    updates: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Buffers and parameters that the reference's forward itself changes (running statistics), as it leaves them."""
+    updates: dict[str, Update] = field(default_factory=dict)
+    """Buffers and parameters that the reference's forward itself changes (running statistics)."""
     changes_inputs: bool = False
     """The reference writes to its inputs."""
     aliases: bool = False
@@ -300,7 +310,7 @@ def _case(
     first = run.at(precision)
     answer = first.leaves
     _must_repeat(answer, run.at(precision).leaves, run.at(precision, seed=seed + 4).leaves, model)
-    expected, against, operators = run.exactly(answer)
+    expected, against, operators, updates = run.exactly(answer)
     in_fp32 = run.at("ieee").leaves if precision == "tf32" else answer
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows it to everyone.
     in_tf32 = (run.emulate("tf32") if precision == "tf32" and device.type == "cuda" else None) or answer
@@ -324,7 +334,7 @@ def _case(
         model=model,
         emulate=run.emulate,
         family=family,
-        updates=first.updates,
+        updates={name: _update(value, updates.get(name, value)) for name, value in first.updates.items()},
         changes_inputs=first.changes_inputs,
         aliases=first.aliases,
         operators=operators,
@@ -372,17 +382,19 @@ class _Runner:
             raise BadInput("reference: forward must return a tensor, or a tuple, list or dict of tensors")
         return answer
 
-    def exactly(self, answer: list[torch.Tensor]) -> tuple[list[torch.Tensor], str, frozenset[str]]:
+    def exactly(
+        self, answer: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], str, frozenset[str], dict[str, torch.Tensor]]:
         """The answer in fp64 (integers as they are; in fp32 where the reference cannot run in fp64), in which of the
-        two, and by which operators."""
+        two, by which operators, and the buffers that it changed."""
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
             operators = _Operators()
             try:
-                leaves = self._wide(self.inputs, dtype, operators)
+                given = self._wide(self.inputs, dtype, operators)
             except (RuntimeError, BadInput):
                 continue  # a dtype written into the reference, or no memory: the next best
-            wide = [_widen(leaf, like) for leaf, like in zip(leaves, answer, strict=True)]
-            return wide, name, frozenset(operators.names)
+            wide = [_widen(leaf, like) for leaf, like in zip(given.leaves, answer, strict=True)]
+            return wide, name, frozenset(operators.names), given.updates
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
     def nearby(self, expected: list[torch.Tensor]) -> list[list[torch.Tensor]]:
@@ -391,7 +403,8 @@ class _Runner:
         generator = torch.Generator().manual_seed(self.seed)
         answers = []
         for _ in range(2):
-            leaves = self._wide(tree_map_only(torch.Tensor, lambda x: _nudge(x, generator), self.inputs), torch.float64)
+            inputs = tree_map_only(torch.Tensor, lambda x: _nudge(x, generator), self.inputs)
+            leaves = self._wide(inputs, torch.float64).leaves
             answers.append(
                 [
                     near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
@@ -402,10 +415,10 @@ class _Runner:
 
     def _wide(
         self, inputs: list[Any], dtype: torch.dtype, watching: AbstractContextManager[Any] | None = None
-    ) -> list[torch.Tensor]:
+    ) -> _Answer:
         model = copy.deepcopy(self.model).to(dtype)
         with pytorch_at("ieee", self.device):
-            return self._run(model, cast_inputs(inputs, dtype), None, watching).leaves
+            return self._run(model, cast_inputs(inputs, dtype), None, watching)
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
         try:
@@ -445,6 +458,13 @@ class _Runner:
             changes_inputs=any(not _same(a, b) for a, b in zip(_tensors(inputs), _tensors(given), strict=True)),
             aliases=any(x.numel() and x.untyped_storage().data_ptr() in storages for x in _tensors(leaves)),
         )
+
+
+def _update(value: torch.Tensor, expected: torch.Tensor) -> Update:
+    """An update's budget, from PyTorch's own error at the declared precision."""
+    if not value.is_floating_point():
+        return Update(expected, 0.0)
+    return Update(expected, max(1e-3, 8 * relative_error(value.to(expected.dtype), expected)))
 
 
 class _Operators(TorchDispatchMode):

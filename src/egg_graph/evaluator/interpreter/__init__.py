@@ -1,22 +1,24 @@
 """Triton's interpreter under guard: right numbers, exact bounds, races, and a full-shape run without memory.
 
 To be called in a process that was started with TRITON_INTERPRET=1 (one may import torch and triton, call `install`,
-and fork a child per candidate; a child serves one run and ends):
+and fork a child per candidate; a child serves one candidate and ends):
 
     run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None, dtype=None) -> RealRun
     run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
              budget_seconds=5.0) -> FakeRun
+    RealModel(module_path, init_args, init_kwargs, *, seed=0, hardware=None, dtype=None)
+        .load(state_dict)  .call(inputs, seed=0, silent=False) -> RealRun
     install() -> None
 
-`RealRun(output, launches, races, unwritten)` holds tensors; `FakeRun` and `Launch` are pydantic values that cross
-processes as JSON. What is wrong with a candidate is raised as `KernelFault(kind, message, where, cure)`; its own
+`RealRun(output, launches, races, unwritten, library)` holds tensors; `FakeRun` and `Launch` are pydantic values that
+cross processes as JSON. What is wrong with a candidate is raised as `KernelFault(kind, message, where, cure)`; its own
 Python errors come through unchanged. Importing this package loads neither torch nor triton.
 """
 
 from egg_graph.evaluator.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.interpreter.fake import TensorSpec, run_fake
 from egg_graph.evaluator.interpreter.install import install
-from egg_graph.evaluator.interpreter.real import RealRun, run_real
+from egg_graph.evaluator.interpreter.real import RealModel, RealRun, run_real
 from egg_graph.evaluator.launches import FakeRun, Launch, LibraryCall
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "KernelFault",
     "Launch",
     "LibraryCall",
+    "RealModel",
     "RealRun",
     "TensorSpec",
     "Unfakeable",

@@ -40,6 +40,9 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
     special = Specialisation(bound, constexprs, _unspecialised(self))
     shape = _grid(grid, bound, self.__name__)
     total = shape[0] * shape[1] * shape[2]
+    if session.silent:
+        session.configs = ()
+        return
     session.memory.begin_launch()
     device = {
         name: value if name in constexprs else to_device(value, name, session.memory, fake=session.fake)

@@ -1,12 +1,18 @@
 """A real run: every program, real memory, real values, on shrunk shapes."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.launches import Launch
 from egg_graph.schema import Finding, Hardware
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.interpreter.session import Session
 
 
 @dataclass
@@ -20,6 +26,107 @@ class RealRun:
     """`write_race`: what a serial interpreter computes, but a GPU may not."""
     unwritten: list[Finding] = field(default_factory=list)
     """`unwritten_output`: exact, for leaves whose memory came from `torch.empty*` and only kernels wrote."""
+    library: tuple[str, ...] = ()
+    """ATen operators that compute or move, each once; views and allocations are not among them."""
+
+
+class RealModel:
+    """A candidate loaded once and called on CPU tensors under the guard, as often as wanted.
+
+    Runs in a process that was started with TRITON_INTERPRET=1. Patches Triton and `torch.cuda` for good.
+
+    Args:
+        module_path: the candidate's file.
+        init_args: of `ModelNew`.
+        init_kwargs: of `ModelNew`.
+        seed: for `torch.manual_seed`, before the constructor.
+        hardware: the target whose properties the pretended GPU reports.
+        dtype: what floating parameters are cast to (`bfloat16` under the bf16 policy).
+
+    Raises:
+        KernelFault: `syntax_error`, `missing_entry_point`.
+        Exception: whatever the candidate's own Python raises, unchanged.
+        RuntimeError: if the process was not started with TRITON_INTERPRET=1.
+    """
+
+    def __init__(
+        self,
+        module_path: str | Path,
+        init_args: Sequence[Any],
+        init_kwargs: Mapping[str, Any],
+        *,
+        seed: int = 0,
+        hardware: Hardware | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        from egg_graph.evaluator.interpreter.install import install
+
+        install()
+        import torch
+
+        from egg_graph.evaluator.interpreter.allocations import Poison
+        from egg_graph.evaluator.interpreter.memory import AddressSpace
+        from egg_graph.evaluator.interpreter.module import construct, load_module
+        from egg_graph.evaluator.pretend import pretend_gpu
+
+        pretend_gpu(hardware)
+        self.path, self.hardware = Path(module_path).resolve(), hardware
+        self.memory = AddressSpace()
+        self.poison = Poison(self.memory)
+        with self._guarded():
+            module = load_module(self.path)
+            torch.manual_seed(seed)
+            self.model = construct(module, init_args, init_kwargs)
+            if dtype is not None:
+                self.model = self.model.to(getattr(torch, dtype))
+
+    def load(self, state_dict: Mapping[str, Any]) -> None:
+        """Give it the reference's weights, strictly, in place; to be done again whenever they change.
+
+        Raises:
+            KernelFault: `weights_mismatch`.
+        """
+        from egg_graph.evaluator.interpreter.module import load_weights
+
+        with self._guarded():
+            load_weights(self.model, state_dict)
+
+    def call(self, inputs: Sequence[Any], *, seed: int = 0, silent: bool = False) -> RealRun:
+        """One forward.
+
+        Args:
+            inputs: floating tensors in the dtype of the precision policy, on the CPU.
+            seed: for `torch.manual_seed`, before.
+            silent: the candidate's Triton kernels do nothing when launched.
+
+        Raises:
+            KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
+                it), or `exception` inside of a kernel.
+            Exception: whatever the candidate's own Python raises, unchanged.
+        """
+        import torch
+
+        from egg_graph.evaluator.interpreter.library import LibraryRecorder
+
+        recorder = LibraryRecorder()
+        with self._guarded(silent=silent) as session, recorder:
+            torch.manual_seed(seed)
+            recorder.recording = True
+            with torch.no_grad():
+                output = self.model(*inputs)
+            recorder.recording = False
+        unwritten = [] if silent else self.poison.unwritten(output)
+        library = tuple(dict.fromkeys(call.name for call in recorder.calls))
+        return RealRun(output, session.launches, list(session.races.values()), unwritten, library)
+
+    @contextmanager
+    def _guarded(self, *, silent: bool = False) -> Iterator[Session]:
+        from egg_graph.evaluator.interpreter.device import PretendCuda
+        from egg_graph.evaluator.interpreter.session import Session, running
+
+        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent)
+        with running(session), PretendCuda(), self.poison:
+            yield session
 
 
 def run_real(
@@ -53,31 +160,7 @@ def run_real(
         Exception: whatever the candidate's own Python raises, unchanged.
         RuntimeError: if the process was not started with TRITON_INTERPRET=1.
     """
-    from egg_graph.evaluator.interpreter.install import install
-
-    install()
-    import torch
-
-    from egg_graph.evaluator.interpreter.allocations import Poison
-    from egg_graph.evaluator.interpreter.device import PretendCuda
-    from egg_graph.evaluator.interpreter.memory import AddressSpace
-    from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
-    from egg_graph.evaluator.interpreter.session import Session, running
-    from egg_graph.evaluator.pretend import pretend_gpu
-
-    pretend_gpu(hardware)
-    path = Path(module_path).resolve()
-    session = Session("real", str(path), AddressSpace(), hardware)
-    poison = Poison(session.memory)
-    with running(session), PretendCuda(), poison:
-        module = load_module(path)
-        torch.manual_seed(seed)
-        model = construct(module, init_args, init_kwargs)
-        if dtype is not None:
-            model = model.to(getattr(torch, dtype))
-        if state_dict is not None:
-            load_weights(model, state_dict)
-        torch.manual_seed(seed)
-        with torch.no_grad():
-            output = model(*inputs)
-    return RealRun(output, session.launches, list(session.races.values()), poison.unwritten(output))
+    loaded = RealModel(module_path, init_args, init_kwargs, seed=seed, hardware=hardware, dtype=dtype)
+    if state_dict is not None:
+        loaded.load(state_dict)
+    return loaded.call(inputs, seed=seed)

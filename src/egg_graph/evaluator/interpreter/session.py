@@ -46,6 +46,8 @@ class Session:
     launch: LaunchInProgress | None = None
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the launch that follows."""
+    silent: bool = False
+    """Launched kernels do nothing."""
 
     @property
     def fake(self) -> bool:
