@@ -26,9 +26,9 @@ _empty = torch.empty
 class WorkerClock:
     """The timing part of a worker; made before the candidate is imported, opened (`clock`) when it is to be timed."""
 
-    def __init__(self, worker: Worker, gpu: Callable[[], Any] = BareGpu) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.gpu = gpu()
+        self.gpu = BareGpu()
         self.clock: Clock | None = None
         self.own_flush: torch.Tensor | None = None
         self.blank: torch.Tensor | None = None

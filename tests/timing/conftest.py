@@ -1,0 +1,143 @@
+"""A GPU that is stood in for, down to its clock, and races of candidates on it."""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "gpu_answers")]
+
+from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+
+from egg_graph.evaluator import course, gpu_answers, gpu_state, gpu_timing, gpu_worker, opponent, worker_clock
+from egg_graph.evaluator.clocks import Burst
+from egg_graph.evaluator.docket import Docket
+from egg_graph.evaluator.gpu_arena import Arena
+from egg_graph.evaluator.gpu_timing import Race
+from egg_graph.evaluator.opponent import Opponent
+from egg_graph.schema import GpuState, Hardware, KernelTask
+
+LAUNCH = {
+    "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,
+}  # fmt: skip
+
+
+class PretendGpu:
+    """`bare_gpu.Gpu` on host memory; every forward takes a millisecond by its clock."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.now = 0
+
+    def spin(self, nanoseconds: int) -> None:
+        self.steps.append("spin")
+
+    def unseal(self, source: int, target: int, nbytes: int, key: int) -> None:
+        self.steps.append("unseal")
+        stream = np.random.default_rng(key).integers(0, 256, nbytes, np.uint8)
+        given = np.frombuffer(ctypes.string_at(source, nbytes), np.uint8)
+        ctypes.memmove(target, (given ^ stream).tobytes(), nbytes)
+
+    def fill(self, target: int, nbytes: int, value: int) -> None:
+        self.steps.append("flush")
+        ctypes.memmove(target, value.to_bytes(4, "little") * (nbytes // 4), nbytes)
+
+    def stamp(self, where: int) -> None:
+        self.steps.append("stamp")
+        ctypes.memmove(where, self.now.to_bytes(8, "little"), 8)
+
+    def mark(self, number: int) -> None:
+        self.steps.append("mark")
+        self.now += 1_000_000 * number
+
+    def between(self) -> float:
+        return 1.0
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.steps.append("copy")
+        ctypes.memmove(target, source, nbytes)
+
+    def wait(self) -> None:
+        self.steps.append("wait")
+
+    def forget_l2(self) -> None:
+        pass
+
+
+class Timed(InProcess):
+    """A session that can be timed."""
+
+    def blank(self) -> "Timed":
+        return Timed(self.folder)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU's part is played by this process, and the judge's clock tells what the GPU's does."""
+    properties = SimpleNamespace(total_memory=1 << 30, L2_cache_size=1024)
+    for name, value in {
+        "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "get_device_properties": lambda device=None: properties,
+        "mem_get_info": lambda device=None: (64 << 20, 64 << 20),
+        "set_device": lambda device: None,
+        "set_per_process_memory_fraction": lambda fraction: None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))
+    monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
+    monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
+    record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
+    monkeypatch.setattr(gpu_worker.witness, "watch", lambda forward: (forward(), record)[1])
+    monkeypatch.setattr(gpu_worker.Worker, "_tensor", tensor_of)
+    monkeypatch.setattr(opponent, "BareGpu", PretendGpu)
+    monkeypatch.setattr(worker_clock, "BareGpu", PretendGpu)
+    monkeypatch.setattr(Opponent, "_compiled", lambda self, model, inputs: None)
+    monkeypatch.setattr(opponent, "resolution_ns", lambda gpu: 32)
+    monkeypatch.setattr(Opponent, "_empty", lambda self: 0.0)
+    for module in (opponent, course, gpu_timing, worker_clock):
+        monkeypatch.setattr(module, "flush_bytes", lambda: 1024)
+    for module in (opponent, gpu_timing):
+        monkeypatch.setattr(module, "WARM_SECONDS", 0.0)
+    monkeypatch.setattr(gpu_timing, "TIME_BOX", 0.0)
+    monkeypatch.setattr(gpu_timing, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(gpu_state, "busy", lambda gpu: "")
+    monkeypatch.setattr(gpu_state, "state", lambda: GpuState(sm_clock_mhz=1980.0))
+    plain = course.Course.burst
+
+    def burst(self: Any, session: Any, calls: int, *, spin_ns: int, forward: bool = True) -> Any:
+        _, told = plain(self, session, calls, spin_ns=spin_ns, forward=forward)
+        return Burst(calls, calls * (2.0 if forward else 1.0), -1.0), told
+
+    monkeypatch.setattr(course.Course, "burst", burst)
+
+
+@pytest.fixture
+def docket(h200: Hardware) -> Docket:
+    return Docket(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+
+
+@pytest.fixture
+def race_of(stand_in: None, docket: Docket, tmp_path: Path) -> Callable[..., Race]:
+    """The race of a candidate whose forward has this body; `self.linear` and `x` are at hand, torch, threading, time."""
+
+    def raced(body: str, setup: str = "") -> Race:
+        source = (
+            "import threading\nimport time\nimport torch\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n"
+            "    def __init__(self, k, n):\n        super().__init__()\n        self.linear = nn.Linear(k, n)\n"
+            + "".join(f"        {line}\n" for line in setup.splitlines())
+            + "\n    def forward(self, x):\n"
+            + "".join(f"        {line}\n" for line in body.splitlines())
+        )
+        (tmp_path / "candidate.py").write_text(source)
+        session = Timed(tmp_path)
+        session.ask("start", memory_fraction=0.5)
+        return gpu_timing.race(session, docket, Opponent(docket), "stand-in")  # type: ignore[arg-type]
+
+    return raced
