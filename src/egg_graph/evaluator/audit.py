@@ -44,6 +44,8 @@ TRANSPARENT = frozenset({"contextlib.py", "functools.py", "_contextlib.py"})
 CODE = frozenset({"compile", "exec", "code.__new__", "function.__new__", "sys._getframe"})
 NOT_FOR_LIBRARIES = frozenset({"compile", "exec", "open", "subprocess.Popen", "pickle.find_class", "mmap.__new__"})
 """What PyTorch or NumPy may not do on a direct call of a candidate: read files, build and run other code."""
+READS_SCHEMAS = ("torch", "operator_schemas.py")
+"""Where PyTorch compiles the type names of its own operators' schemas: fake tensors ask for them."""
 NOT_IN_TRITON = frozenset({("build.py", "*"), ("cache.py", "*"), ("testing.py", "*"), ("compiler.py", "compile")})
 """Functions of Triton that a candidate may not call itself; through the launch of a kernel they may."""
 
@@ -144,6 +146,8 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
         return not {(name, "*"), (name, frame.f_code.co_name)} & NOT_IN_TRITON
     reads_source = event == "open" and any(o == "stdlib" and n in READS_SOURCE for o, n in places)
     if owner in ("torch", "numpy"):
+        if event in ("compile", "exec") and places[0] == READS_SCHEMAS != entries[-1][0]:
+            return True
         return reads_source or (event not in NOT_FOR_LIBRARIES and not event.startswith(FAMILIES))
     if name == "warnings.py":
         return reads_source or event == "sys._getframe"
