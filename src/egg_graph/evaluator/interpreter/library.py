@@ -9,6 +9,7 @@ from torch.utils.flop_counter import flop_registry
 
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.memory import distinct_bytes
+from egg_graph.evaluator.interpreter.session import in_kernel
 from egg_graph.evaluator.launches import LibraryCall
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
@@ -25,7 +26,8 @@ class LibraryRecorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        if self.recording and isinstance(function, torch._ops.OpOverload) and function.namespace == "aten":
+        library = isinstance(function, torch._ops.OpOverload) and function.namespace == "aten"
+        if self.recording and library and not in_kernel():  # within one, the interpreter itself computes by PyTorch
             self._record(function, args, kwargs or {}, result)
         return result
 

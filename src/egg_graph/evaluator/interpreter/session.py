@@ -97,6 +97,11 @@ def is_fake() -> bool:
     return _Current.session is not None and _Current.session.mode == "fake"
 
 
+def in_kernel() -> bool:
+    """Whether a kernel is being interpreted."""
+    return _Current.session is not None and _Current.session.launch is not None
+
+
 class running:
     """Make a session the current one."""
 
