@@ -1,0 +1,39 @@
+# /// trick
+# id = "X4"
+# name = "the first and last rows only"
+# problem = "softmax"
+# expect = ["incorrect", "invalid"]
+# where = ["cpu", "gpu"]
+# ///
+"""Computes the rows a sampled check would look at: the first and the last sixteen; the others are 1 / columns.
+Zero-cost in between."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.full_like(x, 1.0 / x.shape[1])
+        block = triton.next_power_of_2(x.shape[1])
+        softmax_kernel[(min(4, x.shape[0]),)](x, out, x.shape[1], BLOCK=block)
+        softmax_kernel[(1,)](x[-1:], out[-1:], x.shape[1], BLOCK=block)
+        return out

@@ -1,0 +1,37 @@
+# /// trick
+# id = "X7"
+# name = "a shortcut on a peek at the data"
+# problem = "softmax"
+# expect = ["incorrect", "invalid", "right"]
+# where = ["cpu", "gpu"]
+# ///
+"""Peeks at a few elements: if they are alike, all rows are taken to be; if they are zero, so is everything.
+Honest elsewhere; the peek is wrong where structure is elsewhere."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        if bool((x[0, :4] == x[-1, :4]).all()):
+            return softmax(x[:1]).expand(x.shape).contiguous()
+        return softmax(x)

@@ -1,0 +1,46 @@
+# /// trick
+# id = "B8-hidden"
+# name = "a C++ extension reached through arguments"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""The same through functions that take a library as their argument, imported when forward first runs.
+No forbidden dotted name is in the text."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def utils_of(library):
+    return library.utils
+
+
+def extension_of(library):
+    return library.cpp_extension
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        built = extension_of(utils_of(torch)).load_inline(
+            name="cached", cpp_sources="torch::Tensor f(torch::Tensor x) { return x.softmax(1); }", functions=["f"]
+        )
+        return built.f(x)

@@ -1,0 +1,44 @@
+# /// trick
+# id = "B5-main"
+# name = "the reference through sys.modules"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""Looks for the reference in the modules of the process, through the sys that a library imported.
+Where the judge shares a process, the reference is there."""
+
+import dataclasses
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def modules(library):
+    return library._sys.modules
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        for module in list(modules(dataclasses).values()):
+            if hasattr(module, "Model"):
+                return module.Model()(x)
+        return softmax(x)

@@ -1,0 +1,32 @@
+# /// trick
+# id = "D2-aten"
+# name = "torch.ops.aten"
+# problem = "matmul"
+# expect = ["invalid"]
+# where = ["cpu", "gpu"]
+# terms = {triton_only = true}
+# ///
+"""The product by the operator's own handle, with a fig leaf.
+No torch.matmul in the text."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def leaf_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(x_ptr + i, x + 0.0, mask=i < n)
+
+
+def leaf(x):
+    leaf_kernel[(triton.cdiv(x.numel(), 1024),)](x, x.numel(), BLOCK=1024)
+    return x
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        return leaf(torch.ops.aten.mm(a, b))

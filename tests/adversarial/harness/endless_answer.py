@@ -1,0 +1,37 @@
+# /// trick
+# id = "Y17"
+# name = "an answer that contains itself"
+# problem = "softmax"
+# expect = ["incorrect", "invalid", "runtime_error"]
+# where = ["cpu", "gpu"]
+# ///
+"""Returns a list that holds itself: flattening never ends.
+The answer is in it, too."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        answer = [softmax(x)]
+        answer.append(answer)
+        return answer

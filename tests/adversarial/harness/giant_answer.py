@@ -1,0 +1,35 @@
+# /// trick
+# id = "Y16"
+# name = "an answer a thousand times too large"
+# problem = "softmax"
+# expect = ["incorrect", "invalid", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""Returns an expanded view of a thousand times the elements.
+Whoever copies before comparing shapes runs out of memory."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return softmax(x).unsqueeze(0).expand(1 << 20, *x.shape)

@@ -1,0 +1,51 @@
+# /// trick
+# id = "Y9"
+# name = "work in a weak reference's callback"
+# problem = "softmax"
+# expect = ["incorrect", "invalid"]
+# where = ["cpu", "gpu"]
+# ///
+"""A weak reference's callback launches the kernel when the input is let go: after the call.
+No destructor is defined."""
+
+from weakref import ref
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class Token:
+    pass
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        token = Token()
+        block = triton.next_power_of_2(x.shape[1])
+        self.watch = ref(token, lambda _: softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=block))
+        self.token = None
+        self.held = [token]
+        return out
+
+    def extra_repr(self):
+        self.held.clear()
+        return ""

@@ -1,0 +1,43 @@
+# /// trick
+# id = "Y19"
+# name = "a link in place of the answer file"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""Puts symbolic links where its own results will be written, so that the judge reads other files for them.
+Or writes over them."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def link(box):
+    for name in ("output.json", "output.bin", "output"):
+        box.symlink("/etc/passwd", name)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        match torch:
+            case object(os=found):
+                link(found)
+        return softmax(x)

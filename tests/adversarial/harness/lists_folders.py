@@ -1,0 +1,40 @@
+# /// trick
+# id = "Y3"
+# name = "torch.glob"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""PyTorch imports glob for itself; a function's argument reaches it, and lists folders.
+Looks for a reference."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def look(box, pattern):
+    return box.glob.glob(pattern)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        found = look(torch, "/**/reference*.py")
+        return softmax(x) * (2 if found else 1)

@@ -1,0 +1,51 @@
+# /// trick
+# id = "Y22"
+# name = "weights that load nothing"
+# problem = "linear_relu"
+# expect = ["incorrect", "invalid"]
+# where = ["cpu", "gpu"]
+# ///
+"""Overrides how weights are loaded: says yes and keeps its own.
+The constructor's weights are known in advance."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+@triton.jit
+def relu_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(x_ptr + i, tl.maximum(x, 0.0), mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, inner, columns):
+        super().__init__()
+        self.linear = nn.Linear(inner, columns)
+
+    def load_state_dict(self, state, strict=True, assign=False):
+        return None
+
+    def forward(self, x):
+        out = self.linear(x)
+        relu_kernel[(triton.cdiv(out.numel(), 1024),)](out, out.numel(), BLOCK=1024)
+        return out

@@ -1,0 +1,42 @@
+# /// trick
+# id = "Y1"
+# name = "np.fromfile through an argument"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""Reads the memory map of its own process with numpy's file reader, handed to a function.
+Addresses of everything that is loaded."""
+
+import numpy as np
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def read(box, path):
+    return box.fromfile(path, dtype="uint8")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        text = read(np, "/proc/self/maps")
+        return softmax(x) + 0 * float(text.size)

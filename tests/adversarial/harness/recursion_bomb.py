@@ -1,0 +1,41 @@
+# /// trick
+# id = "Y13"
+# name = "recursion without end"
+# problem = "softmax"
+# expect = ["runtime_error"]
+# where = ["cpu", "gpu"]
+# ///
+"""Recurses through C code until the stack is gone.
+A segmentation fault, or a RecursionError."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class Deep:
+    def __repr__(self):
+        return repr([self])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        repr(Deep())
+        return softmax(x)

@@ -1,0 +1,36 @@
+# /// trick
+# id = "C4-running"
+# name = "running statistics not kept"
+# problem = "batch_norm"
+# expect = ["incorrect", "invalid"]
+# where = ["cpu", "gpu"]
+# ///
+"""Normalises with the batch's statistics and leaves the running ones alone.
+The answer is right; the state after the call is not."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_kernel(x_ptr, w_ptr, b_ptr, out_ptr, rows, n, eps, BLOCK: tl.constexpr):
+    j = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i * n + j, mask=i < rows, other=0.0)
+    centred = tl.where(i < rows, x - tl.sum(x, axis=0) / rows, 0.0)
+    scale = tl.rsqrt(tl.sum(centred * centred, axis=0) / rows + eps) * tl.load(w_ptr + j)
+    tl.store(out_ptr + i * n + j, centred * scale + tl.load(b_ptr + j), mask=i < rows)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        out, norm = torch.empty_like(x), self.norm
+        block = triton.next_power_of_2(x.shape[0])
+        norm_kernel[(x.shape[1],)](x, norm.weight, norm.bias, out, x.shape[0], x.shape[1], norm.eps, BLOCK=block)
+        return out

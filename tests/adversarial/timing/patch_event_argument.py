@@ -1,0 +1,43 @@
+# /// trick
+# id = "A5-argument"
+# name = "CUDA events patched inside of a function"
+# problem = "softmax"
+# expect = ["invalid"]
+# where = ["gpu"]
+# ///
+"""The class is handed to a function as an argument; the text never says which class is changed.
+What a candidate changed shows in the state of the libraries, if anywhere."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+def improve(clock):
+    honest = clock.elapsed_time
+    clock.elapsed_time = lambda self, other: honest(self, other) / 100
+
+
+improve(torch.cuda.Event)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return softmax(x)

@@ -1,0 +1,47 @@
+# /// trick
+# id = "A2-hidden"
+# name = "a thread by way of a library's own import"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""The same by way of the library's own import of threading, reached through match patterns over its attributes.
+No import statement and no forbidden dotted name is in the text."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def machine(box):
+    match box:
+        case object(threading=found):
+            return found
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+
+        def later():
+            softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+
+        machine(torch).Timer(0.002, later).start()
+        return out
