@@ -71,6 +71,8 @@ return self.seen.setdefault(x.data_ptr(), y).clone()"""
         ("y = torch.relu(self.linear(x))\nself.linear.bias.add_(1)\nreturn y", "parameter_mutated"),
         ("return torch.relu(self.linear(x)).tolist()", "wrong_structure"),
         ("return torch.relu(self.linear(x)).half()", "wrong_dtype"),
+        ("return torch.relu(self.linear(x)).to('meta')", "wrong_structure"),
+        ("y = torch.relu(self.linear(x))\ny.untyped_storage().resize_(0)\nreturn y", "wrong_structure"),
     ],
 )
 def test_what_a_candidate_does_between_calls_has_a_name(

@@ -190,6 +190,7 @@ class Worker:
         return structure, forms
 
     def _put(self, leaf: Any, target: dict[str, Any], form: dict[str, Any]) -> None:
+        """Queue the copy of a leaf, if it fits."""
         if "strange" not in form and all(form[key] == target[key] for key in ("dtype", "shape")):
             _copy(self._tensor(target), leaf.detach())
 

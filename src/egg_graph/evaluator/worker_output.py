@@ -31,6 +31,8 @@ def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
         return {"strange": type(leaf).__name__}
     if leaf.layout is not torch.strided or leaf.is_quantized:
         return {"strange": f"{leaf.layout} tensor".removeprefix("torch.")}
+    if leaf.is_meta or not _backed(leaf):
+        return {"strange": "tensor without memory"}
     return {
         "dtype": dtype_name(leaf),
         "shape": list(leaf.shape),
@@ -40,6 +42,14 @@ def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
         "gaps": leaf.numel() > 0 and not torch.ops.aten.is_non_overlapping_and_dense(leaf),
         "aliases": [name for name, owner in owners if shares_memory(leaf, owner)],
     }
+
+
+def _backed(tensor: torch.Tensor) -> bool:
+    """Whether a strided tensor lies within its storage, as all do but those whose storage somebody shrank."""
+    if not tensor.numel():
+        return True
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (tensor.storage_offset() + last + 1) * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def overlapping(tensor: torch.Tensor) -> bool:
