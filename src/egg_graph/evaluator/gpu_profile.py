@@ -64,7 +64,7 @@ def _with_ncu(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb:
         return "ncu is not on the PATH"
     names = sorted({r.kernel for r in climb.resources})
     payload = solo.hand_over(docket, case, folder, kernels=names, metrics=metrics_of(stage))
-    limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None)
+    limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
     end = nursery.run("egg_graph.evaluator.profile_job:run", payload, folder, limits)
     report = _read(folder / REPORT)
     if ncu.DENIED in report or ncu.DENIED in end.log:
@@ -72,7 +72,8 @@ def _with_ncu(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb:
     if end.cause == "timeout":
         return f"Nsight Compute was not done within {PROFILE_SECONDS:.0f} s"
     absent = (end.report or {}).get("answer", {}).get("absent", ())
-    found = parse_ncu(report, stage, own=names, absent=tuple(absent))
+    whole = 1.0 if climb.triton_share is None else climb.triton_share
+    found = parse_ncu(report, stage, own=names, absent=tuple(absent), whole=whole)
     if found is None:
         words = " ".join((ncu.complaints(report) or end.log[-200:]).split())
         return f"ncu gave no table of the candidate's kernels ({end.cause} {end.code}): {words}"

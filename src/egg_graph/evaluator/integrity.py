@@ -164,9 +164,9 @@ def judge_silence(
 def judge_fingerprints(before: Mapping[str, str], after: Mapping[str, str]) -> list[Finding]:
     """What a candidate changed of Python, PyTorch and Triton; `library_patched` names it."""
     changed = [
-        f"{name.removeprefix('flag.')}: {before.get(name, 'absent')} became {after.get(name, 'absent')}"
-        for name in sorted(before.keys() | after.keys())
-        if not name.startswith(TOLD) and name != "replaced" and before.get(name) != after.get(name)
+        f"{name.removeprefix('flag.')}: {before[name]} became {after[name]}"
+        for name in sorted(before.keys() & after.keys())  # what the GPU alone can tell is not known before it is open
+        if not name.startswith(TOLD) and name != "replaced" and before[name] != after[name]
     ]
     if after.get("replaced"):
         changed.insert(0, f"{after['replaced']} replaced")

@@ -13,12 +13,19 @@ from egg_graph.schema import Metric
 
 TIME = "gpu__time_duration.sum"
 DENIED = "ERR_NVGPUCTRPERM"
+UNITS = {
+    "launch__grid_size": "block",
+    "launch__block_size": "thread/block",
+    "launch__waves_per_multiprocessor": "wave",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "conflict",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflict",
+}
+"""Of metrics that Nsight Compute prints without one."""
 BYPASSED = re.compile(
     r"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_(ld|st)|"
     r"smsp__sass_average_data_bytes_per_sector_mem_global_op_(ld|st)"
 )
 """Metrics of the load-store unit, which bulk copies (TMA) and asynchronous copies do not pass."""
-TRAFFIC = {"ld": "dram__bytes_read.sum", "st": "dram__bytes_write.sum"}
 UNKNOWN_METRIC = re.compile(r"Failed to find metric[^\w]*(?:regex:)?\^?([\w.]+?)(?:\.\*|\$)?\s*$", re.MULTILINE)
 CELL = 200
 """Characters of a cell that are kept."""
@@ -44,10 +51,13 @@ class Table:
 def parse(text: str) -> Table | None:
     """The table in a report printed in base units (`--print-units base`); None if there is none."""
     lines = text.splitlines()
-    head = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    head = next((i for i, line in enumerate(lines) if line.startswith('"ID"') and '"Kernel Name"' in line), None)
     if head is None:
         return None
-    found = list(csv.DictReader(io.StringIO("\n".join(lines[head:]))))
+    try:
+        found = list(csv.DictReader(io.StringIO("\n".join(lines[head:]))))
+    except csv.Error:  # the candidate can write into the file
+        return None
     if len(found) < 2:
         return None
     units = {str(name): (unit or "")[:CELL] for name, unit in found[0].items() if isinstance(unit, str)}
@@ -78,16 +88,14 @@ def metric(table: Table, row: KernelRow, name: str, absent: Sequence[str]) -> Me
     if name in absent:
         return Metric(missing="this GPU has no such metric")
     if not value and (found := BYPASSED.match(name)):
-        direction = found[1] or found[2]
-        moved = row.values.get(TRAFFIC[direction])
-        if moved or value is None:
-            return Metric(
-                missing=f"no {'load' if direction == 'ld' else 'store'} passes the load-store unit: bulk or "
-                "asynchronous copies (TMA, cp.async) bypass its counters"
-            )
+        what = "load" if "ld" in found.groups() else "store"
+        return Metric(
+            missing=f"no plain {what} passes the load-store unit: bulk and asynchronous copies (TMA, cp.async) and "
+            "atomics bypass these counters; see l1tex__m_* and lts__*"
+        )
     if value is None:
         return Metric(missing="Nsight Compute gave no value")
-    return Metric(value=value, unit=table.units.get(name, ""))
+    return Metric(value=value, unit=table.units.get(name) or UNITS.get(name, ""))
 
 
 def _number(text: str | None) -> float | None:

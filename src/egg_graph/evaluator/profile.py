@@ -5,7 +5,7 @@ Every metric has a value with its unit, or the reason why it has none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from egg_graph.evaluator import ncu
 from egg_graph.evaluator.ncu import TIME
@@ -74,7 +74,7 @@ def parse_ncu(
     *,
     own: Collection[str] = (),
     absent: Sequence[str] = (),
-    others: Mapping[str, float] | None = None,
+    whole: float = 1.0,
 ) -> Profile | None:
     """Metrics of the kernel with the largest share of time, from `ncu --csv --page raw --print-units base`.
 
@@ -85,8 +85,7 @@ def parse_ncu(
         stage: whose metrics are asked for.
         own: names of the candidate's kernels; empty takes any.
         absent: metrics that this GPU does not have.
-        others: shares of the forward's GPU time by kernel, where a trace told them; those of the profiled launches
-            alone if None.
+        whole: part of the forward's GPU time that all own kernels take together.
 
     Returns:
         None if there is no table, or no launch of an own kernel in it.
@@ -102,7 +101,7 @@ def parse_ncu(
         source="ncu",
         metrics={name: ncu.metric(table, longest, name, absent) for name in metrics_of(stage)},
         kernel=main,
-        shares={name: round(share, 4) for name, share in (others or shares).items()},
+        shares={name: round(whole * share, 4) for name, share in shares.items()},
     )
 
 

@@ -89,7 +89,7 @@ def _watch(nursery: Nursery, docket: Docket, case: Case, folder: Path, own: set[
     if (folder / "triton").is_dir():
         shutil.copytree(folder / "triton", room / "triton", dirs_exist_ok=True)
     payload = solo.hand_over(docket, case, room, tool=tool)
-    limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None)
+    limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None, tools=True)
     end = nursery.run("egg_graph.evaluator.sanitize_job:run", payload, room, limits)
     report = room / REPORT
     text = report.read_bytes()[:LARGEST_REPORT].decode(errors="replace") if report.exists() else ""

@@ -17,6 +17,8 @@ from egg_graph.evaluator import solo
 REPORT = "sanitizer.txt"
 PROGRAM = "compute-sanitizer"
 MOST_REPORTS = 200
+PADDING = 4096
+"""Bytes that nobody owns behind every allocation: what runs past an end must not land in the next tensor."""
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
@@ -24,6 +26,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     solo.leave_order(folder, payload)
     command = [
         *(PROGRAM, "--tool", payload["tool"], "--log-file", str(folder / REPORT)),
+        *(("--padding", str(PADDING)) if payload["tool"] == "memcheck" else ()),
         *("--print-limit", str(MOST_REPORTS), "--show-backtrace", "no", "--target-processes", "application-only"),
         *(sys.executable, "-m", __name__, str(folder)),
     ]
