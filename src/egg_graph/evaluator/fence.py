@@ -42,19 +42,21 @@ class Fence:
             OSError: if the kernel refuses what it granted before: then nothing may run here.
         """
         if self.space.processes:
-            namespaces.settle()
+            namespaces.settle(seal_proc=tools)
         confine.drop_rights(keep_counters=tools)
         confine.no_new_privileges()
         if self.landlock:
+            # CUDA's driver names its threads in /proc; under a tool it runs in a process that is still to come.
             needed = self.needed
             landlock.restrict(
                 readable=needed.readable,
                 devices=needed.devices,
                 writable=(folder, namespaces.SHARED_MEMORY),
+                changeable=("/proc",) if tools and self.space.processes else ("/proc/self/task",),
                 listable=needed.listable if tools else (),
             )
         if self.seccomp:
-            seccomp.install(("loopback" if self.space.network else "local") if tools else "none")
+            seccomp.install(("loopback" if self.space.network else "local") if tools else "unconnected")
 
     def words(self, without: Collection[str] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What confines a candidate, and what does not and why; short sentences.

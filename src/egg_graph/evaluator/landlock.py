@@ -40,7 +40,12 @@ def abi() -> int:
 
 
 def restrict(
-    *, readable: Iterable[str], devices: Iterable[str], writable: Iterable[str], listable: Iterable[str] = ()
+    *,
+    readable: Iterable[str],
+    devices: Iterable[str],
+    writable: Iterable[str],
+    changeable: Iterable[str] = (),
+    listable: Iterable[str] = (),
 ) -> None:
     """Leave this thread and its descendants nothing else. Cannot be undone; needs no_new_privs.
 
@@ -48,6 +53,7 @@ def restrict(
         readable: files and folders to read, and to run programs from.
         devices: device files to read, write and control.
         writable: folders for files of any plain kind; nothing in them can be run as a program.
+        changeable: files and folders to read, and to write what is there already.
         listable: folders whose names, not contents, may be read.
 
     Raises:
@@ -63,6 +69,7 @@ def restrict(
             (readable, _EXECUTE | _READ | _LIST),
             (devices, _READ | _WRITE | _LIST | _IOCTL_DEVICE),
             (writable, files & ~_EXECUTE & ~_MAKE_DEVICES & ~_IOCTL_DEVICE),
+            (changeable, _READ | _WRITE | _LIST),
             (listable, _LIST),
         ):
             for path in paths:

@@ -28,6 +28,8 @@ _NEW_NETWORK = 0x40000000
 _RECURSIVE_PRIVATE = 0x4000 | 0x40000
 _NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 _READ_ONLY = 0x1
+_BIND = 0x1000
+_REMOUNT = 0x20
 _PR_SET_PDEATHSIG = 1
 _CAP_SYS_ADMIN = 21
 SHARED_MEMORY = "/dev/shm"
@@ -118,11 +120,21 @@ class Cell:
             os.close(own)
 
 
-def settle() -> None:
+def settle(*, seal_proc: bool = False) -> None:
     """In a job's process: mounts and IPC of its own, a /proc that shows its own processes, no sockets in /run,
-    and shared memory of its own."""
+    and shared memory of its own.
+
+    Args:
+        seal_proc: whether all of /proc that is not of a process becomes read-only: the kernel's settings, which root
+            could otherwise change.
+    """
     _call("unshare", _NEW_MOUNTS | _NEW_IPC)
     _own_proc()
+    if seal_proc:
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit() and not entry.is_symlink():
+                _mount(entry.path, entry.path, None, _BIND)
+                _mount("none", entry.path, None, _BIND | _REMOUNT | _READ_ONLY | _NOSUID_NODEV_NOEXEC)
     if os.path.isdir("/run"):
         _mount("tmpfs", "/run", "tmpfs", _NOSUID_NODEV_NOEXEC | _READ_ONLY)
     if os.path.isdir(SHARED_MEMORY):

@@ -1,7 +1,7 @@
 """A filter of system calls: what no kernel, compiler or driver needs, and an attacker would. Refused with EPERM.
 
 A classic BPF program, made here. It refuses what reaches into other processes, changes mounts or namespaces, loads code
-into the kernel, goes round the filter (io_uring, other calling conventions), opens sockets, or sends SIGKILL: a killed
+into the kernel, goes round the filter (io_uring, other calling conventions), connects sockets, or sends SIGKILL: a killed
 worker was then killed from outside, or by the kernel.
 """
 
@@ -29,7 +29,7 @@ _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* flag of clone and unshare."""
 
-Sockets = Literal["none", "local", "loopback"]
+Sockets = Literal["unconnected", "local", "loopback"]
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _REFUSED = {
@@ -97,8 +97,11 @@ _SENDS_SIGNAL = (
     ((424, 424), 1),
 )
 """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, and which argument is the signal."""
+_CONNECTING = ((42, 203), (46, 211), (307, 269))
+"""connect, sendmsg, sendmmsg"""
+_SENDTO = (44, 206)
 _FAMILIES: dict[Sockets, tuple[int, ...]] = {
-    "none": (),
+    "unconnected": (socket.AF_UNIX,),
     "local": (socket.AF_UNIX,),
     "loopback": (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6),
 }
@@ -119,7 +122,8 @@ def install(sockets: Sockets) -> None:
     """Filter the calls of this process and its descendants. Cannot be undone; needs no_new_privs.
 
     Args:
-        sockets: new sockets of no kind, local ones alone, or also those of a loopback. Socket pairs always work.
+        sockets: `unconnected` ones that reach nothing (CUDA's driver makes one), `local` ones (AF_UNIX), or also
+            those of a `loopback`. Socket pairs always work.
 
     Raises:
         OSError: if the kernel refuses.
@@ -156,6 +160,11 @@ def program(machine: str, sockets: Sockets) -> bytes:
     code += _on_argument(
         _PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)]
     )  # who hides from the nursery could hide open files, too
+    if sockets == "unconnected":
+        for numbers in _CONNECTING:
+            code += [_step(_EQUAL, numbers[column], 0, 1), _step(_RETURN, _REFUSE)]
+        halves = [(_step(_LOAD, 16 + 8 * 4 + at), _step(_EQUAL, 0, 1, 0), _step(_RETURN, _REFUSE)) for at in (0, 4)]
+        code += _on_argument(_SENDTO[column], 4, [step for half in halves for step in half])  # an address is given
     allowed = [step for family in _FAMILIES[sockets] for step in (_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW))]
     code += _on_argument(_SOCKET[column], 0, [*allowed, _step(_RETURN, _REFUSE)])
     code.append(_step(_RETURN, _ALLOW))
