@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+
 from egg_graph.evaluator.compare import poison_
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
@@ -10,12 +15,15 @@ from egg_graph.evaluator.gpu_answers import (
     judge_answer,
     load,
     poisoned_targets,
+    refill,
     share_inputs,
     source_of,
 )
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
 from egg_graph.evaluator.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.precision import CAST, cast_inputs
 from egg_graph.evaluator.problem import Case
+from egg_graph.evaluator.sealed import form_of, tensors
 from egg_graph.evaluator.verdict import reason_of, rejecting
 from egg_graph.schema import Finding, Integrity
 
@@ -37,21 +45,24 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
     Raises:
         CandidateFailed: if a forward that was right before does not come back.
     """
-    untried = ""
-    wrong: list[Finding]
+    untried = raised = ""
+    wrong: list[Finding] = []
     with arena(session) as shared:
         before = session.ask("load", **load(case, docket, shared))["fingerprint"]
-        inputs, forms = share_inputs(case, shared, docket)
+        earlier = other_inputs(docket, case)
+        inputs, forms = share_inputs(earlier or case, shared, docket)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
         record = session.ask("record")
         integrity, findings = judge_watch(docket.task, record, docket.surveyed.operators)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
-        if not rejecting(findings):
+        if earlier is None:
+            untried = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"
+        elif not rejecting(findings):
+            refill(inputs, case)
             for target in targets:
                 poison_(target)
-            wrong, raised = [], ""
             try:
                 answer = session.ask("silence", outputs=target_forms)
                 untried, raised = str(answer.get("untried", "")), str(answer.get("raised", ""))
@@ -59,6 +70,7 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
                     wrong, _ = judge_answer(docket, case, answer, targets, inputs, machine, source_of(session))
             except CandidateFailed as failure:
                 raised = reason_of(failure.finding)
+        if not rejecting(findings):
             integrity, more = judge_silence(integrity, rejecting(wrong), raised=raised, untried=untried)
             findings += more
     climb.integrity = integrity
@@ -68,6 +80,18 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
     climb.findings += findings
     climb.passed(RUNG, statement(integrity, untried))
     return True
+
+
+def other_inputs(docket: Docket, case: Case) -> Case | None:
+    """The case with inputs that nobody will be asked about: what a module keeps of their answers is a wrong answer."""
+    seed, device = docket.seed("before silence", 0), docket.device
+    with device if device.type == "cuda" else nullcontext():
+        drawn = docket.reference.inputs(seed)
+    drawn = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    other = replace(case, inputs=cast_inputs(drawn, CAST.get(docket.task.precision)))
+    same_form = form_of(other.inputs) == form_of(case.inputs)
+    pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()
+    return other if any(not torch.equal(a, b) for a, b in pairs) else None
 
 
 def statement(integrity: Integrity, untried: str) -> str:

@@ -24,6 +24,7 @@ from egg_graph.evaluator.ladder import Ladder
 from egg_graph.evaluator.opponent import Opponent
 from egg_graph.evaluator.sanitize import sanitize
 from egg_graph.evaluator.statements import compile_statement, no_launch, spills
+from egg_graph.evaluator.trace import trace
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import (
     Candidate,
@@ -66,6 +67,8 @@ class GpuLadder:
                 return climb, None
             gpu_bound.absorb(bounding, climb)
             if finalist:
+                trace(self.base.compiling, docket, self.opponent(docket).case, folder, climb)
+            if finalist and not climb.failed:
                 sanitize(self.base.compiling, docket, docket.cases("shrunk")[0], folder, climb)
             self._profile(docket, folder, climb, stage)
         return climb, verdict
