@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,14 +38,21 @@ def judge_of(evaluator: LocalEvaluator) -> int:
     return evaluator._judge.process.pid
 
 
-def nursery_of(evaluator: LocalEvaluator) -> int | None:
-    """One that has a candidate's process."""
-    return next((pid for pid in children(judge_of(evaluator)) if children(pid)), None)
-
-
 def worker_of(evaluator: LocalEvaluator) -> int | None:
-    nursery = nursery_of(evaluator)
-    return None if nursery is None else next(iter(children(nursery)), None)
+    """A candidate's process at work: it alone of a nursery's children keeps the processor busy."""
+    for nursery in children(judge_of(evaluator)):
+        for pid in children(nursery):
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                if words[0] == "R" and int(words[11]) >= 10:  # a tenth of a second
+                    return pid
+    return None
+
+
+def nursery_of(evaluator: LocalEvaluator) -> int | None:
+    """One that has a candidate's process at work."""
+    worker = worker_of(evaluator)
+    return next((pid for pid in children(judge_of(evaluator)) if worker in children(pid)), None)
 
 
 def evaluate_and_kill(
@@ -58,8 +66,7 @@ def evaluate_and_kill(
     killed: set[int] = set()
     deadline = time.monotonic() + 60
     while len(killed) < kills and thread.is_alive() and time.monotonic() < deadline:
-        if nursery_of(own) is not None and (pid := find(own)) is not None and pid not in killed:
-            time.sleep(0.2)
+        if worker_of(own) is not None and (pid := find(own)) is not None and pid not in killed:
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
         time.sleep(0.02)
