@@ -13,6 +13,9 @@ from egg_graph.cli import app
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("README.md")])
 
+GROUPS = ("trust",)
+"""Commands that have commands of their own."""
+
 
 def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -45,7 +48,8 @@ class TestPage:
 
     def test_commands_and_their_options_exist(self, page):
         for command, rest in commands(page.read_text(encoding="utf-8")):
-            shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
-            assert shown.exit_code == 0, f"egg-graph {command}"
+            words = [command, *re.findall(r"^ ([a-z]+)\b", rest)[: command in GROUPS]]
+            shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+            assert shown.exit_code == 0, f"egg-graph {' '.join(words)}"
             for option in re.findall(r"(?<!\w)--[a-z-]+", rest):
                 assert option in shown.output, f"egg-graph {command} {option}"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from egg_graph.bench.statistics import summarize
+from egg_graph.bench.trust.figures import figures
 from egg_graph.bench.values import Results
 
 ROOT = Path(__file__).parents[2]
@@ -22,3 +23,10 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
     data.pop("summary")
     summary = summarize(Results.model_validate(data).rows)
     assert f"Geometric mean {summary.geometric_mean:.2f}, median {summary.median:.2f}" in README
+
+
+def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
+    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    told = page.split("<!-- figures -->")[1].split("<!-- /figures -->")[0]
+    assert told.strip() == figures(ROOT / "docs" / "results").strip()
+    assert "trust_corpus" in told

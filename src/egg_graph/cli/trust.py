@@ -242,3 +242,13 @@ def probe(
         reported=reported,
         on_probe=tell,
     )
+
+
+@trust.command()
+def figures(
+    folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
+) -> None:
+    """Print what the results files of a folder come to, as docs/trust.md tells it."""
+    from egg_graph.bench.trust.figures import figures as figures_of
+
+    typer.echo(figures_of(folder))

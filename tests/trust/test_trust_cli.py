@@ -1,0 +1,72 @@
+"""The trust commands as a user meets them: exit status, results, and a host without LangGraph."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from egg_graph.cli import app
+
+TESTS = Path(__file__).parents[1]
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["trust", *map(str, words)], env={"COLUMNS": "200"})
+
+
+def test_a_bad_header_is_one_line_and_exit_status_2(tmp_path):
+    (tmp_path / "bare.py").write_text("import torch\n")
+    result = run("corpus", tmp_path, "--device", "none")
+    assert result.exit_code == 2
+    assert "bare.py: no header" in result.stderr
+
+
+def test_a_corpus_that_does_as_expected_is_exit_status_0(tmp_path):
+    out = tmp_path / "trust.json"
+    corpora = (TESTS / "bugs", TESTS / "right")
+    result = run("corpus", *corpora, "--device", "none", "--only", "bug-01", "--only", "right-01", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Of 1 tricks and bugs 1 were caught (100.0%)" in result.output
+    assert json.loads(out.read_text())["summary"]["false_reject_rate"] == 0.0
+
+
+def test_a_missed_bug_is_exit_status_1(tmp_path):
+    (tmp_path / "problems").symlink_to(TESTS / "problems")
+    right = (TESTS / "right" / "softmax_one_block.py").read_text()
+    (tmp_path / "not_a_bug.py").write_text(right.replace('expect = ["right"]', 'expect = ["incorrect"]'))
+    result = run("corpus", tmp_path / "not_a_bug.py", "--device", "none")
+    assert result.exit_code == 1
+    assert "missed" in result.output
+
+
+def test_a_short_soak_leaves_nothing(tmp_path):
+    out = tmp_path / "soak.json"
+    corpora = (
+        TESTS / "right" / "softmax_one_block.py",
+        TESTS / "faults" / "segfault.py",
+        TESTS / "faults" / "raises.py",
+    )
+    result = run("soak", *corpora, "--device", "none", "--count", "6", "--out", out)
+    assert result.exit_code == 0, result.output
+    written = json.loads(out.read_text())
+    assert (written["processes_left"], written["files_left"], written["complaints"]) == ([], [], [])
+    assert any(turn["fault"] for turn in written["turns"])
+
+
+@pytest.mark.parametrize("module", ["corpus", "soak", "spread", "cost", "throughput"])
+def test_no_model_and_no_graph_is_needed(module):
+    blocked = "('langgraph', 'langchain_core', 'langchain_openai', 'openai', 'jinja2', 'matplotlib')"
+    code = (
+        "import sys\n"
+        "class Blocked:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] in {blocked}:\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Blocked())\n"
+        f"import egg_graph.cli, egg_graph.bench.trust.{module}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
