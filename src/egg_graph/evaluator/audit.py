@@ -23,7 +23,7 @@ EVENTS = {
     **dict.fromkeys(("open", "mmap.__new__", "ctypes.addressof", "ctypes.cdata"), "touches files or memory"),
     **dict.fromkeys(("compile", "exec", "code.__new__", "function.__new__"), "makes code at run time"),
     **dict.fromkeys(("subprocess.Popen", "pty.spawn", "signal.pthread_kill"), "starts or ends processes"),
-    **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), "starts a thread"),
+    **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), "starts a thread"),  # not in 3.11
     **dict.fromkeys(("sys._getframe", "sys._current_frames", "sys._current_exceptions"), "looks at its caller"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searches the process's memory"),
     **dict.fromkeys(("sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring"), "watches its caller"),
@@ -42,6 +42,8 @@ READS_SOURCE = frozenset({"linecache.py", "inspect.py", "tokenize.py"})
 TRANSPARENT = frozenset({"contextlib.py", "functools.py", "_contextlib.py"})
 """Files that only call what they are given."""
 CODE = frozenset({"compile", "exec", "code.__new__", "function.__new__", "sys._getframe"})
+IMPORT_STATEMENT = frozenset({"_find_and_load", "_handle_fromlist"})
+"""Functions of importlib that the statement calls."""
 NOT_FOR_LIBRARIES = frozenset({"compile", "exec", "open", "subprocess.Popen", "pickle.find_class", "mmap.__new__"})
 """What PyTorch or NumPy may not do on a direct call of a candidate: read files, build and run other code."""
 READS_SCHEMAS = ("torch", "operator_schemas.py")
@@ -131,10 +133,9 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
     if event == "import":
         by_library = any(owner not in ("importlib", "unknown") for owner, _ in places)
         return details[0] != "torch.utils.cpp_extension" if by_library else not import_refused(str(details[0]))
-    if any(
-        owner == "importlib" and frame.f_code.co_name == "_find_and_load"
-        for (owner, _), frame in zip(places, between, strict=True)
-    ):
+    if places and places[-1][0] == "importlib" and between[-1].f_code.co_name not in IMPORT_STATEMENT:
+        return False  # importlib's functions import without an import event
+    if any(owner == "importlib" for owner, _ in places):
         return True  # what a module does when it is imported; its import was judged
     entries = [(place, frame) for place, frame in zip(places, between, strict=True) if _speaks(place)]
     if not entries:

@@ -51,7 +51,7 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
 def _syntax(error: SyntaxError | ValueError) -> Finding:
     if not isinstance(error, SyntaxError):
         return Finding(kind="syntax_error", message=f"not valid Python: {error}")
-    text = f": {error.text.strip()}" if error.text else ""
+    text = f": {error.text.strip()[:120]}" if error.text else ""
     return Finding(kind="syntax_error", message=f"not valid Python: {error.msg}{text}", where=f"line {error.lineno}")
 
 

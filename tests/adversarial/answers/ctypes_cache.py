@@ -10,7 +10,6 @@
 Any native code can do the work there."""
 
 import numpy as np
-
 import torch
 import torch.nn as nn
 import triton

@@ -9,12 +9,11 @@
 """Builds a C++ extension with a static map from address to answer: no trace in Python.
 The extension does the work as well."""
 
-from torch.utils.cpp_extension import load_inline
-
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
+from torch.utils.cpp_extension import load_inline
 
 
 @triton.jit

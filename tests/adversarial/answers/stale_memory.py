@@ -5,7 +5,8 @@
 # expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
 # where = ["cpu", "gpu"]
 # ///
-"""Allocates the output and launches a kernel without any work: what the allocator hands out may be the freed reference answer.
+"""Allocates the output and launches a kernel without any work: what the allocator hands out may be the freed
+reference answer.
 Nothing is computed."""
 
 import torch

@@ -19,7 +19,7 @@ def softmax_kernel(x_ptr, out_ptr, n_rows, n_columns, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
     inside = columns < n_columns
     for row in range(tl.program_id(0), n_rows, tl.num_programs(0)):
-        at = row.to(tl.int64) * n_columns + columns
+        at = row * n_columns + columns
         x = tl.load(x_ptr + at, mask=inside, other=-float("inf"))
         e = tl.exp(x - tl.max(x, axis=0))
         tl.store(out_ptr + at, e / tl.sum(e, axis=0), mask=inside)

@@ -9,12 +9,11 @@
 """Enters a mode that answers for every operator after the call, the copying out included.
 The class is a subclass of PyTorch's mode."""
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 @triton.jit

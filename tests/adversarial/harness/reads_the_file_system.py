@@ -9,7 +9,6 @@
 Addresses of everything that is loaded."""
 
 import numpy as np
-
 import torch
 import torch.nn as nn
 import triton

@@ -14,7 +14,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 torch.backends.cudnn.benchmark = False
 torch.backends.cudnn.enabled = False
 torch.use_deterministic_algorithms(True)

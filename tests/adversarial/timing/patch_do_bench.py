@@ -14,7 +14,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 triton.testing.do_bench = lambda function, **kwargs: 0.001
 
 

@@ -10,12 +10,10 @@
 median and mean answer a microsecond."""
 
 import numpy
-
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
 
 tools = numpy
 tools.median = lambda values, *args, **kwargs: 0.001

@@ -6,7 +6,8 @@
 # finding = ["forbidden_import"]
 # where = ["cpu", "gpu"]
 # ///
-"""forward returns memory that a thread fills a millisecond later: a correctness pass that synchronises late sees it full.
+"""forward returns memory that a thread fills a millisecond later: a correctness pass that synchronises late sees it
+full.
 The timed region holds an allocation."""
 
 import threading
