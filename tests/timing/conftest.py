@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,9 +111,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_state, "state", lambda: GpuState(sm_clock_mhz=1980.0))
     plain = course.Course.burst
 
-    def burst(self: Any, session: Any, calls: int, *, spin_ns: int, forward: bool = True) -> Any:
-        _, told = plain(self, session, calls, spin_ns=spin_ns, forward=forward)
-        return Burst(calls, calls * (2.0 if forward else 1.0), -1.0), told
+    def burst(self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Any:
+        _, told = plain(self, session, numbers, spin_ns=spin_ns, forward=forward)
+        return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
 
     monkeypatch.setattr(course.Course, "burst", burst)
 
@@ -125,7 +125,8 @@ def docket(h200: Hardware) -> Docket:
 
 @pytest.fixture
 def race_of(stand_in: None, docket: Docket, tmp_path: Path) -> Callable[..., Race]:
-    """The race of a candidate whose forward has this body; `self.linear` and `x` are at hand, torch, threading, time."""
+    """The race of a candidate whose forward has this body; `self.linear`, `x`, torch, threading and time are at
+    hand."""
 
     def raced(body: str, setup: str = "") -> Race:
         source = (

@@ -33,6 +33,10 @@ BLOCK = 4
 """Recorded calls of one block."""
 SETS = 16
 """Sets of inputs held at once, where memory allows."""
+LONG_MS = 20.0
+"""A forward that takes longer does not notice what comes before it: no unrecorded calls."""
+SLOW_MS = 500.0
+"""A forward that takes longer is measured in blocks of one call."""
 MEMORY_PART = 0.35
 """Of the GPU's free memory that they may take; the candidate needs the rest."""
 
@@ -57,18 +61,18 @@ class Course:
         docket: of the task.
         opponent: the baseline.
         shared: memory that the candidate's process can open.
-        slow: whether a block is one call.
+        slow_ms: milliseconds of the slower side's forward.
 
     Raises:
         torch.OutOfMemoryError: if not even one set fits.
     """
 
-    def __init__(self, docket: Docket, opponent: Opponent, shared: Arena, *, slow: bool) -> None:
+    def __init__(self, docket: Docket, opponent: Opponent, shared: Arena, *, slow_ms: float) -> None:
         self.opponent = opponent
         self.random = random.Random(secrets.randbits(64))
-        sets = self._sets(opponent, most=2 if slow else SETS)
-        self.lead = LEAD if sets >= LEAD + BLOCK else 1 if sets > 1 else 0
-        self.block = 1 if slow else min(BLOCK, sets - self.lead)
+        sets = self._sets(opponent, most=1 if slow_ms > SLOW_MS else BLOCK if slow_ms > LONG_MS else SETS)
+        self.lead = 0 if slow_ms > LONG_MS else LEAD if sets >= LEAD + BLOCK else 1 if sets > 1 else 0
+        self.block = min(BLOCK, sets - self.lead)
         self.draws = Draws(docket, opponent.case, self.lead + self.block, opponent.numbers)
         nbytes = opponent.layout.nbytes
         self.plain = torch.empty(nbytes, dtype=torch.uint8, device=docket.device)
@@ -124,8 +128,6 @@ class Course:
             for target in self.targets[number]:
                 poison_(target)
             self.opponent.gpu.wait()
-        self.plain.zero_()  # nothing of it shall be found in memory that is handed on
-        torch.cuda.synchronize()
 
     def turn(self, session: Session) -> Turn:
         """One block of each, whichever first."""
@@ -185,17 +187,18 @@ class Course:
             )
         return readings
 
-    def burst(self, session: Session, calls: int, *, spin_ns: int, forward: bool = True) -> tuple[Burst, list[Any]]:
-        """The first sets in one burst, by this process's clock, and what the worker says of the answers."""
+    def burst(
+        self, session: Session, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
+    ) -> tuple[Burst, list[Any]]:
+        """Some sets in one burst, by this process's clock, and what the worker says of the answers."""
         self.filling = secrets.randbits(32)
-        keys = [f"{key:x}" for key in self.keys[:calls]]
-        places = [self.random.randrange(len(self.places)) for _ in range(calls)]
+        calls = len(numbers)
         began = time.monotonic()
         told = session.ask(
             "burst",
-            sets=list(range(calls)),
-            keys=keys,
-            buffers=places,
+            sets=list(numbers),
+            keys=[f"{self.keys[number]:x}" for number in numbers],
+            buffers=[self.random.randrange(len(self.places)) for _ in numbers],
             spin_ns=spin_ns,
             filling=self.filling,
             forward=forward,

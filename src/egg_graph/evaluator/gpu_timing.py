@@ -34,10 +34,12 @@ TIME_BOX = 1.5
 candidate can use up to be measured less: the pairs come first."""
 CEILING = 120.0
 """Seconds that end it with fewer (five at least), which is told."""
-SLOW_MS = 500.0
-"""A forward that takes longer is measured in blocks of one call."""
+RESOLUTION = 0.005
+"""Identical work measures the same to within this part, in two processes; a smaller difference is none."""
 WARM_SECONDS = 0.3
 BURSTS = 7
+SIZES = (1, 2, 4, 8, 14)
+"""Numbers of calls that a burst may have."""
 BURST_MS = 200.0
 """About the longest that one burst's forwards may take."""
 LATE_SECONDS = 0.03
@@ -82,8 +84,8 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
         found.skipped = gpu_state.busy(opponent.gpu)
         if found.skipped:
             return found
-        slow = max(pace.wall_ms, opponent.paces[opponent.best].wall_ms) > SLOW_MS
-        course = Course(docket, opponent, shared, slow=slow)
+        slower_ms = max(pace.wall_ms, opponent.paces[opponent.best].wall_ms)
+        course = Course(docket, opponent, shared, slow_ms=slower_ms)
         session.ask("clock", **course.forms)
         examiner = Examiner(docket, case, machine, source_of(session))
         _Race(session, course, examiner, found).run(pace)
@@ -124,14 +126,13 @@ class _Race:
         """Unrecorded turns, the same for both sides, until the GPU is warm and the spin fits; their answers count."""
         started, settled = time.monotonic(), False
         for number in range(1000):
-            if number >= 2 and settled and time.monotonic() - started > WARM_SECONDS:
-                break
-            if number >= 4 and time.monotonic() - started > 4 * WARM_SECONDS:
+            spent = time.monotonic() - started
+            if (number >= 2 and settled and spent > WARM_SECONDS) or (number and spent > 3 * WARM_SECONDS):
                 break
             turn = self._turn(number)
             if turn is None:
                 return False
-            if number:
+            if number or self.course.lead == 0:
                 settled = self.course.settle_spin(turn.queued) or settled
         return True
 
@@ -197,35 +198,47 @@ class _Race:
         """Bursts with forwards and without, by this process's clock; None where an answer was wrong."""
         queued = median(turns.queued)
         longest = max(median(turns.mine), queued)
-        calls = max(size for size in (1, 2, 4, 8, 16) if size == 1 or size * longest <= BURST_MS)
-        calls = min(calls, self.course.sets)
+        lead = self.course.lead
+        room = self.course.sets - lead
+        calls = max(size for size in SIZES if size == 1 or (size <= room and size * longest <= BURST_MS))
+        numbers = range(lead, lead + calls)
         spin_ns = int(1e6 * min(2.0 * calls * queued + 1.0, 2 * BURST_MS))
         with_forward: list[Burst] = []
         for _ in range(BURSTS if calls * longest < BURST_MS / 4 else 3):
-            self.course.deal(calls)
-            burst, told = self.course.burst(self.session, calls, spin_ns=spin_ns)
-            self.course.expect(range(calls))
-            answers = [self.course.answer(i, *pair) for i, pair in zip(range(calls), told, strict=False)]
-            if len(told) != calls or not self._right(answers):
-                self.found.findings = self.found.findings or [
-                    Finding(kind="exited", message="the process gave no readable answer")
-                ]
+            self.course.deal(lead + calls)
+            told = self._led(self.session, lead, spin_ns=spin_ns)
+            burst, rest = self.course.burst(self.session, numbers, spin_ns=spin_ns)
+            told += rest
+            self.course.expect(range(lead + calls))
+            answers = [self.course.answer(i, *pair) for i, pair in enumerate(told)]
+            if len(told) != lead + calls:
+                self.found.findings.append(Finding(kind="exited", message="the process gave no readable answer"))
+            if self.found.findings or not self._right(answers):
                 return None
             with_forward.append(burst)
         return with_forward, self._without_forwards(calls)
 
+    def _led(self, session: Session, lead: int, *, spin_ns: int, forward: bool = True) -> list[Any]:
+        """The unrecorded calls before a burst: the GPU has switched from another process."""
+        return self.course.burst(session, range(lead), spin_ns=spin_ns, forward=forward)[1] if lead else []
+
     def _without_forwards(self, calls: int) -> list[Burst]:
         """The same bursts without forwards, in a process that never loads a candidate; measured once per size."""
         if calls not in self.opponent.idle:
+            lead = self.course.lead
             blank = self.session.blank()
             try:
                 blank.ask("start", memory_fraction=1.0)
                 blank.ask("clock", **self.course.forms)
-                for size in (calls, calls, *(n for n in (1, 2, 4, 8, 16) if n <= self.course.sets)):
-                    spin_ns = int(1e6 * (1.0 + 0.1 * size))
-                    self.opponent.idle[size] = [
-                        self.course.burst(blank, size, spin_ns=spin_ns, forward=False)[0] for _ in range(BURSTS + 2)
-                    ][2:]
+                for size in (n for n in SIZES if n == calls or n + lead <= self.course.sets):
+                    self.opponent.idle[size] = []
+                    for _ in range(BURSTS + 2):
+                        self.course.expect(range(lead))  # so that the GPU switches, as it does before a candidate
+                        self._led(blank, lead, spin_ns=1_000_000, forward=False)
+                        numbers = range(lead, lead + size)
+                        burst, _ = self.course.burst(blank, numbers, spin_ns=2_000_000, forward=False)
+                        self.opponent.idle[size].append(burst)
+                    del self.opponent.idle[size][:2]
             finally:
                 blank.close()
         return self.opponent.idle[calls]
@@ -359,7 +372,11 @@ def verdict(timing: Timing, precision: str) -> tuple[Status, str]:
     """Faster or slower only where the interval says so and the clocks agree."""
     baseline = "torch.compile" if timing.baseline == "compile" else "PyTorch eager"
     baseline_ms = timing.compile_ms if timing.baseline == "compile" else timing.eager_ms
-    status: Status = "faster" if timing.ratio_low > 1 else "slower" if timing.ratio_high < 1 else "inconclusive"
+    status: Status = "inconclusive"
+    if timing.ratio_low > 1 + RESOLUTION:
+        status = "faster"
+    elif timing.ratio_high < 1 - RESOLUTION:
+        status = "slower"
     doubt = ""
     if disputed(timing):
         status = "slower" if status == "slower" else "inconclusive"
