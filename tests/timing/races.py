@@ -44,7 +44,7 @@ def softmax_kernel(x_ptr, out_ptr, width, BLOCK: tl.constexpr):
     tl.store(out_ptr + places, e / tl.sum(e, axis=0), mask=columns < width)
 
 
-@triton.autotune([triton.Config({}, num_warps=4), triton.Config({}, num_warps=8), triton.Config({}, num_warps=16)], ["width"])
+@triton.autotune([triton.Config({}, num_warps=n) for n in (4, 8, 16)], ["width"])
 @triton.jit
 def tuned_kernel(x_ptr, out_ptr, width, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
@@ -110,7 +110,8 @@ HONEST = (
     Entry(
         "same as pytorch",
         SOFTMAX,
-        "if self.calls < 9:\n    relu_kernel[(1,)](x, torch.empty_like(x), 16, BLOCK=16)\nreturn torch.softmax(x, dim=1)",
+        "if self.calls < 9:\n    relu_kernel[(1,)](x, torch.empty_like(x), 16, BLOCK=16)\n"
+        "return torch.softmax(x, dim=1)",
     ),
     Entry(
         "side stream, joined",

@@ -19,10 +19,12 @@ from egg_graph.schema import Hardware, KernelTask
 class Ground:
     """Everything but the candidate, kept from race to race."""
 
-    def __init__(self, hardware: Hardware) -> None:
+    def __init__(self, hardware: Hardware, without: tuple[str, ...] = ()) -> None:
         self.hardware = hardware
         self.folder = Path(tempfile.mkdtemp(prefix="races-"))
-        self.nursery = Nursery(interpret=False, folder=self.folder, warm=("egg_graph.evaluator.gpu_worker",))
+        self.nursery = Nursery(
+            interpret=False, folder=self.folder, warm=("egg_graph.evaluator.gpu_worker",), without=without
+        )
         self.nursery.start()
         self.tasks: dict[str, tuple[Docket, Any]] = {}
         self.count = 0
