@@ -76,6 +76,11 @@ def test_triton_must_compute_what_the_terms_say(h200: Hardware) -> None:
     assert kinds(judge_watch(mixed, seen(*FREE, kernels=()))[1]) == ["no_triton_kernel"]
 
 
+@pytest.mark.parametrize("answer", [{}, {"launches": 3}, {"launches": [7, {}], "operators": "aten.mm", "foreign": {}}])
+def test_a_process_that_tells_nonsense_has_launched_nothing(h200: Hardware, answer: dict[str, object]) -> None:
+    assert kinds(judge_watch(task(h200), answer)[1]) == ["no_triton_kernel"]
+
+
 def test_another_compiler_is_no_triton_kernel(h200: Hardware) -> None:
     found = judge_watch(task(h200), seen(foreign=["triton_poi_fused_add_0"]))[1]
     assert kinds(found) == ["forbidden_construct"]

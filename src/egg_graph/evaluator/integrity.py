@@ -27,6 +27,8 @@ COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_",
 SPLIT = {"addmm": ("mm", "add"), "baddbmm": ("bmm", "add"), "linear": ("mm", "add"), "addmv": ("mv", "add")}
 """Operators that are two in one, so that the parts can be compared."""
 SHOWN = 6
+MOST, LONGEST = 2000, 200
+"""Names of one kind that are kept, and characters of each."""
 
 
 def operator_name(name: str) -> str:
@@ -65,18 +67,27 @@ def judge_watch(
         answer: of `witness.watch`.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
     """
-    operators = tuple(str(name) for name in answer.get("operators", ()))
-    foreign = tuple(str(name) for name in answer.get("foreign", ()))
+    operators, foreign = _names(answer.get("operators")), _names(answer.get("foreign"))
+    launches = answer.get("launches")
+    kernels = (
+        [launch.get("kernel") for launch in launches if isinstance(launch, dict)] if isinstance(launches, list) else []
+    )
     integrity = Integrity(
-        kernels=tuple(dict.fromkeys(str(launch["kernel"]) for launch in answer["launches"])),
+        kernels=_names(kernels),
         operators=operators,
         computing=computing(operators),
         foreign_kernels=foreign,
     )
     return integrity, [
-        *_other_compilers(answer.get("compilers", ()), foreign),
+        *_other_compilers(_names(answer.get("compilers")), foreign),
         *judge_integrity(task, integrity, reference_operators),
     ]
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    """Names that a candidate's process told, each once; anything else there is data of no meaning."""
+    items = found if isinstance(found, list | tuple) else ()
+    return tuple(dict.fromkeys(item[:LONGEST] for item in items[:MOST] if isinstance(item, str)))
 
 
 def judge_integrity(task: KernelTask, integrity: Integrity, reference_operators: Sequence[str] = ()) -> list[Finding]:
@@ -117,13 +128,12 @@ def _parts(operators: Iterable[str]) -> Counter[str]:
     return Counter(part for name in names for part in SPLIT.get(name, (name,)))
 
 
-def _other_compilers(compilers: Iterable[Any], foreign: Sequence[str]) -> list[Finding]:
+def _other_compilers(compilers: Sequence[str], foreign: Sequence[str]) -> list[Finding]:
     """Work handed to a compiler that writes kernels of its own."""
     written = [name for name in foreign if name.startswith(COMPILER_PREFIXES)]
-    named = [str(name) for name in compilers]
-    if not written and not named:
+    if not written and not compilers:
         return []
-    what = " and ".join([*named, *([f"the kernels it writes ({_list(written)})"] if written else [])])
+    what = " and ".join([*compilers, *([f"the kernels it writes ({_list(written)})"] if written else [])])
     return [
         Finding(
             kind="forbidden_construct",
