@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from egg_graph.bench.trust.corpus import candidate_of, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.evaluator import LocalEvaluator

@@ -33,6 +33,32 @@ HONEST = {
     "a function named like a word": RIGHT + "\n\ndef compile_time(x):\n    return x\n",
     "return after a loop": RIGHT
     + "\n\n@triton.jit\ndef helper(x):\n    for i in range(4):\n        x += i\n    return x\n",
+    "attributes by name": RIGHT.replace(
+        "        out = ",
+        "        setattr(self, 'calls', 1)\n        for k in (1, 2):\n            setattr(self, f'w{k}', k)\n"
+        "        assert getattr(self, f'w{1}') and getattr(x, 'shape')\n        out = ",
+    ),
+    "the name of a class": RIGHT.replace("        out = ", "        name = self.__class__.__name__\n        out = "),
+    "a guarded import": RIGHT.replace(
+        "import triton\n",
+        "import triton\ntry:\n    from triton.tools.tensor_descriptor import TensorDescriptor\n"
+        "except ImportError:\n    TensorDescriptor = None\n",
+    ),
+    "an own class with hooks of Python's": RIGHT
+    + "\n\nclass Grid:\n    def __call__(self, meta):\n        return (1,)\n\n    def __getattr__(self, name):\n"
+    "        return name\n",
+    "a frozen dataclass": RIGHT.replace("import triton\n", "import triton\nfrom dataclasses import dataclass\n")
+    + "\n\n@dataclass(frozen=True)\nclass Plan:\n    block: int\n\n    def __post_init__(self):\n"
+    "        object.__setattr__(self, 'block', 2 * self.block)\n",
+    "a formatted message": RIGHT.replace(
+        "        out = ", "        assert x.dim() == 2, '{x.shape} {0}'.format(1, x=x)\n        out = "
+    ),
+    "standard library": "import itertools, enum, math, warnings\nfrom collections.abc import Callable\n"
+    "from types import SimpleNamespace\nfrom typing import *\n" + RIGHT,
+    "an allocator for descriptors": RIGHT.replace(
+        "        out = ",
+        "        triton.set_allocator(lambda size, align, stream: torch.empty(size, device='cuda'))\n        out = ",
+    ),
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
 }
 
@@ -67,6 +93,54 @@ BROKEN = {
         RIGHT.replace(IN_FORWARD, "        torch.softmax = None\n        return out"),
         "forbidden_construct",
     ),
+    "patches through an alias": (
+        RIGHT + "\n\nfor kind in (torch.cuda.Event,):\n    hand = kind\n    hand.record = None\n",
+        "forbidden_construct",
+    ),
+    "patches by setattr": (RIGHT + "\n\nsetattr(torch, 'softmax', None)\n", "forbidden_construct"),
+    "patches a class by instance": (
+        RIGHT.replace(IN_FORWARD, "        type(x).__add__ = None\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed name": (
+        RIGHT.replace(IN_FORWARD, "        getattr(torch, 'ma' + 'tmul')\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed name bound before": (
+        RIGHT.replace(IN_FORWARD, "        name = 'compile'\n        getattr(torch, name)\n        return out"),
+        "forbidden_construct",
+    ),
+    "getattr handed on": (
+        "from functools import reduce\n" + RIGHT + "\n\nf = reduce(getattr, ['os'], torch)\n",
+        "forbidden_construct",
+    ),
+    "a library's own import": ("from torch import os\n" + RIGHT, "forbidden_construct"),
+    "a module of a module": ("import enum\n" + RIGHT + "\n\nb = enum.bltns\n", "forbidden_construct"),
+    "an attribute pattern": (
+        RIGHT.replace(
+            IN_FORWARD, "        match torch:\n            case object(os=o):\n                pass\n        return out"
+        ),
+        "forbidden_construct",
+    ),
+    "a format string": (
+        RIGHT.replace(IN_FORWARD, "        '{0.__class__}'.format(x)\n        return out"),
+        "forbidden_construct",
+    ),
+    "subclass of an aliased tensor": (
+        RIGHT + "\n\nBase = torch.Tensor\n\nclass Lazy(Base):\n    x = 1\n",
+        "forbidden_construct",
+    ),
+    "work in a hook": (
+        RIGHT.replace(IN_FORWARD, "        self.register_forward_hook(print)\n        return out"),
+        "forbidden_construct",
+    ),
+    "a call that is not forward": (
+        RIGHT.replace("    def forward", "    def __call__(self, x):\n        return x\n\n    def forward"),
+        "forbidden_construct",
+    ),
+    "switches": (RIGHT + "\n\ntorch.backends.cuda.matmul.allow_tf32 = True\n", "forbidden_construct"),
+    "a private part": (RIGHT + "\n\nlinear = torch._C._nn.linear\n", "forbidden_construct"),
+    "a sub-module": ("import torch.utils.cpp_extension as e\n" + RIGHT, "forbidden_construct"),
     "continue in a while of a kernel": (
         RIGHT.replace("    columns =", "    while row > 0:\n        row -= 1\n        continue\n    columns ="),
         "unsupported_in_kernel",

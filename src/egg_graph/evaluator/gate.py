@@ -145,11 +145,11 @@ class _Gate:
             self._refuse(node, f"use of {min(dotted)}: {why}")
         elif attribute in ON_NOTHING:
             self._refuse(node, f"use of {attribute}: {ON_NOTHING[attribute]}")
-        elif attribute in NEVER_ASKED_FOR and not self.names.made_here(owner):
+        elif attribute.lstrip("_") in NEVER_ASKED_FOR and not self.names.made_here(owner):
             self._refuse(node, f"use of {attribute}: a library's own imports are not the candidate's")
         elif attribute in ATTRIBUTES and not self.names.made_here(owner):
             self._refuse(node, f"use of {attribute}: {ATTRIBUTES[attribute]}")
-        elif _is_dunder(attribute) and attribute not in DUNDERS and not self._names_its_class(node):
+        elif _is_dunder(attribute) and attribute not in DUNDERS and not self._is_harmless(node):
             self._refuse(node, f"use of {attribute}", "use the public interface")
         else:
             return
@@ -157,14 +157,16 @@ class _Gate:
             self.refused.add(id(node.value))
             node = node.value
 
-    def _names_its_class(self, node: ast.AST) -> bool:
-        """`x.__class__.__name__` and `x.__class__(…)` of one's own are common and harmless."""
-        if not isinstance(node, ast.Attribute) or node.attr != "__class__" or not isinstance(node.ctx, ast.Load):
+    def _is_harmless(self, node: ast.AST) -> bool:
+        """`x.__class__.__name__`, and `object.__setattr__(self, …)`, as frozen dataclasses need it."""
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             return False
-        return any(
-            isinstance(outer, ast.Attribute) and outer.value is node and outer.attr in ("__name__", "__qualname__")
-            for outer in ast.walk(self.tree)
-        )
+        for outer in ast.walk(self.tree):
+            if node.attr == "__class__" and isinstance(outer, ast.Attribute) and outer.value is node:
+                return outer.attr in ("__name__", "__qualname__")
+            if node.attr == "__setattr__" and isinstance(outer, ast.Call) and outer.func is node and outer.args:
+                return isinstance(outer.args[0], ast.Name) and outer.args[0].id == "self"
+        return False
 
     def _store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
         word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
@@ -188,8 +190,8 @@ class _Gate:
         if isinstance(function, ast.Name) and not self.names.is_bound(function):
             if function.id == "getattr" and len(node.args) > 1:
                 self._getattr(node)
-            elif function.id in ("setattr", "delattr") and not (node.args and self.names.made_here(node.args[0])):
-                self._refuse(node, f"call of {function.id}() on what is not the candidate's own", "assign to self")
+            elif function.id in ("setattr", "delattr"):
+                self._setattr(node, function.id)
             elif function.id == "type" and len(node.args) > 1:
                 self._refuse(node, "a class made by type()", "write the class out")
         elif isinstance(function, ast.Attribute) and function.attr in ("format", "format_map"):
@@ -208,6 +210,14 @@ class _Gate:
         for attribute in sorted(strings):
             dotted = frozenset(f"{base}.{attribute}" for base in self.names.dotted(owner))
             self._reading(node, attribute, owner, dotted)
+
+    def _setattr(self, node: ast.Call, word: str) -> None:
+        if not node.args or not self.names.made_here(node.args[0]):
+            self._refuse(node, f"call of {word}() on what is not the candidate's own", "assign to self")
+            return
+        for attribute in sorted((self.names.strings(node.args[1]) or ()) if len(node.args) > 1 else ()):
+            if attribute in ON_NOTHING or _is_dunder(attribute):
+                self._refuse(node, f"{word}() of {attribute}", "use the public interface")
 
     def _format(self, node: ast.Call, text: ast.expr) -> None:
         strings = self.names.strings(text)

@@ -90,6 +90,7 @@ DUNDERS = frozenset({"__init__", "__name__", "__qualname__", "__doc__", "__versi
 """The only double-underscore attributes that may be read."""
 ATTRIBUTES = {
     **dict.fromkeys(("f_back", "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame"), INSIDE),
+    **dict.fromkeys(("ag_frame", "tb_next", "f_code", "co_code"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
 }
 """Attributes that only the candidate's own objects may have."""

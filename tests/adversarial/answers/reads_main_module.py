@@ -8,7 +8,7 @@
 """Looks for the reference in the modules of the process, through the sys that a library imported.
 Where the judge shares a process, the reference is there."""
 
-import dataclasses
+import collections
 
 import torch
 import torch.nn as nn
@@ -38,7 +38,7 @@ def modules(library):
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        for module in list(modules(dataclasses).values()):
+        for module in list(modules(collections).values()):
             if hasattr(module, "Model"):
                 return module.Model()(x)
         return softmax(x)
