@@ -356,7 +356,7 @@ def _pattern(got: torch.Tensor, expected: torch.Tensor, *, least: float = 1e-3, 
     if power > 0:
         factor = float((g * e).sum()) / power
         if abs(factor - 1) > least and relative_error(g, factor * e) < within and factor != 0:
-            return f"; got is {factor:.6g} times the expected everywhere"
+            return f"; got is {factor:.{4 if abs(factor - 1) > 1e-3 else 7}g} times the expected everywhere"
     difference = torch.where(keep, g - e, 0.0)
     offset = float(difference.sum() / keep.sum())
     if abs(offset) > 0 and float(torch.where(keep, difference - offset, 0.0).abs().max()) < 1e-4 * abs(offset):
