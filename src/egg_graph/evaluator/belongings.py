@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt/nvidia", "/opt/cuda", "/opt/rocm", "/sys",
-          "/nix/store", "/gnu/store")  # fmt: skip
+SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/sys", "/nix/store", "/gnu/store")
 """Programs and libraries that a distribution installs, and what the hardware is."""
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives",
             "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/OpenCL", "/etc/nvidia",
@@ -71,8 +70,8 @@ def _grantable(path: str) -> bool:
 def _tools() -> Iterator[str]:
     for tool in filter(None, (os.environ.get("CC"), os.environ.get("CXX"), os.environ.get("TRITON_PTXAS_PATH"), *TOOLS)):
         if path := shutil.which(tool):
-            yield path
-            yield str(Path(path).resolve())
+            for file in (Path(path), Path(path).resolve()):
+                yield str(file.parents[1] if file.parent.name == "bin" else file)  # with the headers and libraries
     if path := os.environ.get("TRITON_LIBCUDA_PATH"):
         yield path
 

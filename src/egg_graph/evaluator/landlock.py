@@ -69,7 +69,7 @@ def restrict(
             (readable, _EXECUTE | _READ | _LIST),
             (devices, _READ | _WRITE | _LIST | _IOCTL_DEVICE),
             (writable, files & ~_EXECUTE & ~_MAKE_DEVICES & ~_IOCTL_DEVICE),
-            (changeable, _READ | _WRITE | _LIST),
+            (changeable, _READ | _WRITE | _TRUNCATE | _LIST),
             (listable, _LIST),
         ):
             for path in paths:
