@@ -34,7 +34,7 @@ class JudgeHandle:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="egg-evaluator-"))
-        environment = clean_environment()
+        environment = {**clean_environment(), "TMPDIR": str(self.folder)}  # all that it writes goes when it does
         if settings["gpu"] is not None:
             environment["CUDA_VISIBLE_DEVICES"] = settings["gpu"]
         ours, theirs = socket.socketpair()

@@ -62,9 +62,10 @@ def _corpus(results: CorpusResults) -> tuple[str, ...]:
 
 def _soak(results: SoakResults) -> str:
     complaints = "; ".join(results.complaints) or "nothing to complain of"
+    right = len(results.good) - len(results.disturbed)
     return (
         f"{len(results.turns)} evaluations on the {results.ladder} ladder, {results.faults} of them of faulty "
-        f"candidates, {len(results.good) - len(results.disturbed)} of {len(results.good)} right kernels found right: {complaints}."
+        f"candidates, {right} of {len(results.good)} right kernels found right: {complaints}."
     )
 
 
