@@ -66,13 +66,18 @@ class Parts:
         with _MAKING:
             return default_evaluator(context.device, context.profile)
 
-    def judge(self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName) -> Evaluation:
+    def judge(
+        self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False
+    ) -> Evaluation:
         """Evaluate; a fault of the machine raises, so that it is tried again and never counts against the kernel.
+
+        Args:
+            finalist: the kernel is about to be handed over. See `Evaluator.evaluate`.
 
         Raises:
             InfrastructureError: if the machine failed.
         """
-        evaluation = self.the_evaluator(context).evaluate(task, candidate, stage=stage)
+        evaluation = self.the_evaluator(context).evaluate(task, candidate, stage=stage, finalist=finalist)
         if evaluation.status == "infra_error":
             raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
         return evaluation

@@ -1,5 +1,7 @@
 """The last word of a run: its status, and what was proven and what was not, in words."""
 
+from collections.abc import Sequence
+
 from egg_graph.context import Context
 from egg_graph.routing import exhausted
 from egg_graph.schema import Candidate, Evaluation
@@ -7,18 +9,17 @@ from egg_graph.state import RunStatus, State
 
 
 def conclude(
-    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None, note: str = ""
+    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None, notes: Sequence[str] = ()
 ) -> tuple[RunStatus, str]:
-    """Status and verdict of a run that hands over `best` (None: the reference is kept), with a note on its text."""
+    """Status and verdict of a run that hands over `best` (None: the reference is kept), with notes on how it came."""
     baseline = state["baseline"]
     if baseline.unevaluable:
         return "unevaluable", f"No kernel can be judged against this reference: {baseline.unevaluable}"
     if best is None or evaluation is None:
-        return "reference_kept", _kept(state, context)
+        return "reference_kept", _kept(state, context, notes)
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
-    if note:
-        lines.append(f"  {note}")
+    lines += [f"  {note}" for note in notes]
     if stopped := exhausted(state, context):
         lines.append(f"  the run stopped early: {stopped}")
     return evaluation.status, "\n".join(lines)
@@ -41,14 +42,16 @@ def _headline(evaluation: Evaluation) -> str:
     return f"Accepted as {evaluation.status}: no speed was measured."
 
 
-def _kept(state: State, context: Context) -> str:
+def _kept(state: State, context: Context, notes: Sequence[str]) -> str:
     attempts = state.get("attempts", [])
     why = exhausted(state, context)
-    lines = [
-        f"The reference is kept: none of {len(attempts)} attempts gave a usable kernel" + (f" ({why})." if why else ".")
-    ]
     if not attempts:
-        lines = [f"The reference is kept: no attempt was made ({why or 'no stage was to run'})."]
+        return f"The reference is kept: no attempt was made ({why or 'no stage was to run'})."
+    if notes:
+        headline = f"The reference is kept: no kernel of {len(attempts)} attempts passed a finalist's checks"
+    else:
+        headline = f"The reference is kept: none of {len(attempts)} attempts gave a usable kernel"
+    lines = [headline + (f" ({why})." if why else "."), *(f"  {note}" for note in notes)]
     return "\n".join(
         [*lines, *(f"  attempt {a.number}: {a.evaluation.status}: {a.evaluation.reason}" for a in attempts)]
     )

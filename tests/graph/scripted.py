@@ -1,7 +1,8 @@
 """A team and an evaluator that follow a script: doubles of the two protocols, so that a route is chosen by the test.
 
 A kernel's source is `# <word> <number>` and what the evaluator thinks of it stands in its first word:
-`ok` (usable, bound = number ms), `timed` (measured, number ms), `bad` (incorrect), `broken` (compile error) and so on.
+`ok` (usable, bound = number ms), `timed` (measured, number ms), `bad` (incorrect), `broken` (compile error), `flaky`
+(as `ok`, but incorrect as a finalist) and so on.
 """
 
 import os
@@ -144,7 +145,7 @@ class ScriptedEvaluator:
         unevaluable: what the baseline says.
         faults: how many calls fail with an infrastructure error before the first answer.
         raises: whether such a fault raises or comes as an `infra_error` evaluation.
-        log: file to which the id of every candidate evaluated is appended.
+        log: file to which the id of every candidate evaluated is appended; a finalist's after the word `finalist`.
     """
 
     def __init__(self, *, unevaluable: str = "", faults: int = 0, raises: bool = True, log: Path | None = None) -> None:
@@ -153,6 +154,7 @@ class ScriptedEvaluator:
         self.raises = raises
         self.log = log
         self.evaluated: list[str] = []
+        self.finalists: list[str] = []
         self.screened: list[int] = []
 
     def baseline(self, task: KernelTask) -> Baseline:
@@ -167,9 +169,11 @@ class ScriptedEvaluator:
             if self.raises:
                 raise InfrastructureError("the GPU is busy")
             return self._evaluation(task, candidate, status="infra_error", reason="the GPU is busy")
-        self.evaluated.append(candidate.id)
-        self._write(candidate.id)
+        (self.finalists if finalist else self.evaluated).append(candidate.id)
+        self._write(f"finalist {candidate.id}" if finalist else candidate.id)
         word, number = read(candidate)
+        if word == "flaky" and finalist:
+            word = "bad"
         if word in WRONG:
             finding = Finding(kind="wrong_values", message="differs", where="output 0", cure="check the mask")
             return self._evaluation(task, candidate, status=WRONG[word], reason=f"{word} kernel", findings=(finding,))

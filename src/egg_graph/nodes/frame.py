@@ -16,6 +16,9 @@ from egg_graph.state import OutputState, State
 from egg_graph.target import choose_target
 from egg_graph.verdict import conclude as tell
 
+FINALISTS = 3
+"""Kernels that are tried as finalists, the best first, before the reference is kept."""
+
 
 @dataclass
 class FrameNodes:
@@ -63,12 +66,11 @@ class FrameNodes:
 
     @clocked
     def conclude(self, state: State, runtime: Runtime[Context]) -> OutputState:
-        """Hand over the best kernel as a person would write it, with the verdict; or keep the reference and say so."""
+        """Hand over the best kernel that passes a finalist's checks, as a person would write it, with the verdict; or
+        keep the reference and say so."""
         context = resolve(runtime.context)
-        best, evaluation, note = state.get("best"), state.get("evaluation"), ""
-        if best is not None and evaluation is not None:
-            best, evaluation, note = self._finished(context, state["task"], best, evaluation)
-        status, verdict = tell(state, context, best, evaluation, note)
+        best, evaluation, notes = self._finalist(context, state)
+        status, verdict = tell(state, context, best, evaluation, notes)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
         return OutputState(
@@ -80,26 +82,48 @@ class FrameNodes:
             profile=Profile(source="none") if evaluation is None else evaluation.profile,
         )
 
-    def _finished(
-        self, context: Context, task: KernelTask, best: Candidate, evaluation: Evaluation
-    ) -> tuple[Candidate, Evaluation, str]:
-        """The kernel with its knobs as plain constants, its evaluation, and a note on its text.
+    def _finalist(self, context: Context, state: State) -> tuple[Candidate | None, Evaluation | None, list[str]]:
+        """The kernel to hand over with its evaluation, and notes: the best one, or the next best where a finalist's
+        checks reject it. None where they reject all that were tried."""
+        notes: list[str] = []
+        for contender in _contenders(state)[:FINALISTS]:
+            candidate, evaluation, note = self._finished(context, state["task"], contender)
+            if evaluation.usable:
+                return candidate, evaluation, [*notes, note] if note else notes
+            notes.append(
+                f"kernel {contender.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
+                f"{evaluation.reason}"
+            )
+        return None, None, notes
+
+    def _finished(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
+        """The kernel with its knobs as plain constants, its evaluation as a finalist, and a note on its text.
 
         It is another text, so it is judged like any other candidate: what a run hands over is exactly what was
         evaluated. Should it fail, the text with its CONFIG stays, and the note says so.
         """
         from egg_graph.tuning import finish
 
-        source = finish(best.source)
-        if source == best.source:
-            return best, evaluation, ""
-        finished = best.model_copy(
-            update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
-        )
-        judged = self.parts.judge(context, task, finished, best.stage)
-        if judged.usable:
-            return finished, judged, ""
-        return best, evaluation, f"CONFIG is left in place: with plain constants {judged.status}: {judged.reason}"
+        source, note = finish(best.source), ""
+        if source != best.source:
+            finished = best.model_copy(
+                update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
+            )
+            judged = self.parts.judge(context, task, finished, best.stage, finalist=True)
+            if judged.usable:
+                return finished, judged, ""
+            note = f"CONFIG is left in place: with plain constants {judged.status}: {judged.reason}"
+        return best, self.parts.judge(context, task, best, best.stage, finalist=True), note
+
+
+def _contenders(state: State) -> list[Candidate]:
+    """Kernels that may be handed over: the best, then the other usable ones by merit, each once."""
+    best = state.get("best")
+    if best is None:
+        return []
+    usable = sorted((a for a in state.get("attempts", []) if a.evaluation.usable), key=lambda a: a.evaluation.merit)
+    others = {a.candidate.id: a.candidate for a in usable if a.candidate.id != best.id}
+    return [best, *others.values()]
 
 
 def read_reference(reference: object, name: str | None) -> tuple[str, str]:
