@@ -137,7 +137,10 @@ def bomb(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
 
 def many_threads(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     while True:
-        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+        try:
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+        except RuntimeError:  # no room for one more
+            time.sleep(0.01)
 
 
 def fill_disk(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:

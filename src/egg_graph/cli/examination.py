@@ -61,6 +61,7 @@ def examine(environment: Mapping[str, str] = os.environ, folder: Path | None = N
             "you cannot run a kernel under memcheck or racecheck yourself; egg-graph does not need it",
             "install the CUDA toolkit's compute-sanitizer and put it on PATH",
         ),
+        _isolation(),
         *_model(environment),
         _studio(),
         _memory(),
@@ -175,6 +176,17 @@ def _compiler(environment: Mapping[str, str]) -> Item:
 def _tool(name: str, program: str, consequence: str, cure: str) -> Item:
     path = shutil.which(program) or shutil.which(program, path="/usr/local/cuda/bin")
     return Item(name, "ok", path) if path else Item(name, "optional", "not found", consequence, cure)
+
+
+def _isolation() -> Item:
+    from egg_graph.evaluator import confine
+
+    holds, lacks = confine.isolation()
+    if not lacks:
+        return Item("isolation", "ok", "; ".join(holds))
+    consequence = "candidates are confined less: see docs/threat-model.md"
+    cure = "judge models you do not trust on a recent Linux, or in a container that allows namespaces"
+    return Item("isolation", "missing", "; ".join(lacks), consequence, cure)
 
 
 def _model(environment: Mapping[str, str]) -> Iterator[Item]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator import confine
 from egg_graph.evaluator.nursery import Nursery
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -29,6 +30,7 @@ WORKER = "egg_graph.evaluator.gpu_worker"
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
     """Start the nurseries, then serve."""
+    confine.hide_memory()
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
