@@ -61,7 +61,7 @@ FORBIDDEN = {
     **dict.fromkeys(("torch.cuda.set_per_process_memory_fraction", "torch.cuda.tunable", "triton.knobs"), SHARED),
     **dict.fromkeys(("torch.cuda.memory.change_current_allocator", "torch.cuda.CUDAPluggableAllocator"), SHARED),
     **dict.fromkeys(("torch.cuda.memory.CUDAPluggableAllocator", "torch.cuda.change_current_allocator"), SHARED),
-    **dict.fromkeys(("torch.nn.modules.module.register_module_forward_hook",), SHARED),
+    **dict.fromkeys(("torch.nn.modules.module.register_module_forward_hook", "torch.cuda.set_stream"), SHARED),
     **dict.fromkeys(("torch.nn.modules.module.register_module_forward_pre_hook",), SHARED),
     **dict.fromkeys(("torch.library", "torch.overrides", "torch.Tensor.__torch_function__"), HIDES),
     **dict.fromkeys(("triton.runtime.interpreter", "operator.attrgetter", "operator.methodcaller"), INSIDE),

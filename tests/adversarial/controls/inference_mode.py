@@ -1,0 +1,36 @@
+# /// trick
+# id = "OK-inference"
+# name = "inference mode"
+# problem = "softmax"
+# expect = ["right"]
+# where = ["cpu", "gpu"]
+# ///
+"""Honest: forward is decorated with inference_mode, as much serving code is.
+The answer is an inference tensor."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    @torch.inference_mode()
+    def forward(self, x):
+        return softmax(x)

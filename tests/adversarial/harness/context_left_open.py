@@ -1,0 +1,45 @@
+# /// trick
+# id = "Y28"
+# name = "contexts entered and never left"
+# problem = "softmax"
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# where = ["cpu", "gpu"]
+# ///
+"""Enters a default device of no memory, autocast and gradients, and leaves none of them.
+Whatever the harness makes in this process afterwards is made there."""
+
+import contextlib
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.open = contextlib.ExitStack()
+
+    def forward(self, x):
+        out = softmax(x)
+        self.open.enter_context(torch.device("meta"))
+        self.open.enter_context(torch.autocast(x.device.type, dtype=torch.bfloat16))
+        self.open.enter_context(torch.enable_grad())
+        return out

@@ -1,0 +1,40 @@
+# /// trick
+# id = "Y24"
+# name = "an exception that fights back"
+# problem = "softmax"
+# expect = ["runtime_error", "invalid"]
+# where = ["cpu", "gpu"]
+# ///
+"""Raises an exception whose text, when asked for, ends the process with status 0.
+Whoever describes the failure runs the candidate's code once more."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, e / tl.sum(e, axis=0), mask=inside)
+
+
+def softmax(x):
+    out = torch.empty_like(x)
+    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+class Fight(Exception):
+    def __str__(self):
+        raise SystemExit(0)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        raise Fight
