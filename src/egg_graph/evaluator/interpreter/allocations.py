@@ -46,7 +46,8 @@ class Poison(TorchDispatchMode):
             storage = result.untyped_storage()
             elements = storage.nbytes() // result.element_size()
             fill_with_poison(torch.empty(0, dtype=result.dtype).set_(storage, 0, (elements,), (1,)))
-            self.allocations[storage._cdata] = Allocation(result, result._version)
+            if not result.is_inference():  # those have no version to tell who wrote
+                self.allocations[storage._cdata] = Allocation(result, result._version)
             self.memory.written[storage._cdata] = np.zeros(elements, bool)
         return result
 
