@@ -268,8 +268,8 @@ def _few_bits(model: nn.Module) -> nn.Module:
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.numel():
                 rms = float(parameter.double().square().mean().sqrt())
-                step = 2.0 ** math.floor(math.log2(max(rms, 1e-6) / 2))
-                parameter.copy_((parameter / step).round().clamp(-8, 8) * step)
+                step = 2.0 ** math.floor(math.log2(max(rms, 1e-6) / 8))
+                parameter.copy_((parameter / step).round().clamp(-31, 31) * step)
     return model
 
 

@@ -1,0 +1,155 @@
+"""Input families: what they keep, what they show, and where they are not used."""
+
+import pytest
+import torch
+
+from egg_graph.evaluator import families
+from egg_graph.evaluator.budgets import Unevaluable
+from egg_graph.evaluator.compare import compare
+from egg_graph.evaluator.problem import Case, build_case, family_case
+from egg_graph.evaluator.reference import load_reference
+from egg_graph.schema import Precision
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+
+
+def reference(body: str, inputs: str, init: str = "pass") -> str:
+    return (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, *x):\n        return {body}\n\n\ndef get_inputs():\n    return [{inputs}]\n"
+    )
+
+
+def on(source: str, family: str, precision: Precision = "ieee") -> Case:
+    loaded = load_reference(source)
+    base = build_case(loaded, precision, name="test", overrides={}, seed=3, device=torch.device("cpu"))
+    return family_case(base, loaded, precision, family=family, seed=11)
+
+
+def accepts(case: Case, got: torch.Tensor, precision: str = "ieee") -> bool:
+    return compare(got, case.leaves[0], where="", precision=precision, emulated_error=lambda kind: None).passed
+
+
+DRAWN = [torch.rand(32, 48).t(), torch.randint(5, (40,)), torch.rand(20) > 0.5, torch.tensor(2.5), 3]
+
+
+@pytest.mark.parametrize("name", families.NAMES)
+def test_a_family_keeps_forms_integers_and_numbers_and_repeats_itself(name: str) -> None:
+    first, again = families.apply(name, DRAWN, 7), families.apply(name, DRAWN, 7)
+    for old, new, other in zip(DRAWN[:4], first, again, strict=False):
+        assert (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
+        assert torch.equal(new, other)
+    assert all(torch.equal(old, new) for old, new in zip(DRAWN[1:4], first[1:4], strict=True))
+    assert first[4] == 3
+    assert not torch.equal(DRAWN[0], first[0])
+
+
+def test_inputs_of_one_sign_get_both() -> None:
+    (moved,) = families.apply("negated", [torch.rand(1000)], 1)
+    assert 300 < int((moved < 0).sum()) < 700
+
+
+@pytest.mark.parametrize(
+    ("x", "kind"),
+    [
+        (torch.softmax(torch.randn(16, 32), 1), "kept"),
+        (torch.softmax(torch.randn(16, 32), 0), "kept"),
+        ((torch.randint(0, 2, (64,)) * 2 - 1).float(), "kept"),
+        (torch.rand(16, 16).triu(), "pattern"),
+        (torch.rand(16, 16) + torch.rand(16, 16).t(), "free"),
+        ((lambda a: a + a.t())(torch.rand(16, 16)), "pattern"),
+        (torch.randn(64), "free"),
+    ],
+)
+def test_structure_is_seen(x: torch.Tensor, kind: str) -> None:
+    assert families.structure(x) == kind
+
+
+def test_structure_is_kept() -> None:
+    a = torch.rand(16, 16)
+    for name in families.families_of([a.triu()]):
+        (moved,) = families.apply(name, [a.triu()], 5)
+        assert torch.equal(moved, moved.triu())
+    for name in families.families_of([a + a.t()]):
+        (moved,) = families.apply(name, [a + a.t()], 5)
+        assert torch.equal(moved, moved.t())
+    assert families.families_of([torch.randint(9, (50,))]) == ()
+
+
+def test_a_softmax_without_its_maximum_overflows_on_large_inputs_alone() -> None:
+    source = reference("torch.softmax(x[0], 1)", "torch.randn(8, 100)")
+    for family, right in (("tiny", True), ("large", False)):
+        case = on(source, family)
+        e = torch.exp(case.inputs[0])
+        assert accepts(case, e / e.sum(1, keepdim=True)) is right
+        assert accepts(case, torch.softmax(case.inputs[0], 1))
+
+
+def test_a_relu_that_does_nothing_shows_on_negated_inputs() -> None:
+    source = reference("torch.relu(x[0])", "torch.rand(40, 40)")
+    case = on(source, "negated")
+    assert not accepts(case, case.inputs[0])
+
+
+def test_a_variance_by_difference_shows_on_shifted_inputs() -> None:
+    source = reference("F.layer_norm(x[0], (256,))", "torch.randn(16, 256)")
+    case = on(source, "shifted")
+    x = case.inputs[0]
+    mean = x.mean(1, keepdim=True)
+    one_pass = (x.square().mean(1, keepdim=True) - mean.square() + 1e-5).rsqrt()
+    two_pass = ((x - mean).square().mean(1, keepdim=True) + 1e-5).rsqrt()
+    assert not accepts(case, (x - mean) * one_pass)
+    assert accepts(case, (x - mean) * two_pass)
+
+
+def test_products_of_few_bits_must_be_exact_and_others_need_not() -> None:
+    linear = reference("self.f(x[0])", "torch.randn(16, 700)", "self.f = nn.Linear(700, 24)")
+    case = on(linear, "integers", "tf32")
+    assert case.leaves[0].budget == 0.0
+    weight, bias = case.state["f.weight"], case.state["f.bias"]
+    exact = case.inputs[0] @ weight.t() + bias
+    assert accepts(case, exact, "tf32")
+    halves = sum(
+        (case.inputs[0][:, i : i + 7].half() @ weight.t()[i : i + 7].half() for i in range(0, 700, 7)),
+        torch.zeros(16, 24, dtype=torch.float16),
+    )
+    result = compare(
+        halves.float() + bias, case.leaves[0], where="", precision="tf32", emulated_error=lambda kind: None
+    )
+    assert [finding.kind for finding in result.findings] == ["precision_loss"]
+    assert on(reference("torch.tanh(x[0])", "torch.randn(16, 70)"), "integers").leaves[0].budget > 0.0
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "family", "words"),
+    [
+        ("torch.log(x[0])", "torch.rand(50) + 0.5", "negated", "NaN|finite"),
+        ("torch.exp(x[0])", "torch.randn(500)", "large", "overflows|finite"),
+        ("x[0] @ x[1]", "torch.rand(20, 20), torch.rand(20, 20)", "infinite", "matrix products"),
+        ("torch.topk(x[0], 3)", "torch.randn(16, 50)", "ties", "equal values"),
+        ("torch.relu(-x[0])", "torch.rand(500)", "tiny", "zero everywhere"),
+    ],
+)
+def test_a_family_is_dropped_where_pytorch_gives_no_answer_to_judge_by(
+    body: str, inputs: str, family: str, words: str
+) -> None:
+    if "zero" in words:
+        with pytest.raises(Unevaluable, match=words):
+            build_case(
+                load_reference(reference(body, inputs)),
+                "ieee",
+                name="",
+                overrides={},
+                seed=1,
+                device=torch.device("cpu"),
+            )
+        return
+    with pytest.raises(Unevaluable, match=words):
+        on(reference(body, inputs), family)
+
+
+def test_the_first_of_equal_values_is_pytorchs_word() -> None:
+    case = on(reference("torch.argmax(x[0], 1)", "torch.randn(16, 50)"), "ties")
+    assert accepts(case, torch.argmax(case.inputs[0], 1))
+    last = 49 - torch.argmax(case.inputs[0].flip(1), 1)
+    assert not accepts(case, last)
