@@ -17,7 +17,7 @@ from egg_graph.evaluator.families import families_of
 from egg_graph.evaluator.problem import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.shapes import MAX_ELEMENTS, choose_shapes
-from egg_graph.evaluator.soundness import Soundness, examine
+from egg_graph.evaluator.soundness import Soundness, examine, refuse_constants
 from egg_graph.evaluator.survey import survey
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
@@ -138,7 +138,7 @@ class Docket:
         """The cases at the reference's own shape, one after another: only small ones are kept.
 
         Raises:
-            Unevaluable: if the answer cannot be judged.
+            Unevaluable: if the answer cannot be judged, or is one number everywhere within the budget.
         """
         for index in range(SEEDS["full"]):
             key = f"full_{index}"
@@ -146,6 +146,8 @@ class Docket:
                 yield self.known[key][0]
                 continue
             case = self.build("full", {}, index)
+            if index == 0:
+                refuse_constants(case, self.task.precision)
             if case.nbytes <= self._kept_bytes:
                 self.known[key] = [case]
             yield case

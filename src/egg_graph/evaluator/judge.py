@@ -125,6 +125,7 @@ class Judge:
         try:
             with self._gpu_alone():
                 unevaluable = self._surveyed(docket).unevaluable
+                kind = docket.soundness.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
         if unevaluable:

@@ -45,6 +45,13 @@ def nulls_of(case: Case, other: Case, reweighted: Case | None = None) -> Iterato
     )
 
 
+def constants_of(case: Case) -> Iterator[Null]:
+    """The nulls that need nothing but the answer's form and its mean."""
+    answer = [_as_answered(leaf) for leaf in case.leaves]
+    yield Null("zeros", [torch.zeros_like(a) for a in answer])
+    yield Null("one constant", [torch.full_like(a, _typical(a)) for a in answer])
+
+
 def passes(null: Null, case: Case, precision: Precision) -> bool:
     """Whether our own comparison accepts a null's answer to a case."""
     return all(

@@ -11,10 +11,18 @@ from torch.utils._pytree import tree_leaves
 from egg_graph.evaluator.compare import Leaf
 from egg_graph.evaluator.families import AS_GIVEN
 from egg_graph.evaluator.kernelbench_criterion import TOLERANCE
-from egg_graph.evaluator.nulls import WITHOUT_INPUT, Null, accepted_by_kernelbench, nulls_of, passes, tightened
+from egg_graph.evaluator.nulls import (
+    WITHOUT_INPUT,
+    Null,
+    accepted_by_kernelbench,
+    constants_of,
+    nulls_of,
+    passes,
+    tightened,
+)
 from egg_graph.evaluator.problem import Case, Unevaluable, plain_answer, with_other_inputs, with_other_weights
 from egg_graph.evaluator.reference import Reference, load_reference
-from egg_graph.schema import BadInput, FindingKind
+from egg_graph.schema import BadInput, FindingKind, Precision
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.docket import Docket
@@ -46,6 +54,22 @@ def examine(docket: Docket) -> Soundness:
     except Unevaluable as problem:
         return Soundness(str(problem), problem.kind, weaknesses=tuple(weak))
     return Soundness(families=(AS_GIVEN, *families), weaknesses=tuple(dict.fromkeys(weak)))
+
+
+def refuse_constants(case: Case, precision: Precision) -> None:
+    """What can be asked of a case at full shape without a second one: whether a constant passes.
+
+    Raises:
+        Unevaluable: if it does. (Of a single number nothing can be asked so.)
+    """
+    if all(leaf.expected.numel() < 2 for leaf in case.leaves):
+        return
+    for null in constants_of(case):
+        if passes(null, case, precision):
+            raise Unevaluable(
+                f"at full shape the answer does not depend on the input, within the error budget: {null.name} would "
+                f"pass ({_size(case)}); take inputs or sizes at which it does"
+            )
 
 
 def _refuse_nulls(docket: Docket, name: str) -> list[str]:
