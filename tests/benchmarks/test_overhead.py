@@ -3,6 +3,8 @@
 Run with `pytest tests/benchmarks --benchmark-json=docs/results/overhead.json`.
 """
 
+from pathlib import Path
+
 import pytest
 from scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
 
@@ -75,3 +77,37 @@ def test_evaluator_round_trip(benchmark):
     with LocalEvaluator(device="none") as evaluator:
         evaluator.environment()
         assert benchmark(evaluator.environment).torch
+
+
+@pytest.fixture(scope="module")
+def kernel_and_task():
+    """The expert-like kernel of the planted corpus, with its reference at a modest shape."""
+    reference = (
+        "import torch\nfrom torch import nn\n\nrows = 512\nwidth = 4096\n\n\nclass Model(nn.Module):\n"
+        "    def forward(self, x):\n        return torch.softmax(x, dim=1)\n\n\n"
+        "def get_inputs():\n    return [torch.randn(rows, width)]\n"
+    )
+    source = (Path(__file__).parents[1] / "planted" / "softmax_right.py").read_text()
+    candidate = Candidate(source=source, author="bench", stage="algorithmic_structure", mode="seed")
+    return candidate, KernelTask(name="softmax", reference=reference, target=load_hardware("h200"))
+
+
+def test_one_evaluation_warm(benchmark, kernel_and_task):
+    """All that is proven of a kernel without a GPU, by a judge that knows the task."""
+    candidate, task = kernel_and_task
+    with LocalEvaluator(device="none") as evaluator:
+        evaluator.baseline(task)
+        evaluation = benchmark.pedantic(evaluator.evaluate, args=(task, candidate), rounds=2, warmup_rounds=1)
+    assert evaluation.status == "correct"
+    benchmark.extra_info["rungs"] = {rung.name: rung.seconds for rung in evaluation.rungs}
+
+
+def test_one_evaluation_cold(benchmark, kernel_and_task):
+    """The same from nothing: processes started, torch and triton imported, the reference run."""
+    candidate, task = kernel_and_task
+
+    def evaluate():
+        with LocalEvaluator(device="none") as evaluator:
+            return evaluator.evaluate(task, candidate)
+
+    assert benchmark.pedantic(evaluate, rounds=1).status == "correct"
