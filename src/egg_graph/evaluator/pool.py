@@ -138,8 +138,8 @@ class Pool:
 class EvaluatorPool(Pool):
     """Evaluators on this machine, each with judge and workers of its own.
 
-    On a GPU, compilation and work on the CPU go side by side; what runs on one GPU takes turns (`lease.Lease`), so
-    that no measurement disturbs another. Several workers per GPU keep it busy while others compile.
+    What runs on one GPU takes turns (`lease.Lease`), so that no measurement disturbs another: several workers per GPU
+    overlap in little but their start.
 
     Args:
         gpus: `"all"`, or those to use, by index or UUID; None to judge without a GPU.
