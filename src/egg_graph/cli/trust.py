@@ -247,8 +247,13 @@ def probe(
 @trust.command()
 def figures(
     folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
+    page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,
 ) -> None:
     """Print what the results files of a folder come to, as docs/trust.md tells it."""
     from egg_graph.bench.trust.figures import figures as figures_of
+    from egg_graph.bench.trust.figures import rewrite
 
-    typer.echo(figures_of(folder))
+    told = figures_of(folder)
+    if page is not None:
+        rewrite(page, told)
+    typer.echo(told)

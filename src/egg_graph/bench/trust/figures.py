@@ -9,7 +9,11 @@ from egg_graph.bench.trust.spread import SpreadResults, told
 from egg_graph.bench.trust.throughput import ThroughputResults
 from egg_graph.bench.trust.values import CorpusResults, rates
 from egg_graph.bench.trust.writing import table
+from egg_graph.files import write_whole
+from egg_graph.schema import BadInput
 
+BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
+"""Between these lines of a page its figures stand."""
 DERIVED = ("summary", "complaints")
 """Fields of a results file that follow from the others."""
 
@@ -44,6 +48,22 @@ def figures(folder: Path) -> str:
         "right rejected",
     )
     return "\n".join([*table(header, corpora), "", *rest]).rstrip() + "\n"
+
+
+def rewrite(page: Path, told: str) -> None:
+    """Put the figures in their place on a page.
+
+    Raises:
+        BadInput: if the page cannot be read, or has no place for them.
+    """
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{page}: cannot be read: {error.strerror}") from error
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise BadInput(f"{page}: no place for figures: it needs one line {BEGIN} and one line {END}")
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    write_whole(page, f"{head}{BEGIN}\n{told.strip()}\n{END}{tail}")
 
 
 def _corpus(results: CorpusResults) -> tuple[str, ...]:
