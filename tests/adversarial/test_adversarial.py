@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 ENTRIES = {entry.path.stem: entry for entry in read_entries([HERE])}
 CLIMBED = (
     *("helpers", "workspace_reused", "heuristics_and_hooks", "device_properties"),
-    *("half_written_kept", "shape_memo", "rng_replay", "two_headed_answer", "persistent_buffer"),
-    *("hidden_match", "autotune_hook", "swallowed_failure", "custom_operator_hidden"),
-    *("zero_and_restore", "patch_copy", "reads_with_torch_load", "traceback_walk", "keyboard_interrupt", "while_true"),
+    *("half_written_kept", "shape_memo", "two_headed_answer", "persistent_buffer"),
+    *("autotune_hook", "swallowed_failure", "custom_operator_hidden"),
+    *("zero_and_restore", "patch_copy", "reads_with_torch_load", "traceback_walk", "keyboard_interrupt"),
 )
 """On softmax for the most part: a problem's first candidate pays for finding its shapes."""
 
@@ -41,7 +41,7 @@ def test_the_gate_is_open_for_honest_kernels(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def climbing() -> Iterator[LocalEvaluator]:
-    with LocalEvaluator(device="none", timeout=6.0) as local:
+    with LocalEvaluator(device="none", timeout=20.0) as local:
         yield local
 
 
