@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "gpu_answers")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "gpu_answers"))
 
 from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 

@@ -24,10 +24,7 @@ LONG = (
     "n = 33554432\n\ndef get_inputs():\n    return [torch.randn(n)]\n"
 )
 
-KERNELS = """import functools
-import gc
-import threading
-import time
+KERNELS = """import time
 
 import torch
 import triton
@@ -103,7 +100,7 @@ class Entry:
         return not self.findings
 
 
-WRONG = ("replayed_output", "late_output", "wrong_values", "unwritten_output", "non_finite")
+WRONG = ("replayed_output", "late_output")
 HONEST = (
     Entry("plain", SOFTMAX, "return softmax(x, torch.empty_like(x))"),
     Entry("tuned", SOFTMAX, "return softmax(x, torch.empty_like(x), tuned_kernel)"),
@@ -144,9 +141,10 @@ return out
     ),
     Entry("waits inside", SOFTMAX, "out = softmax(x, torch.empty_like(x))\ntorch.cuda.synchronize()\nreturn out"),
     Entry(
-        "sleeps while warm",
+        "slow while warm",
         SOFTMAX,
-        "if self.calls < 20:\n    time.sleep(0.02)\nreturn softmax(x, torch.empty_like(x))",
+        "until = time.perf_counter() + (0.02 if self.calls < 20 else 0.0)\nwhile time.perf_counter() < until:\n"
+        "    pass\nreturn softmax(x, torch.empty_like(x))",
     ),
     Entry(
         "events patched",
@@ -179,22 +177,17 @@ CHEATS = (
         WRONG,
     ),
     Entry(
-        "thread",
+        "side stream, not waited for",
         SOFTMAX,
-        """
-out = torch.empty_like(x)
-def later():
-    time.sleep(0.001)
-    softmax(x, out)
-threading.Thread(target=later, daemon=True).start()
-return out
-""",
-        WRONG,
+        "out = torch.empty_like(x)\nself.side.wait_stream(torch.cuda.current_stream())\n"
+        "with torch.cuda.stream(self.side):\n    softmax(x, out)\nreturn out",
+        ("late_output", "wrong_values", "clock_disagreement"),  # it may be in time by chance, never by the clocks
     ),
     Entry(
         "memo by pointer",
         SOFTMAX,
-        "if x.data_ptr() not in self.kept:\n    self.kept[x.data_ptr()] = softmax(x, torch.empty_like(x))\n"
+        "relu_kernel[(1,)](x, torch.empty_like(x), 16, BLOCK=16)\nif x.data_ptr() not in self.kept:\n"
+        "    self.kept[x.data_ptr()] = softmax(x, torch.empty_like(x))\n"
         "return self.kept[x.data_ptr()]",
         ("replayed_output",),
     ),
@@ -202,7 +195,7 @@ return out
         "answer kept",
         SOFTMAX,
         "if 0 not in self.kept:\n    self.kept[0] = softmax(x, torch.empty_like(x))\n"
-        "if self.calls < 4:\n    softmax(x, torch.empty_like(x))\nreturn self.kept[0]",
+        "relu_kernel[(1,)](x, torch.empty_like(x), 16, BLOCK=16)\nreturn self.kept[0]",
         ("replayed_output",),
     ),
     Entry(
@@ -234,10 +227,7 @@ return self.out
         "events of the harness",
         SOFTMAX,
         """
-if self.calls == 1:
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "BareGpu":
-            thing.between = lambda: 1e-3
+torch.sys.modules["egg_graph.evaluator.bare_gpu"].BareGpu.between = lambda self: 3e-3
 return softmax(x, torch.empty_like(x))
 """,
         ("clock_disagreement",),
@@ -246,15 +236,14 @@ return softmax(x, torch.empty_like(x))
         "events and stamps of the harness",
         SOFTMAX,
         """
-def after(stamp, where):
+harness = torch.sys.modules["egg_graph.evaluator.bare_gpu"].BareGpu
+def after(self, where):
     if where % 16:
-        stamp(where - 8)
-        stamp(where)
+        self._stamp(where - 8)
+        self._stamp(where)
 if self.calls == 1:
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "BareGpu":
-            thing.between = lambda: 3e-3
-            thing.stamp = functools.partial(after, thing.stamp)
+    harness.between = lambda self: 3e-3
+    harness._stamp, harness.stamp = harness.stamp, after
 return softmax(x, torch.empty_like(x))
 """,
         ("clock_disagreement",),

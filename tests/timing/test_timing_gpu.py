@@ -27,7 +27,8 @@ def test_an_honest_kernel_is_timed_and_its_clocks_agree(ground, entry: Entry) ->
     timing = found.timing
     assert timing is not None, found.skipped
     assert {clock.name for clock in timing.clocks} == {"events", "device", "host"}
-    assert timing.candidate_ms == pytest.approx(timing.clocks[0].milliseconds), timing.notes
+    if entry.name != "waits inside":  # what waiting costs is paid
+        assert timing.candidate_ms == pytest.approx(timing.clocks[0].milliseconds), timing.notes
     assert timing.checked_calls > timing.pairs
     assert timing.before is not None
     if entry.problem in (SOFTMAX, SMALL):

@@ -55,8 +55,16 @@ def test_three_clocks_agree_disagree_or_flatter(
 def test_noise_of_the_host_accuses_nobody_and_a_host_that_waits_may_take_its_time() -> None:
     assert agreement(*clocks(1.0, 1.0, 1.5, noise=0.14)).agrees
     assert not agreement(*clocks(1.0, 1.0, 1.5, noise=0.10)).agrees
-    assert agreement(*clocks(0.10, 0.10, 0.17), host_bound_ms=0.02).agrees
-    assert agreement(*clocks(0.10, 0.10, 0.60), host_bound_ms=0.02).flatters
+    waiting = agreement(*clocks(0.10, 0.12, 0.17), waits_ms=0.02)
+    assert not waiting.agrees
+    assert not waiting.flatters
+    assert agreement(*clocks(0.10, 0.10, 0.60), waits_ms=0.02).flatters
+
+
+def test_many_short_kernels_may_take_longer_in_a_long_queue() -> None:
+    assert agreement(*clocks(0.046, 0.045, 0.065), launches=20).agrees
+    assert not agreement(*clocks(0.046, 0.045, 0.065)).agrees
+    assert agreement(*clocks(0.046, 0.045, 0.100), launches=10_000).flatters
 
 
 def test_the_host_clock_is_what_forwards_add_to_a_burst() -> None:
@@ -110,7 +118,7 @@ def test_every_call_spins_unseals_flushes_and_only_then_starts_the_clock() -> No
         stamps=memory.data_ptr() + 256,
         deliver=lambda result: gpu.steps.append("deliver"),
     )
-    order = "spin unseal flush stamp mark forward mark stamp deliver wait".split()
+    order = ["spin", "unseal", "flush", "stamp", "mark", "forward", "mark", "stamp", "deliver", "wait"]
     assert gpu.steps == order
     assert reading.milliseconds == 1.0
     assert memory[:4].tolist() == [7, 0, 0, 0]

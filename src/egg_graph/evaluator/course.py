@@ -147,14 +147,14 @@ class Course:
         """One set's answer beside PyTorch's."""
         return TimedAnswer(self.seeds[number], structure, forms, self.targets[number], self.expected[number])
 
-    def call(self, session: Session, number: int, *, first: bool = False) -> dict[str, Any]:
-        """One call of the candidate on a set."""
+    def call(self, session: Session, number: int, *, first: bool = False, place: int | None = None) -> dict[str, Any]:
+        """One call of the candidate on a set, its inputs in one of the places (None: any)."""
         self.filling = secrets.randbits(32)
         return session.ask(
             "time",
             set=number,
             key=f"{self.keys[number]:x}",
-            buffer=self.random.randrange(len(self.places)),
+            buffer=self.random.randrange(len(self.places)) if place is None else place,
             fresh=self.random.random() < 0.5,
             spin_ns=self.spin_ns,
             filling=self.filling,

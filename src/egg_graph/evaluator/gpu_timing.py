@@ -40,10 +40,14 @@ WARM_SECONDS = 0.3
 BURSTS = 7
 SIZES = (1, 2, 4, 8, 14)
 """Numbers of calls that a burst may have."""
+BLANK_SPIN_MS = 2.0
+"""Before a burst without forwards: longer than it takes to queue."""
 BURST_MS = 200.0
 """About the longest that one burst's forwards may take."""
 LATE_SECONDS = 0.03
 """What a forward left to a thread or to another stream is done by then."""
+LATE_TRIES = 8
+"""Such work may be done in time by chance."""
 AUDIT = 10.0
 """A speedup that a human should look at."""
 SLOW_START = 5.0
@@ -163,6 +167,13 @@ class _Race:
         if self.examiner.replayed(answers[number], others):
             message = "a timed call returned the right answer to the inputs of another call, not to its own"
             return [Finding(kind="replayed_output", message=message), *findings]
+        if self._stale():
+            message = (
+                "a timed call answered for the inputs that had lain in the same memory before: a stream that does not "
+                "wait for the current one, or an answer kept by address"
+            )
+            cure = "let every other stream wait for the current stream before it reads an input"
+            return [Finding(kind="replayed_output", message=message, cure=cure), *findings]
         if self._late():
             message = (
                 "the answer was not there when the forward's stream had reached its end, and was right a little later: "
@@ -172,9 +183,19 @@ class _Race:
             return [Finding(kind="late_output", message=message, cure=cure), *findings]
         return findings
 
+    def _stale(self) -> bool:
+        """Whether a call whose inputs lie where another's lay is answered with the other's answer."""
+        if self.course.sets < 2:
+            return False
+        self.course.deal(2)
+        self.course.expect([0, 1])
+        told = [self.course.call(self.session, number, first=not number, place=0) for number in (0, 1)]
+        answers = [self.course.answer(i, a.get("structure"), a.get("leaves")) for i, a in enumerate(told)]
+        return not self.examiner.form(answers[1]) and self.examiner.replayed(answers[1], answers)
+
     def _late(self) -> bool:
         """Whether one more call's answer is wrong when it should be there, and right after some time."""
-        for _ in range(3):
+        for _ in range(LATE_TRIES):
             self.course.deal(1)
             self.course.expect([0])
             told = self.course.call(self.session, 0, first=True)
@@ -236,7 +257,7 @@ class _Race:
                         self.course.expect(range(lead))  # so that the GPU switches, as it does before a candidate
                         self._led(blank, lead, spin_ns=1_000_000, forward=False)
                         numbers = range(lead, lead + size)
-                        burst, _ = self.course.burst(blank, numbers, spin_ns=2_000_000, forward=False)
+                        burst, _ = self.course.burst(blank, numbers, spin_ns=int(1e6 * BLANK_SPIN_MS), forward=False)
                         self.opponent.idle[size].append(burst)
                     del self.opponent.idle[size][:2]
             finally:
@@ -247,12 +268,13 @@ class _Race:
 
     def _agreement(self, turns: Turns, with_forward: list[Burst], without: list[Burst]) -> Agreement:
         bound = sum(burst.host_bound for burst in with_forward) * 2 > len(with_forward)
-        own = median([burst.queued_ms for burst in without]) / without[0].calls
+        own = (median([burst.queued_ms for burst in without]) + BLANK_SPIN_MS) / without[0].calls
         return agreement(
             event_clock(turns.mine),
             device_clock(turns.stamps, self.opponent.empty_ms, self.opponent.resolution_ns),
             host_clock(with_forward, without),
-            host_bound_ms=max(0.0, own) if bound else None,
+            launches=len(self.found.launches["launches"]),
+            waits_ms=max(0.0, own) if bound or median(turns.queued) > self.course.spin_ns / 1e6 else None,
         )
 
     def _conclude(self, turns: Turns, agreed: Agreement, pace: Pace, before: GpuState, *, again: bool) -> None:
