@@ -68,7 +68,9 @@ def _grantable(path: str) -> bool:
 
 
 def _tools() -> Iterator[str]:
-    for tool in filter(None, (os.environ.get("CC"), os.environ.get("CXX"), os.environ.get("TRITON_PTXAS_PATH"), *TOOLS)):
+    for tool in filter(
+        None, (os.environ.get("CC"), os.environ.get("CXX"), os.environ.get("TRITON_PTXAS_PATH"), *TOOLS)
+    ):
         if path := shutil.which(tool):
             for file in (Path(path), Path(path).resolve()):
                 yield str(file.parents[1] if file.parent.name == "bin" else file)  # with the headers and libraries

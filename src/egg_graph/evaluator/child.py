@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from egg_graph.evaluator import audit, blame, confine
+
 if TYPE_CHECKING:
     from egg_graph.evaluator.fence import Fence
 

@@ -1,4 +1,4 @@
-"""The fence round every candidate's process: what stands on this machine, in words, and how a process goes behind it."""
+"""The fence round every candidate's process: what stands on this machine, and how a process goes behind it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Fence:
         tell(
             "files",
             bool(self.landlock),
-            f"of the files, only libraries are readable, and only a folder of its own is writable (Landlock {self.landlock})",
+            f"it reads no files but libraries, and writes only a folder of its own (Landlock {self.landlock})",
             "a candidate can read and write what you can",
             "needs Linux 5.19 with Landlock",
         )

@@ -1,6 +1,6 @@
 """Linux namespaces: a view of processes, of /proc and of the network that holds nothing but the candidate's own.
 
-Standard library alone, so that a probe costs a bare interpreter: `python namespaces.py` prints what this machine allows.
+Standard library alone: `python namespaces.py processes network` prints what this machine allows of these.
 Two doors: `enclose`, once, for the nursery, and per job `Cell` in the nursery with `settle` in its child.
 """
 

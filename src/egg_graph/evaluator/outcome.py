@@ -8,7 +8,6 @@ import signal
 from egg_graph.evaluator.nursery import Ended
 from egg_graph.schema import Finding
 
-
 _TOO_MUCH = {
     "processes": Finding(
         kind="too_many_processes",

@@ -1,8 +1,8 @@
 """A filter of system calls: what no kernel, compiler or driver needs, and an attacker would. Refused with EPERM.
 
 A classic BPF program, made here. It refuses what reaches into other processes, changes mounts or namespaces, loads code
-into the kernel, goes round the filter (io_uring, other calling conventions), connects sockets, or sends SIGKILL: a killed
-worker was then killed from outside, or by the kernel.
+into the kernel, goes round the filter (io_uring, other calling conventions), connects sockets, or sends SIGKILL: a
+killed worker was then killed from outside, or by the kernel.
 """
 
 from __future__ import annotations
@@ -150,13 +150,14 @@ def program(machine: str, sockets: Sockets) -> bytes:
     for numbers in _REFUSED.values():
         if (number := numbers[column]) is not None:
             code += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _REFUSE)]
-    code += [_step(_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _ABSENT)]  # its flags are out of sight; libc has clone
+    code += [
+        _step(_EQUAL, _CLONE3[column], 0, 1),
+        _step(_RETURN, _ABSENT),
+    ]  # its flags are out of sight
     for numbers in (_CLONE, _UNSHARE):
         code += _on_argument(numbers[column], 0, [_step(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _step(_RETURN, _REFUSE)])
     for numbers, argument in _SENDS_SIGNAL:
-        code += _on_argument(
-            numbers[column], argument, [_step(_EQUAL, signal.SIGKILL, 0, 1), _step(_RETURN, _REFUSE)]
-        )
+        code += _on_argument(numbers[column], argument, [_step(_EQUAL, signal.SIGKILL, 0, 1), _step(_RETURN, _REFUSE)])
     code += _on_argument(
         _PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)]
     )  # who hides from the nursery could hide open files, too

@@ -28,7 +28,7 @@ LOOK = 0.05
 """Seconds between two looks at what the children hold."""
 LOOK_AT_DISK = 0.25
 FAREWELL = 5.0
-"""Seconds that the descendants of a dead child get to vanish before its end is told; the kernel may hold them longer."""
+"""Seconds that the descendants of a dead child get to vanish before its end is told; the kernel may hold them."""
 
 
 @dataclass
