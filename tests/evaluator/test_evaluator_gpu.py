@@ -53,7 +53,8 @@ def test_a_right_kernel_is_timed_against_pytorch(
     assert evaluation.triton_share is not None
     assert evaluation.triton_share > 0.8
     assert evaluation.resources[0].registers
-    assert {check.name for check in evaluation.checks} >= {"full", "awkward", "timed"}
+    assert {check.name for check in evaluation.checks} >= {"full", "awkward"}
+    assert timing.checked_calls >= timing.pairs
     assert evaluation.bound is not None, evaluation.not_proven
     assert baseline.floor_ms <= evaluation.bound.milliseconds * 1.001
     assert evaluation.bound.milliseconds < timing.candidate_ms
