@@ -32,7 +32,9 @@ from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, 
 INTERPRETER = "interpreter"
 OPTIONAL_SECONDS = 8.0
 """Processor time after which no further input family is tried."""
-VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
+VALUES: frozenset[FindingKind] = frozenset(
+    {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
+)
 """What an answer to something else looks like at first."""
 Unreadable = (exchange.ExchangeError, OSError, KeyError, TypeError, ValueError, AttributeError, ValidationError)
 
@@ -201,13 +203,13 @@ class Hearing:
         if report["strange"]:
             message = f"forward returns {', '.join(map(str, report['strange']))} where the reference returns tensors"
             return [Finding(kind="wrong_structure", message=message)], None
-        if not report["kernels"]:
-            return [no_launch()], None
         structure, leaves = exchange.load(self.folder, f"output_{index}")
         if structure != case.structure or len(leaves) != len(case.leaves):
             message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
             return [Finding(kind="wrong_structure", message=message)], None
         self.answers[index] = leaves
+        if not report["kernels"]:
+            return [no_launch()], None
         if not case.changes_inputs:
             findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
         after = exchange.load(self.folder, f"weights_{index}")[1]
