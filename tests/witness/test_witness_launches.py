@@ -27,7 +27,9 @@ class Graph:
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness, "_synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(Graph, "replay", Graph.replay)
     Graph.replayed.clear()
+    witness._attend_replays()
 
 
 def compiled(file: Path, run: Callable[..., Any]) -> CompiledKernel:

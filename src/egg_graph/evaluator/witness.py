@@ -59,8 +59,11 @@ class Record:
         return bool(self.launches) and not self.foreign and not computing(self.operators) and not self.unseen_graphs
 
 
+Replay = Callable[[Any, Callable[[Any], None]], None]
 _captured: dict[int, Record] = {}
 """By id of a CUDA graph: what its capture recorded."""
+_instead: list[Replay] = []
+"""What to do in place of a replay; the last one counts, and none means the replay itself."""
 
 
 # ---------------------------------------------------------------------------------------------------- CUDA graphs
@@ -89,18 +92,31 @@ def attend() -> None:
         return end(self, *args, **keywords)
 
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
+    _attend_replays()
+
+
+def _attend_replays() -> None:
+    """Every replay asks what to do: also one that a module keeps as `graph.replay`."""
+    graph = torch.cuda.CUDAGraph
+    real = graph.replay
+
+    def replay(self: Any) -> None:
+        if _instead:
+            _instead[-1](self, real)
+        else:
+            real(self)
+
+    graph.replay = replay
 
 
 @contextlib.contextmanager
-def _replays(instead: Callable[[Any, Callable[[Any], None]], None]) -> Iterator[None]:
-    """`instead(graph, replay)` runs in place of every `CUDAGraph.replay`."""
-    graph = torch.cuda.CUDAGraph
-    original = graph.replay
-    graph.replay = lambda self: instead(self, original)
+def _replays(instead: Replay) -> Iterator[None]:
+    """`instead(graph, replay)` runs in place of every `CUDAGraph.replay`, from `attend` on."""
+    _instead.append(instead)
     try:
         yield
     finally:
-        graph.replay = original
+        _instead.pop()
 
 
 # -------------------------------------------------------------------------------------------------------- launches
