@@ -1,5 +1,6 @@
 """`egg-graph trust`: how far can this machine's evaluator be trusted? Needs neither a model nor LangGraph."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -83,6 +84,7 @@ def soak(
     problems: Annotated[Path | None, typer.Option(help="Folder of references; beside a corpus if left out.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 20.0,
     seed: Annotated[int, typer.Option(help="Of the mixture.")] = 1,
+    max_seconds: Annotated[float | None, typer.Option(help="End the row after this, before --count.")] = None,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Evaluate a long row of kernels with faults among them; then look for processes, files and memory left.
@@ -111,6 +113,7 @@ def soak(
         problems=problems,
         timeout=timeout,
         seed=seed,
+        most_seconds=math.inf if max_seconds is None else max_seconds,
         on_turn=tell,
     )
     typer.echo(soak_page(results))

@@ -1,5 +1,6 @@
 """Endurance: a long row of evaluations with faults mixed in, and what the evaluator leaves behind."""
 
+import math
 import os
 import random
 import shutil
@@ -120,6 +121,7 @@ def run_soak(
     timeout: float = 20.0,
     seed: int = 1,
     most_problems: int = 8,
+    most_seconds: float = math.inf,
     on_turn: Callable[[Turn], None] | None = None,
 ) -> SoakResults:
     """Evaluate `count` kernels of some corpora in one evaluator, then look for what it left.
@@ -136,6 +138,7 @@ def run_soak(
         timeout: seconds that one run of a candidate may take; an endless loop costs as much.
         seed: of the mixture.
         most_problems: right kernels are taken for so many problems at most: each costs memory while it is known.
+        most_seconds: no evaluation begins later than that; the row may end before `count`.
         on_turn: called after each evaluation.
 
     Raises:
@@ -148,6 +151,7 @@ def run_soak(
     old_variable = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = str(home)
     before, shared_before = gpu_bytes(), _shared_memory()
+    begun = time.monotonic()
     seen: set[Process] = set()
     try:
         with LocalEvaluator(device=device, timeout=timeout) as local:
@@ -159,6 +163,8 @@ def run_soak(
             here = [entry for entry in entries if ladder in entry.header.where]
             hardware = choose_target("auto")
             for entry in _mixture(here, count, faults, random.Random(seed), most_problems):
+                if time.monotonic() - begun > most_seconds:
+                    break
                 turn = _turn(local, entry, hardware, seen)
                 results = results.model_copy(update={"turns": (*results.turns, turn)})
                 if on_turn is not None:
