@@ -47,7 +47,7 @@ QUICK_RIGHT = (
 
 @pytest.fixture(scope="module")
 def local():
-    with LocalEvaluator(device="none", timeout=30.0) as evaluator:
+    with LocalEvaluator(device="none", timeout=60.0) as evaluator:
         yield evaluator
 
 

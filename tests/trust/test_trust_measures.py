@@ -1,13 +1,17 @@
 """What soak, spread, cost and throughput make of their numbers; and what /proc says of our processes."""
 
 import os
+import random
 import subprocess
 import sys
 import time
 
+from trust_files import header, make_corpus
+
 from egg_graph.bench.trust.cost import CostResults, KernelBenchCost, cost_page
+from egg_graph.bench.trust.headers import read_entries
 from egg_graph.bench.trust.processes import descendants, everybody
-from egg_graph.bench.trust.soak import SoakResults, Turn, soak_page
+from egg_graph.bench.trust.soak import SoakResults, Turn, mixture, soak_page
 from egg_graph.bench.trust.spread import Ratio, SpreadResults, spread_page
 from egg_graph.bench.trust.terms import Terms
 from egg_graph.bench.trust.throughput import Pace, ThroughputResults, throughput_page
@@ -164,3 +168,16 @@ class TestProcesses:
         finally:
             child.kill()
             child.wait()
+
+
+def test_the_mixture_of_a_soak_is_fixed_by_its_seed_and_a_right_kernel_follows_each_fault(tmp_path):
+    expectations = {f"right{n}": '["right"]' for n in range(3)} | {f"fault{n}": '["incorrect"]' for n in range(3)}
+    corpus = make_corpus(tmp_path, **{name: header(name, expect) for name, expect in expectations.items()})
+    entries = read_entries([corpus])
+    row = mixture(entries, 40, True, random.Random(1), 8)
+    assert row == mixture(entries, 40, True, random.Random(1), 8)
+    assert len(row) == 40
+    faults = [number for number, entry in enumerate(row[:-1]) if not entry.header.honest]
+    assert len(faults) > 5
+    assert all(row[number + 1].header.honest for number in faults)
+    assert all(entry.header.honest for entry in mixture(entries, 10, False, random.Random(1), 8))

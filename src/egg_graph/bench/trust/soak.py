@@ -137,7 +137,8 @@ def run_soak(
         problems: folder of references; None finds it beside a corpus.
         timeout: seconds that one run of a candidate may take; an endless loop costs as much.
         seed: of the mixture.
-        most_problems: right kernels are taken for so many problems at most: each costs memory while it is known.
+        most_problems: problems in the mixture, those with most faulty candidates first: each costs memory while it is
+            known.
         most_seconds: no evaluation begins later than that; the row may end before `count`.
         on_turn: called after each evaluation.
 
@@ -162,7 +163,7 @@ def run_soak(
             )
             here = [entry for entry in entries if ladder in entry.header.where]
             hardware = choose_target("auto")
-            for entry in _mixture(here, count, faults, random.Random(seed), most_problems):
+            for entry in mixture(here, count, faults, random.Random(seed), most_problems):
                 if time.monotonic() - begun > most_seconds:
                     break
                 turn = _turn(local, entry, hardware, seen)
@@ -232,15 +233,19 @@ def gpu_bytes() -> int | None:
         return None
 
 
-def _mixture(
-    entries: Sequence[Entry], count: int, faults: bool, draw: random.Random, most_problems: int
-) -> list[Entry]:
+def mixture(entries: Sequence[Entry], count: int, faults: bool, draw: random.Random, most_problems: int) -> list[Entry]:
+    """A row of evaluations; a right kernel comes after each faulty one.
+
+    Raises:
+        BadInput: if there is no right kernel among the entries.
+    """
     right = [entry for entry in entries if entry.header.honest]
     faulty = [entry for entry in entries if not entry.header.honest]
     if not right:
         raise BadInput("soak: the corpora hold no right kernel for this ladder; name a folder that does")
-    names = sorted({entry.header.problem for entry in right})
-    chosen = set(draw.sample(names, min(most_problems, len(names))))
+    known = [entry.header.problem for entry in faulty]
+    names = sorted({entry.header.problem for entry in right}, key=lambda name: (-known.count(name), name))
+    chosen = set(names[:most_problems])
     right = [entry for entry in right if entry.header.problem in chosen]
     faulty = [entry for entry in faulty if entry.header.problem in chosen] if faults else []
     row: list[Entry] = []
