@@ -157,7 +157,11 @@ BAD = [
     ("expanded", source("y = " + HONEST[7:], "return y[:1].expand_as(y)"), "wrong_strides"),
     ("on the CPU", source("return (" + HONEST[7:] + ").cpu()"), "wrong_device"),
     ("one shape", source("assert x.shape[0] == 2048", HONEST), "specialised_to_shape"),
-    ("reads beyond", source(HONEST).replace("x + i, mask=inside", "x + i + 5, mask=inside"), "out_of_bounds"),
+    (
+        "reads beyond",
+        source(HONEST).replace("x + i, mask=inside", "x + i + (i == total - 1), mask=inside"),
+        "out_of_bounds",
+    ),
 ]
 
 

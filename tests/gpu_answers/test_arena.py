@@ -63,5 +63,9 @@ def test_small_tensors_share_a_slab_and_large_ones_fill_whole_granules() -> None
     assert arena.overruns() == []
     arena.buffers[1].raw(BAND + SLAB, BAND)[5] = 0
     assert [overrun.nearest for overrun in arena.overruns()] == [5]
+    arena.fill_bands("large")
+    assert arena.overruns() == []
+    arena.buffers[1].raw(BAND + SLAB, BAND)[5] = 1
+    assert [overrun.nearest for overrun in arena.overruns()] == [5]
     arena.free()
     assert arena.overruns() == []

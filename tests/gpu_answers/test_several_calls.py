@@ -101,6 +101,26 @@ def test_bytes_beside_an_input_are_watched(session_of: Open, docket: Docket, cas
     assert "after input x" in judged.findings[0].message
 
 
+READS = """import ctypes
+beside = ctypes.c_float.from_address(x.data_ptr() + x.nbytes).value
+"""
+
+
+def test_an_answer_that_changes_with_what_lies_beside_an_input_is_found(
+    session_of: Open, docket: Docket, case: Case, other: Case
+) -> None:
+    plain = READS + "return torch.relu(self.linear(x)) + beside"
+    judged = several_calls(session_of(plain), docket, case, other, "stand-in")
+    assert kinds(judged)[0] == "out_of_bounds"
+    assert judged.checks == []
+    dropped = READS + "return torch.relu(self.linear(x)) + (0.0 if beside != beside else 1.0)"  # as a maximum drops NaN
+    judged = several_calls(session_of(dropped), docket, case, other, "stand-in")
+    assert kinds(judged)[0] == "out_of_bounds"
+    assert len(judged.checks) == 3
+    harmless = READS + RIGHT
+    assert several_calls(session_of(harmless), docket, case, other, "stand-in").findings == []
+
+
 def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(session_of: Open, docket: Docket) -> None:
     first, second = docket.cases("shrunk")
     folded = "if not hasattr(self, 'w'):\n    self.w = self.linear.weight.t().contiguous()\n"

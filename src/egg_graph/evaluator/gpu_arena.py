@@ -35,9 +35,12 @@ BAND_BITS = {
     torch.float64: 0x7FFBBA4DBA4DBA4D,
 }
 """The NaN that a band holds, by dtype of the tensor between: another than fresh memory's, so that it can be told."""
+LARGE_BITS = {torch.float16: 0x7BFF, torch.bfloat16: 0x7F00, torch.float32: 0x7F000000, torch.float64: 0x7FE << 52}
+"""Large and finite: what a maximum cannot drop as it drops a NaN."""
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Side = Literal["before", "after"]
+Content = Literal["nan", "large"]
 
 
 class Buffer(Protocol):
@@ -65,7 +68,7 @@ class Overrun:
     """Distance of the nearest changed byte from the tensor; 0 touches it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Guard:
     """The two bands of one tensor."""
 
@@ -73,18 +76,20 @@ class Guard:
     dtype: torch.dtype
     before: torch.Tensor
     after: torch.Tensor
+    content: Content = "nan"
 
-    def set(self) -> None:
+    def fill(self, content: Content) -> None:
         """(Re)write both bands."""
+        self.content = content
         for band in (self.before, self.after):
-            band.copy_(_pattern(self.dtype, band))
+            band.copy_(_pattern(self.dtype, band, content))
 
     def overruns(self) -> list[Overrun]:
-        """What was changed since `set`."""
+        """What was changed since `fill`."""
         found = []
         sides: tuple[tuple[Side, torch.Tensor], ...] = (("before", self.before), ("after", self.after))
         for side, band in sides:
-            changed = (band != _pattern(self.dtype, band)).nonzero().flatten()
+            changed = (band != _pattern(self.dtype, band, self.content)).nonzero().flatten()
             if changed.numel():
                 nearest = int(changed[0]) if side == "after" else band.numel() - 1 - int(changed[-1])
                 found.append(Overrun(self.name, side, int(changed.numel()), nearest))
@@ -103,6 +108,8 @@ class Arena:
         self.buffers: list[Buffer] = []
         self.handles: list[str] = []
         self.guards: list[Guard] = []
+        self.content: Content = "nan"
+        """Of all bands."""
         self._room: tuple[int, int] = (0, 0)  # offset of the free part of the last small slab, and its end
         self._slab = -1  # number of that slab
 
@@ -145,7 +152,7 @@ class Arena:
             start = offset + band
             after = buffer.raw(start + nbytes, _up(nbytes, ALIGNMENT) - nbytes + band)
             guard = Guard(name, dtype, buffer.raw(offset, band), after)
-            guard.set()
+            guard.fill(self.content)
             self.guards.append(guard)
         form = {
             "dtype": dtype_name(like),
@@ -155,6 +162,14 @@ class Arena:
             "offset": offset + band,
         }
         return shaped(buffer.raw(offset + band, nbytes), form), form
+
+    def fill_bands(self, content: Content) -> None:
+        """Other content for every band: an answer that changes with it was read from out of bounds."""
+        self.content = content
+        for guard in self.guards:
+            guard.fill(content)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
 
     def overruns(self) -> list[Overrun]:
         """What was written beside any of the tensors."""
@@ -191,13 +206,14 @@ def _up(nbytes: int, unit: int) -> int:
     return -(-nbytes // unit) * unit
 
 
-def _pattern(dtype: torch.dtype, band: torch.Tensor) -> torch.Tensor:
-    """What a band beside a tensor of `dtype` holds: whole elements of a NaN, else bytes of 90."""
-    pattern = torch.full_like(band, 90)
+def _pattern(dtype: torch.dtype, band: torch.Tensor, content: Content) -> torch.Tensor:
+    """What a band beside a tensor of `dtype` holds: whole elements of a NaN or a large number, else small bytes."""
+    pattern = torch.full_like(band, 90 if content == "nan" else 3)
+    values = BAND_BITS if content == "nan" else LARGE_BITS
     real = torch.empty(0, dtype=dtype).real.dtype if dtype.is_complex else dtype
-    if real in BAND_BITS:
+    if real in values:
         whole = band.numel() // real.itemsize * real.itemsize
-        pattern[:whole].view(_INTEGERS[real.itemsize]).fill_(BAND_BITS[real])
+        pattern[:whole].view(_INTEGERS[real.itemsize]).fill_(values[real])
     return pattern
 
 

@@ -30,7 +30,7 @@ from egg_graph.evaluator.gpu_answers import (
 )
 from egg_graph.evaluator.gpu_arena import Arena
 from egg_graph.evaluator.gpu_conduct import judge_state, left_alone, reused, same_bytes, stride_notes
-from egg_graph.evaluator.gpu_session import Session
+from egg_graph.evaluator.gpu_session import CandidateFailed, Session
 from egg_graph.evaluator.problem import Case
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Check, Finding, FindingKind
@@ -117,9 +117,12 @@ class Calls:
         """The findings of a wrong answer, led by one that says more where there is one."""
         if not any(finding.kind in VALUES for finding in findings):
             return findings
-        late = self._late(case, targets, place)
-        if late is not None:
-            return [late, *findings]
+        try:
+            more = self._late(case, targets, place) or self._reads_beside(case, targets)
+        except CandidateFailed:  # wrong it is; why is not found out
+            return findings
+        if more is not None:
+            return [more, *findings]
         for earlier, asked, answer in self.right:
             if asked is not case and self._is_answer_to(asked, answer, targets):
                 return [_replayed(what, earlier, findings[0]), *findings]
@@ -141,10 +144,35 @@ class Calls:
             cure="work on the current stream, or let it wait for the other one (current_stream().wait_stream(other))",
         )
 
+    def _reads_beside(self, case: Case, targets: Sequence[torch.Tensor]) -> Finding | None:
+        """The answer changes with what lies beside the inputs, and does not without."""
+        content = self.shared.content
+        if not self._same(targets, self._asked_again(case)):
+            return None
+        self.shared.fill_bands("large" if content == "nan" else "nan")
+        changes = not self._same(targets, self._asked_again(case))
+        self.shared.fill_bands(content)
+        if not changes:
+            return None
+        return Finding(
+            kind="out_of_bounds",
+            message="the answer changes with what lies beside the inputs in memory: a kernel reads out of bounds",
+            cure="mask every load, and give `other` what does not change the result",
+        )
+
+    def _asked_again(self, case: Case) -> list[torch.Tensor]:
+        targets, forms = poisoned_targets(case, self.shared)
+        self.session.ask("call", outputs=forms)
+        return targets
+
+    @staticmethod
+    def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+        return all(same_bytes(a, b) for a, b in zip(first, second, strict=True))
+
     def _is_answer_to(self, asked: Case, answer: Sequence[torch.Tensor], got: Sequence[torch.Tensor]) -> bool:
         if [(x.shape, x.dtype) for x in answer] != [(x.shape, x.dtype) for x in got]:
             return False
-        if all(same_bytes(a, b) for a, b in zip(answer, got, strict=True)):
+        if self._same(answer, got):
             return True
         findings, _ = judge_leaves(self.docket.task, asked, got, machine=self.machine, source="")
         return not rejecting(findings)
@@ -158,7 +186,7 @@ class Calls:
         _, case, answer = self.right[-2]
         now, forms = poisoned_targets(case, self.shared)
         self.session.ask("held", back=2, outputs=forms)
-        if case.aliases or all(same_bytes(a, b) for a, b in zip(answer, now, strict=True)):
+        if case.aliases or self._same(answer, now):
             return True  # what aliases an input changes with it
         self.judged.findings.append(reused("the output"))
         return False
@@ -204,6 +232,7 @@ def several_calls(session: Session, docket: Docket, case: Case, other: Case | No
         if not calls.call(case, second, "the first inputs at other addresses"):
             return calls.judged
         refill(first.copies, case)
+        shared.fill_bands("large")
         if calls.call(case, first, "the first inputs where others lay in between"):
             calls.judged.notes.append("so on other inputs at the same addresses and on the same ones at others")
         return calls.judged
