@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from egg_graph.records import read_evidence
+
 REFERENCE = """
 import torch
 from torch import nn
@@ -67,9 +69,12 @@ def judge(tmp_path):
     return run
 
 
-def test_a_right_kernel_is_accepted_with_its_evidence(judge):
-    result = judge(RIGHT, "--json", "--target", "h200")
+def test_a_right_kernel_is_accepted_with_its_evidence(judge, tmp_path):
+    result = judge(RIGHT, "--json", "--target", "h200", "--evidence", "record.json")
     assert result.returncode == 0, result.stderr
+    record = read_evidence(tmp_path / "record.json")
+    assert (record.candidate.source, record.task.reference) == (RIGHT, REFERENCE)
+    assert record.settings.finalist and record.seed is not None
     told = json.loads(result.stdout.splitlines()[-1])
     assert list(told)[:2] == ["status", "reason"]
     assert told["status"] == "correct" and told["usable"]

@@ -75,6 +75,21 @@ def test_a_lost_worker_is_replaced_and_its_call_repeated(h200: Hardware) -> None
         pool.evaluate(task(h200), candidate())
 
 
+def test_a_fault_that_persists_costs_one_verdict_alone(h200: Hardware) -> None:
+    class Cursed(Scripted):
+        def evaluate(self, task: KernelTask, candidate: Candidate, **options: object) -> Evaluation:  # type: ignore[override]
+            if candidate == cursed:
+                raise InfrastructureError("the GPU fell off the bus")
+            return super().evaluate(task, candidate)
+
+    candidates = [candidate(number=number) for number in range(5)]
+    cursed = candidates[2]
+    with Pool([lambda: Cursed(0, []), lambda: Cursed(1, [])]) as pool:  # type: ignore[list-item]
+        evaluations = pool.evaluate_many(task(h200), candidates)
+    assert [e.status for e in evaluations] == ["correct", "correct", "infra_error", "correct", "correct"]
+    assert "fell off" in evaluations[2].reason
+
+
 def test_a_real_pool_judges_right_and_wrong_side_by_side(h200: Hardware) -> None:
     sources = [RIGHT, RIGHT.replace("2.0 *", "2.1 *"), RIGHT, "def ("]
     with EvaluatorPool(workers=2, timeout=20.0) as pool:

@@ -91,12 +91,17 @@ class Pool:
     ) -> tuple[Evaluation, ...]:
         """Evaluate all candidates, as many at a time as there are workers: one Evaluation each, in their order.
 
+        A fault of the machine that persists costs one candidate its verdict (`infra_error`), not the others theirs.
+
         Raises:
-            InfrastructureError: if the machine failed; never because of a candidate.
+            BadInput: if the reference is wrong.
         """
 
         def one(candidate: Candidate) -> Evaluation:
-            return self.evaluate(task, candidate, stage=stage, finalist=finalist)
+            try:
+                return self.evaluate(task, candidate, stage=stage, finalist=finalist)
+            except InfrastructureError as error:
+                return Evaluation(candidate=candidate.id, task=task.digest, status="infra_error", reason=str(error))
 
         return tuple(self._threads.map(one, candidates))
 
