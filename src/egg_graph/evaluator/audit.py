@@ -26,7 +26,9 @@ EVENTS = {
     **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), "starts a thread"),  # not in 3.11
     **dict.fromkeys(("sys._getframe", "sys._current_frames", "sys._current_exceptions"), "looks at its caller"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searches the process's memory"),
-    **dict.fromkeys(("sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring"), "watches its caller"),
+    **dict.fromkeys(
+        ("sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"), "watches its caller"
+    ),
     **dict.fromkeys(("time.sleep",), "waits instead of computing"),
     **dict.fromkeys(("pickle.find_class", "marshal.loads", "marshal.load"), "unpacks code"),
 }
