@@ -1,19 +1,18 @@
 """A GPU that is stood in for, down to its clock, and races of candidates on it."""
 
-import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gpu_answers"))
 
 from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+from pretend_gpu import PretendGpu
 
 from egg_graph.evaluator import course, gpu_answers, gpu_state, gpu_timing, gpu_worker, opponent, worker_clock
 from egg_graph.evaluator.clocks import Burst
@@ -26,48 +25,6 @@ from egg_graph.schema import GpuState, Hardware, KernelTask
 LAUNCH = {
     "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,
 }  # fmt: skip
-
-
-class PretendGpu:
-    """`bare_gpu.Gpu` on host memory; every forward takes a millisecond by its clock."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-        self.now = 0
-
-    def spin(self, nanoseconds: int) -> None:
-        self.steps.append("spin")
-
-    def unseal(self, source: int, target: int, nbytes: int, key: int) -> None:
-        self.steps.append("unseal")
-        stream = np.random.default_rng(key).integers(0, 256, nbytes, np.uint8)
-        given = np.frombuffer(ctypes.string_at(source, nbytes), np.uint8)
-        ctypes.memmove(target, (given ^ stream).tobytes(), nbytes)
-
-    def fill(self, target: int, nbytes: int, value: int) -> None:
-        self.steps.append("flush")
-        ctypes.memmove(target, value.to_bytes(4, "little") * (nbytes // 4), nbytes)
-
-    def stamp(self, where: int) -> None:
-        self.steps.append("stamp")
-        ctypes.memmove(where, self.now.to_bytes(8, "little"), 8)
-
-    def mark(self, number: int) -> None:
-        self.steps.append("mark")
-        self.now += 1_000_000 * number
-
-    def between(self) -> float:
-        return 1.0
-
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        self.steps.append("copy")
-        ctypes.memmove(target, source, nbytes)
-
-    def wait(self) -> None:
-        self.steps.append("wait")
-
-    def forget_l2(self) -> None:
-        pass
 
 
 class Timed(InProcess):

@@ -4,10 +4,11 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import triton
-from conftest import PretendGpu
+from pretend_gpu import PretendGpu
 
 from egg_graph.evaluator import bare_ptx, floor
 from egg_graph.evaluator.clocks import Burst, agreement, device_clock, event_clock, host_clock
@@ -16,8 +17,22 @@ from egg_graph.evaluator.floor import Floor, floor_of
 from egg_graph.evaluator.gpu_clock import Clock, Pace, Place, Sealed, spin_for
 from egg_graph.evaluator.sealed import Layout
 from egg_graph.evaluator.timed_answers import allowed, difference
+from egg_graph.evaluator.timing import ratio_interval
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
+
+# ------------------------------------------------------------------------------------------------------------- ratio
+
+
+def test_disturbance_of_whole_blocks_widens_the_interval() -> None:
+    random = np.random.default_rng(0)
+    baseline = 1 + 0.01 * random.standard_normal(64)
+    disturbed = np.repeat(1 + 0.2 * random.standard_normal(16), 4) + 0.01 * random.standard_normal(64)
+    ratio, low, high = ratio_interval(disturbed, baseline, block=4)
+    alone = ratio_interval(disturbed, baseline)
+    assert low < ratio < high
+    assert high - low > 1.2 * (alone[2] - alone[1])
+
 
 # ------------------------------------------------------------------------------------------------------------ clocks
 

@@ -127,6 +127,13 @@ def test_a_flush_that_was_left_out_is_found(race_of: Raced, monkeypatch: pytest.
     assert kinds(race_of(body)) == {"library_patched"}
 
 
+def test_a_timed_call_that_writes_beside_its_input_is_found(race_of: Raced) -> None:
+    body = "import ctypes\nself.calls += 1\nif self.calls > 40:\n    ctypes.memset(x.data_ptr() - 8, 1, 4)\n" + RIGHT
+    found = race_of(body, "self.calls = 0")
+    assert kinds(found) == {"out_of_bounds"}
+    assert found.timing is None
+
+
 def test_a_busy_gpu_is_nobodys_fault(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_state, "busy", lambda gpu: "the GPU is busy with other work")
     found = race_of(RIGHT)

@@ -40,10 +40,6 @@ class Pace:
     """Until the GPU has finished, too."""
 
     @property
-    def spin_cycles(self) -> int:
-        return 2 * self.spin_ns
-
-    @property
     def spin_ns(self) -> int:
         """Three times what queueing takes, so that a slow moment of the host does not show."""
         return spin_for(self.host_ms)
@@ -167,49 +163,6 @@ def find_pace(forward: Callable[[], Any], seconds: float) -> Pace:
         wall.append(1e3 * (time.perf_counter() - began))
         del result
     return Pace(median(host[2:]), median(wall[2:]))
-
-
-def time_block(
-    forward: Callable[[], Any],
-    flush: torch.Tensor,
-    *,
-    calls: int,
-    spin_cycles: int,
-    lead: int = LEAD,
-    take: Callable[[int, Any], None] | None = None,
-) -> list[float]:
-    """Milliseconds of each of `calls` calls by device events, after `lead` unrecorded ones.
-
-    Args:
-        forward: queues the work on the current stream.
-        flush: overwritten before every call; larger than the L2 cache.
-        calls: how many are recorded.
-        spin_cycles: of the GPU's clock, before each call.
-        lead: unrecorded calls before them.
-        take: gets the number of a recorded call and its result, once the device is idle.
-    """
-    milliseconds: list[float] = []
-    collecting = gc.isenabled()
-    gc.disable()  # a collection in the middle of a forward costs more than most kernels
-    try:
-        for number in range(-lead, calls):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            flush.zero_()
-            torch.cuda._sleep(spin_cycles)
-            start.record()
-            result = forward()
-            end.record()
-            torch.cuda.synchronize()
-            if number >= 0:
-                milliseconds.append(start.elapsed_time(end))
-                if take is not None:
-                    take(number, result)
-                    torch.cuda.synchronize()
-            del result
-    finally:
-        if collecting:
-            gc.enable()
-    return milliseconds
 
 
 def flush_bytes() -> int:

@@ -22,6 +22,7 @@ from egg_graph.evaluator.course import BLOCK, Course, Turn
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.gpu_answers import arena, load, share_inputs, source_of
 from egg_graph.evaluator.gpu_clock import Pace, flush_bytes
+from egg_graph.evaluator.gpu_conduct import judge_overruns
 from egg_graph.evaluator.gpu_session import Session
 from egg_graph.evaluator.opponent import Opponent
 from egg_graph.evaluator.timed_answers import Examiner, TimedAnswer
@@ -93,6 +94,9 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
         session.ask("clock", **course.forms)
         examiner = Examiner(docket, case, machine, source_of(session))
         _Race(session, course, examiner, found).run(pace)
+        found.findings += judge_overruns(shared.overruns())
+        if found.findings:
+            found.timing = None
     return found
 
 
