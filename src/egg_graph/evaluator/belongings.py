@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -56,15 +56,22 @@ def belongings(*, own_proc: bool) -> Belongings:
     devices = [path for pattern in DEVICES for path in glob(pattern)]
     if "/dev/kfd" in devices:
         devices.append("/dev/dri")
-    found = [str(Path(path).resolve()) for path in readable if os.path.isabs(path) and not path.startswith("/proc")]
-    kept = [path for path in readable if path.startswith("/proc")]
-    present = tuple(path for path in dict.fromkeys([*readable, *found, *kept]) if _grantable(path))
-    return Belongings(present, tuple(devices), tuple(path for path in sys.path if path and os.path.isdir(path)))
+    listable = tuple(path for path in sys.path if path and os.path.isdir(path))
+    return Belongings(_without_what_lies_within(filter(_grantable, readable)), tuple(devices), listable)
+
+
+def _without_what_lies_within(paths: Iterable[str]) -> tuple[str, ...]:
+    """The outermost of these paths, symbolic links resolved (but not /proc/self, which is another's later)."""
+    kept: list[str] = []
+    for path in sorted({path if path.startswith("/proc") else os.path.realpath(path) for path in paths}):
+        if not any(path == outer or path.startswith(outer + "/") for outer in kept):
+            kept.append(path)
+    return tuple(kept)
 
 
 def _grantable(path: str) -> bool:
     """There, and not everything: a prefix of `/` would grant all."""
-    return os.path.isabs(path) and Path(path) not in (Path("/"), Path.home()) and os.path.exists(path)
+    return os.path.isabs(path) and Path(path).resolve() not in (Path("/"), Path.home()) and os.path.exists(path)
 
 
 def _tools() -> Iterator[str]:
