@@ -31,9 +31,10 @@ from egg_graph.evaluator.gpu_answers import (
 from egg_graph.evaluator.gpu_arena import Arena
 from egg_graph.evaluator.gpu_conduct import judge_state, left_alone, reused, same_bytes, stride_notes
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
+from egg_graph.evaluator.kernelbench_criterion import tolerance_of
 from egg_graph.evaluator.problem import Case
 from egg_graph.evaluator.verdict import rejecting
-from egg_graph.schema import Check, Finding, FindingKind
+from egg_graph.schema import Check, Finding, FindingKind, Tolerance
 
 VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
 """Findings on the numbers of an answer."""
@@ -50,6 +51,8 @@ class Judged:
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was seen beside right answers, in words."""
+    kernelbench: Tolerance | None = None
+    """KernelBench's word on the first answer."""
 
     @property
     def failed(self) -> bool:
@@ -93,6 +96,8 @@ class Calls:
         targets, forms = poisoned_targets(case, self.shared)
         answer = self.session.ask("call", outputs=forms, keep=_may_keep(targets))
         findings, check = self._judge(case, answer, targets, place)
+        if self.judged.kernelbench is None:
+            self.judged.kernelbench = tolerance_of(case, targets, self.docket.task.precision)
         if rejecting(findings):
             self.judged.findings += self._explained(findings, case, targets, place, what)
             return False

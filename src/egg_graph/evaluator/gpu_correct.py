@@ -123,6 +123,7 @@ class Correctness:
         judged.checks += more.checks
         judged.notes += [note for note in more.notes if note not in judged.notes]
         self.climb.checks += more.checks
+        self.climb.kernelbench = more.kernelbench or self.climb.kernelbench  # the full shape comes last
 
     def _statement(self, name: str, judged: Judged, against: str) -> str:
         seeds = {check.seed for check in judged.checks}
