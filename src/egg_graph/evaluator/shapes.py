@@ -97,6 +97,7 @@ class _Search:
         if self.at_full is None:
             return
         self.shape_of = _input_shapes(load_reference(self.source))
+        self.answered = _output_shapes(load_reference(self.source))
         self.leading = {name: rank for name in self.full if (rank := self._leading_rank(name))}
         product = self.at_full.flops > 0
         self.first = FIRST_PRODUCT_LEVEL if product else 0
@@ -222,9 +223,12 @@ class _Search:
         if value <= 1 or not any(shape and shape[0] == value for shape in self.shape_of):
             return 0
         try:
-            moved = _input_shapes(load_reference(self.source, {name: value + 1}))
+            reference = load_reference(self.source, {name: value + 1})
+            moved = _input_shapes(reference)
         except BadInput:
             return 0
+        if any(self.answered) and _output_shapes(reference) == self.answered:
+            return 0  # summed over: how the parts of a sum meet shows only where there are several
         changed = [
             (axis, len(old))
             for old, new in zip(self.shape_of, moved, strict=True)
@@ -240,6 +244,20 @@ def _input_shapes(reference: Reference) -> list[tuple[int, ...]]:
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         return [tuple(x.shape) for x in reference.inputs(0) if isinstance(x, torch.Tensor)]
+
+
+def _output_shapes(reference: Reference) -> list[tuple[int, ...]]:
+    """Of a forward under fake tensors; empty where it defies them."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import tree_leaves
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            outputs = reference.model(0)(*reference.inputs(0))
+    except Exception:  # noqa: BLE001 - as in `trial`: it does not run so, and tells nothing
+        return []
+    return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
 
 
 def _measure(reference: Reference) -> Size:
