@@ -14,6 +14,7 @@ from slow_candidate import RIGHT, candidate, task
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
 from egg_graph.evaluator.gpus import resolve_gpu, visible_gpus
 from egg_graph.evaluator.lease import Lease
+from egg_graph.evaluator.turns import Turns
 from egg_graph.evaluator.pool import Pool
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 
@@ -183,7 +184,7 @@ def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen)
     threading.Timer(0.3, holder.kill).start()
     with Lease("GPU-x", folder=tmp_path, patience=20).held() as waited:
         assert 0.1 < waited < 20
-    assert Lease("GPU-x", folder=tmp_path).holder() is None
+    assert Lease("GPU-x", folder=tmp_path).holders() == ()
 
 
 def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
@@ -202,3 +203,54 @@ def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not inside
+
+
+def test_answers_share_a_gpu_and_a_measurement_has_it_alone(tmp_path: Path, holder: subprocess.Popen) -> None:
+    holder.kill()
+    holder.wait()
+    lease = Lease("GPU-x", folder=tmp_path, patience=0.2)
+    with lease.held(shared=True), Lease("GPU-x", folder=tmp_path, patience=0.2).held(shared=True):
+        with pytest.raises(InfrastructureError, match="in use"), lease.held():
+            pass
+    with lease.held(), pytest.raises(InfrastructureError, match="in use"), lease.held(shared=True):
+        pass
+
+
+def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
+    order: list[str] = []
+    lease = Lease("GPU-x", folder=tmp_path)
+
+    def enter(name: str, shared: bool) -> None:
+        with lease.held(shared=shared):
+            order.append(name)
+
+    with lease.held(shared=True):
+        measuring = threading.Thread(target=enter, args=("measuring", False))
+        measuring.start()
+        time.sleep(0.2)
+        newcomer = threading.Thread(target=enter, args=("newcomer", True))
+        newcomer.start()
+        time.sleep(0.2)
+        assert order == []
+    measuring.join()
+    newcomer.join()
+    assert order == ["measuring", "newcomer"]
+
+
+def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:
+    turns = Turns(Lease("GPU-x", folder=tmp_path))
+    with turns.computing():
+        pass
+    assert not turns.crowded
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    sharing = HOLD.replace(".held()", ".held(shared=True)")
+    command = [sys.executable, "-c", sharing, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with turns.computing():
+            pass
+        assert turns.crowded
+        other.kill()
+    with turns.alone_throughout(), turns.computing(), turns.measuring():
+        pass

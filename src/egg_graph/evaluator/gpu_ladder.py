@@ -25,6 +25,7 @@ from egg_graph.evaluator.opponent import Opponent
 from egg_graph.evaluator.sanitize import sanitize
 from egg_graph.evaluator.statements import compile_statement, no_launch, spills
 from egg_graph.evaluator.trace import trace
+from egg_graph.evaluator.turns import Turns
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import (
     Candidate,
@@ -45,6 +46,7 @@ class GpuLadder:
 
     base: Ladder
     machine: str
+    turns: Turns = field(default_factory=Turns)
     profiling: bool = False
     opponents: dict[str, Opponent] = field(default_factory=dict)
     """Of the latest task alone: its tensors are large."""
@@ -66,32 +68,40 @@ class GpuLadder:
             if climb.failed:
                 return climb, None
             gpu_bound.absorb(bounding, climb)
-            if finalist:
-                trace(self.base.compiling, docket, self.opponent(docket).case, folder, climb)
+            with self.turns.measuring():
+                if finalist:
+                    trace(self.base.compiling, docket, self.opponent(docket).case, folder, climb)
+                self._profile(docket, folder, climb, stage)
             if finalist and not climb.failed:
-                sanitize(self.base.compiling, docket, docket.cases("shrunk")[0], folder, climb)
-            self._profile(docket, folder, climb, stage)
+                with self.turns.computing():
+                    sanitize(self.base.compiling, docket, docket.cases("shrunk")[0], folder, climb)
         return climb, verdict
 
     def _on_gpu(self, docket: Docket, folder: Path, climb: Climb, finalist: bool) -> Verdict | None:
         """What needs the candidate's process: answers, how they come about, and their time."""
         session = self._session(folder)
         try:
-            if not self._start(session, climb):
-                return None
-            correct = Correctness(session, docket, climb, self.machine, lambda: self.open(folder))
-            if not correct.every_shape() or (finalist and not correct.repeats()):
-                return None
-            if not self._causal(session, docket, climb):
-                return None
-            if not session.alive:
-                session = self.open(folder)
-            return self._timed(session, docket, climb)
+            with self.turns.computing():
+                if not self._right(session, docket, folder, climb, finalist):
+                    return None
+                if not session.alive:
+                    session = self.open(folder)
+            with self.turns.measuring():
+                return self._timed(session, docket, climb)
         except CandidateFailed as failure:
             climb.fail("timing", [failure.finding], log=failure.log)
             return None
         finally:
             session.close()
+
+    def _right(self, session: Session, docket: Docket, folder: Path, climb: Climb, finalist: bool) -> bool:
+        """Every rung about answers; the session may have ended even where they are right."""
+        if not self._start(session, climb):
+            return False
+        correct = Correctness(session, docket, climb, self.machine, lambda: self.open(folder))
+        if not correct.every_shape() or (finalist and not correct.repeats()):
+            return False
+        return self._causal(session, docket, climb)
 
     def _session(self, folder: Path) -> Session:
         return Session(self.base.compiling, folder, self.base.timeout, MemoryWatch(MEMORY_FRACTION))

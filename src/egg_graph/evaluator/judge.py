@@ -7,9 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from egg_graph.evaluator.nursery import Nursery
 from egg_graph.evaluator.problem import Unevaluable
 from egg_graph.evaluator.profile import compiled_profile
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.turns import Turns
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -42,6 +41,8 @@ from egg_graph.schema import (
 
 REFERENCE_SECONDS = 600
 """For the reference's own runs before any candidate's."""
+DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
+"""What may be a neighbour's doing where several judges share a GPU."""
 Climbed = tuple[Climb, tuple[Status, str] | None]
 
 
@@ -69,11 +70,11 @@ class Judge:
         compiled = compiled_driver(folder) if self.on_gpu else None
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
-        self.lease: Lease | None = None
+        self.turns = Turns()
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
-            self.gpu = GpuLadder(self.ladder, name, profiling=bool(settings["profile"]))
-            self.lease = Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+            self.turns = Turns(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))
+            self.gpu = GpuLadder(self.ladder, name, self.turns, profiling=bool(settings["profile"]))
             self.environment = self.environment.model_copy(update={"gpu": name})
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
@@ -103,16 +104,17 @@ class Judge:
         docket = self.docket(task)
         docket.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        with self._gpu_alone():
+        with self.turns.computing():
             surveyed = self._surveyed(docket)
-            if self.gpu is not None and not surveyed.unevaluable:
-                try:
+        if self.gpu is not None and not surveyed.unevaluable:
+            try:
+                with self.turns.measuring():
                     opponent = self.gpu.opponent(docket)
-                except Unevaluable as problem:
-                    known["unevaluable"] = str(problem)
-                else:
-                    known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
-                    known["eager_fp32_ms"] = opponent.eager_fp32_ms
+            except Unevaluable as problem:
+                known["unevaluable"] = str(problem)
+            else:
+                known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
+                known["eager_fp32_ms"] = opponent.eager_fp32_ms
         return surveyed.model_copy(update=known)
 
     def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluation:
@@ -123,7 +125,7 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            with self._gpu_alone():
+            with self.turns.computing():
                 unevaluable = self._surveyed(docket).unevaluable
                 kind = docket.soundness.kind
         except BadInput as error:
@@ -148,7 +150,7 @@ class Judge:
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:
             return screen_without_gpu(self.ladder, self.docket(task), candidates)
-        with self._gpu_alone():
+        with self.turns.alone_throughout():
             return screen_on_gpu(self.gpu, self.docket(task), candidates)
 
     def release(self) -> None:
@@ -162,13 +164,17 @@ class Judge:
     # ------------------------------------------------------------------------------------------- one climb, at most two
 
     def _climb(self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool) -> Climbed:
-        """A climb that the machine spoiled is made once more, on clean workers; a second time it is told as that."""
+        """A climb that the machine or a neighbour may have spoiled is made once more, alone and on clean workers; a
+        second time the machine's fault is told as that."""
+        self.turns.waited, self.turns.crowded = 0.0, False
         climb, verdict = self._climb_once(docket, candidate, stage, finalist)
-        if not (spoilt := _machine_faults(climb)):
+        disturbed = [f for f in climb.findings if f.kind in DISTURBED] if self.turns.crowded else []
+        if not (spoilt := [*_machine_faults(climb), *disturbed]):
             return climb, verdict
         for nursery in self.nurseries:
             nursery.stop()
-        climb, verdict = self._climb_once(docket, candidate, stage, finalist)
+        with self.turns.alone_throughout():
+            climb, verdict = self._climb_once(docket, candidate, stage, finalist)
         if _machine_faults(climb):
             climb.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
         else:
@@ -181,26 +187,15 @@ class Judge:
         try:
             if self.gpu is None:
                 return self.ladder.climb(docket, candidate), None
-            with self._gpu_alone() as waited:
-                climb, verdict = self.gpu.climb(docket, candidate, stage, finalist)
+            climb, verdict = self.gpu.climb(docket, candidate, stage, finalist)
         except InfrastructureError as error:
             climb = Climb()
             climb.fail("machine", [Finding(kind="infrastructure", message=str(error))])
             return climb, None
-        if climb.timing is not None and waited > 1.0:
-            notes = (*climb.timing.notes, f"waited {waited:.0f} s for others' measurements on this GPU to end")
+        if climb.timing is not None and self.turns.waited > 1.0:
+            notes = (*climb.timing.notes, f"waited {self.turns.waited:.0f} s in all for others on this GPU")
             climb.timing = climb.timing.model_copy(update={"notes": notes})
         return climb, verdict
-
-    @contextmanager
-    def _gpu_alone(self) -> Iterator[float]:
-        """Nobody else measures meanwhile; yields the seconds waited for that. Without a GPU there is nothing to wait
-        for."""
-        if self.lease is None:
-            yield 0.0
-            return
-        with self.lease.held() as waited:
-            yield waited
 
     def _surveyed(self, docket: Docket) -> Baseline:
         """What is established about the reference before any candidate, in bounded time.

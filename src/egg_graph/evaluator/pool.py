@@ -143,8 +143,8 @@ class Pool:
 class EvaluatorPool(Pool):
     """Evaluators on this machine, each with judge and workers of its own.
 
-    What runs on one GPU takes turns (`lease.Lease`), so that no measurement disturbs another: several workers per GPU
-    overlap in little but their start.
+    Workers of one GPU compile and compare side by side, and measure in turns (`turns.Turns`), so that nothing disturbs
+    a measurement.
 
     Args:
         gpus: `"all"`, or those to use, by index or UUID; None to judge without a GPU.
