@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent / "graph"))
 
 import pytest
 
-from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.schema import Figure, Hardware
 
 collect_ignore = ["planted", "bugs", "right", "problems", "faults"]
@@ -34,6 +34,14 @@ H200 = {
     "peak_fp16": 989e12,
     "power": 700.0,
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a GPU is skipped, with the reason, where there is none."""
+    if not gpu_present():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU, and there is none here"))
 
 
 @pytest.fixture(scope="session")

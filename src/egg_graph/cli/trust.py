@@ -29,6 +29,7 @@ def corpus(
     finalist: Annotated[bool, typer.Option("--finalist", help="Judge every file as a finalist.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Judge the files of these ids.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out already has; judge the rest.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Evaluators side by side.")] = 1,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Judge tricks, bugs and right kernels, and hold each verdict against what the file expects.
@@ -61,6 +62,7 @@ def corpus(
         finalist=finalist,
         only=only or (),
         keep=keep,
+        workers=workers,
         on_row=tell,
     )
     shown = Table(box=None, pad_edge=False)

@@ -4,6 +4,7 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,7 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.pages import corpus_page
 from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
 from egg_graph.bench.trust.writing import version, write_results
-from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator import EvaluatorPool, LocalEvaluator, gpu_present
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from egg_graph.target import choose_target
 
@@ -28,8 +29,9 @@ def run_corpus(
     only: Sequence[str] = (),
     keep: bool = False,
     target: str = "auto",
+    workers: int = 1,
     on_row: Callable[[CorpusRow], None] | None = None,
-    evaluator: LocalEvaluator | None = None,
+    evaluator: LocalEvaluator | EvaluatorPool | None = None,
 ) -> CorpusResults:
     """Judge a corpus; with `out`, rewrite `out` (.json) and the page beside it (.md) after every file.
 
@@ -44,6 +46,7 @@ def run_corpus(
         only: ids to judge; all of them if empty.
         keep: keep the rows that `out` holds of unchanged files on the same terms.
         target: GPU to compile for.
+        workers: evaluators side by side on the one machine; on a GPU they measure in turns.
         on_row: called with each new row.
         evaluator: one that is already warm; it is left open.
 
@@ -51,7 +54,7 @@ def run_corpus(
         BadInput: for a bad header or a results file made on other terms.
     """
     entries = _chosen(read_entries(folders, problems), only)
-    local = evaluator or LocalEvaluator(device=device, timeout=timeout)
+    local = evaluator or _evaluator(device, timeout, workers)
     try:
         where = local.environment()
         ladder: Literal["cpu", "gpu"] = "gpu" if where.gpu is not None and device != "none" else "cpu"
@@ -72,19 +75,32 @@ def run_corpus(
             elsewhere=tuple(entry.header.id for entry in entries if ladder not in entry.header.where),
         )
         kept = {row.file: row for row in _kept(results, out)} if keep and out is not None else {}
-        for entry in here:
+
+        def judged(entry: Entry) -> tuple[CorpusRow, bool]:
             row = kept.get(_shown(entry))
-            if row is None or row.digest != entry.digest:
-                row = _judge(local, entry, hardware, repeat, finalist)
-                if on_row is not None:
+            if row is not None and row.digest == entry.digest:
+                return row, False
+            return _judge(local, entry, hardware, repeat, finalist), True
+
+        with ThreadPoolExecutor(workers) as threads:
+            for row, new in threads.map(judged, here):
+                if new and on_row is not None:
                     on_row(row)
-            results = results.model_copy(update={"rows": (*results.rows, row)})
-            if out is not None:
-                write_results(out, results, corpus_page(results), **_counted(results))
+                results = results.model_copy(update={"rows": (*results.rows, row)})
+                if out is not None:
+                    write_results(out, results, corpus_page(results), **_counted(results))
         return results
     finally:
         if evaluator is None:
             local.close()
+
+
+def _evaluator(device: Literal["auto", "gpu", "none"], timeout: float, workers: int) -> LocalEvaluator | EvaluatorPool:
+    if workers == 1:
+        return LocalEvaluator(device=device, timeout=timeout)
+    if device == "gpu" or (device == "auto" and gpu_present()):
+        return EvaluatorPool([0], workers_per_gpu=workers, timeout=timeout)
+    return EvaluatorPool(workers=workers, timeout=timeout)
 
 
 def _counted(results: CorpusResults) -> dict[str, object]:
@@ -104,13 +120,17 @@ def _chosen(entries: tuple[Entry, ...], only: Sequence[str]) -> tuple[Entry, ...
     return tuple(entry for entry in entries if not only or entry.header.id in only)
 
 
-def _judge(local: LocalEvaluator, entry: Entry, hardware: Hardware, repeat: int, finalist: bool) -> CorpusRow:
+def _judge(
+    local: LocalEvaluator | EvaluatorPool, entry: Entry, hardware: Hardware, repeat: int, finalist: bool
+) -> CorpusRow:
     task, candidate = task_of(entry, hardware), candidate_of(entry)
     runs = tuple(_once(local, task, candidate, entry, finalist or entry.header.finalist) for _ in range(repeat))
     return CorpusRow(header=entry.header, file=_shown(entry), digest=entry.digest, runs=runs)
 
 
-def _once(local: LocalEvaluator, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool) -> Judged:
+def _once(
+    local: LocalEvaluator | EvaluatorPool, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool
+) -> Judged:
     begun = time.monotonic()
     try:
         evaluation = local.evaluate(task, candidate, finalist=finalist)
