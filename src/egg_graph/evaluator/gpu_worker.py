@@ -36,6 +36,12 @@ Command = dict[str, Any]
 Answer = dict[str, Any]
 
 
+def warm_up() -> None:
+    """Before any fork: the first dispatch mode of a process imports hundreds of modules, which takes seconds."""
+    with FreshPoison():
+        torch.empty(1)
+
+
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Answer commands on the socket `channel` until it closes."""
     worker = Worker(folder)
