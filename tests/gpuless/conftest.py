@@ -25,6 +25,7 @@ FAKE = {
     "matmul_bf16": ("matmuls.py", "matmul_bf16", [{**MATRIX, "dtype": "bfloat16"}] * 2),
     "softmax_wide": ("rows.py", "softmax", [{"shape": [4096, 393216]}]),
     "softmax": ("rows.py", "softmax", [MATRIX]),
+    "persistent": ("rows.py", "persistent", [{"shape": [12, 512]}]),
     "host_descriptor": ("matmuls.py", "host_descriptor", [{"shape": [1024, 512]}, {"shape": [512, 512]}]),
     "device_descriptor": ("matmuls.py", "device_descriptor", [{"shape": [1024, 512]}, {"shape": [512, 512]}]),
     "tuned": ("launching.py", "tuned", [{"shape": [2**20]}]),

@@ -30,6 +30,11 @@ def test_softmax_counts_equal_closed_forms_without_memory(interpreted):
     assert run.outputs == ("float32[4096, 393216]",) and run.triton_share == 1.0
 
 
+def test_a_loop_variable_is_a_scalar_tensor_that_can_be_widened(interpreted):
+    (launch,) = run_of(interpreted, "persistent").launches
+    assert launch.load_bytes == pytest.approx(12 * 512 * 4) and launch.programs == launch.executed == 3
+
+
 def test_descriptor_loads_are_counted_as_pointer_loads_are(interpreted):
     for case, block_n in (("host_descriptor", 32), ("device_descriptor", 64)):
         (launch,) = run_of(interpreted, case).launches

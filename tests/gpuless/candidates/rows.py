@@ -130,6 +130,28 @@ def column_sum(x):
     return out
 
 
+@triton.jit
+def persistent_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    """Every loop variable is used as what it is in a compiled kernel: a scalar tensor."""
+    for i in range(tl.program_id(0), rows, tl.num_programs(0)):
+        total = tl.zeros((BLOCK,), tl.float32)
+        for start in tl.range(0, columns, BLOCK, num_stages=2):
+            offsets = start.to(tl.int64) + tl.arange(0, BLOCK)
+            total += tl.load(x_ptr + i.to(tl.int64) * columns + offsets, mask=offsets < columns, other=0.0)
+        for k in range(2):
+            if k == 1:
+                total = total * 2.0 * k.to(tl.float32)
+        for k in tl.static_range(1, 3):  # a constant: it may be a size
+            total += tl.sum(tl.zeros((2 * k,), tl.float32), 0)
+        tl.store(out_ptr + i, tl.sum(total, 0))
+
+
+def persistent(x):
+    out = x.new_empty(x.shape[0])
+    persistent_kernel[(3,)](x, out, *x.shape, BLOCK=32)
+    return out
+
+
 def matrix(rows=5, columns=77):
     return lambda: (torch.randn(rows, columns),)
 
@@ -155,6 +177,7 @@ CASES = {
         nn.functional.cross_entropy,
         1e-6,
     ),
+    "persistent": (persistent, matrix(8, 77), lambda x: 2 * x.sum(1), 1e-6),
     "column_sum": (column_sum, matrix(50, 77), lambda x: x.sum(0), 1e-6),
 }
 

@@ -16,6 +16,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 
 from egg_graph.evaluator.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.interpreter import loops
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
 from egg_graph.evaluator.interpreter.work import Work
@@ -201,11 +202,13 @@ def compile_and_exec(self: Any, tree: Any) -> Any:
     """Replacement of `FunctionRewriter._compile_and_exec`.
 
     The original pours the interpreter module's names into the candidate's globals, where they would hide a missing
-    `import math`.
+    `import math`. Loop variables become what they are in a compiled kernel.
     """
+    loops.rewrite(tree)
     code = compile(tree, filename=self.filename, mode="exec")
     names = self.fn.__globals__
     names.setdefault("interpreter_semantic", interpreter.interpreter_semantic)
+    names.setdefault(loops.NAME, loops.loop)
     local = dict(self.kwargs)
     exec(code, names, local)
     return local[self.fn.__name__]
