@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -97,6 +98,7 @@ def _environment(folder: Path) -> None:
         path.mkdir(exist_ok=True)
         os.environ[name] = str(path)
     os.environ.pop("PYTHONPATH", None)
+    tempfile.tempdir = None  # what the nursery's imports looked up is the judge's folder, out of reach from here
     os.chdir(folder)
 
 
