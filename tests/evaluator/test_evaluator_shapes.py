@@ -129,6 +129,32 @@ def test_rows_are_long_enough_to_loop_over() -> None:
     assert awkward["D"] > 4096
 
 
+def test_bounds_of_values_are_no_sizes_unless_they_are_sizes_too() -> None:
+    source = reference(
+        forward("return x.sum(1)"),
+        "N, LIMIT = 4096, 10**8\nhighest = 2 * LIMIT\nclasses = 50000\nlength = 512",
+        "[torch.randint(LIMIT, highest, (N, 2048), dtype=torch.int32), torch.randint(0, classes, size=(N,)),\n"
+        "            torch.randint(high=9000, size=(7, 1000)), torch.randint(0, 1000, (N, classes)),\n"
+        "            torch.full((N, length), 512)]",
+    )
+    assert shape_knobs(source) == {
+        "N": 4096, "classes": 50000, "length": 512, "get_inputs.0": 2048, "get_inputs.3": 7, "get_inputs.4": 1000,
+        "get_inputs.6": 1000, "get_inputs.7": 512,
+    }  # fmt: skip
+
+
+def test_an_integer_sum_that_wraps_does_so_at_smaller_shapes() -> None:
+    source = reference(
+        forward("return x.sum(1)"),
+        "ROWS = 4096\nCOLUMNS = 2048",
+        "[torch.randint(100_000_000, 200_000_000, (ROWS, COLUMNS), dtype=torch.int32)]",
+    )
+    for overrides in choose_shapes(source):
+        assert overrides
+        assert set(overrides) <= {"ROWS", "COLUMNS"}
+        assert int(load_reference(source, overrides).inputs(0)[0].min()) >= 100_000_000
+
+
 def test_knobs_are_read_without_running_anything() -> None:
     source = (
         "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\n"

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.value_bounds import within_bounds
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def _position(node: ast.expr) -> tuple[int, int]:
 def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Name and node of every knob. A name assigned twice keeps its last assignment, as Python does.
 
-    A constant that only `Model` itself reads is none: a candidate could not be told its new value.
+    A constant that only `Model` itself reads is none: a candidate could not be told its new value. Nor is one that
+    only bounds the values drawn; one that is a size as well, by name or by value, is (classes, a vocabulary).
     """
     found: dict[str, ast.expr] = {}
     reaching = _reaching_the_inputs(tree)
@@ -97,8 +99,11 @@ def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             body = [node for child in statement.body for node in _integers(child)]
             for index, node in enumerate(sorted(body, key=_position)):
                 found[f"{statement.name}.{index}"] = node
+    found = {name: node for name, node in found.items() if name.split(".")[0] in reaching}
+    bounds = within_bounds(tree)
+    sizes = {_constant(node) for node in found.values() if id(node) not in bounds}
     for name, node in found.items():
-        if name.split(".")[0] in reaching:
+        if id(node) not in bounds or _constant(node) in sizes:
             yield name, node
 
 

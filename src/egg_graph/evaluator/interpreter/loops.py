@@ -1,7 +1,7 @@
 """Loop variables as the compiler makes them: scalar tensors, not Python's integers.
 
-Triton's interpreter runs `for i in range(...)` as Python does. A compiled kernel's `i` is a tensor of the bounds' common
-integer type: it has `.to(tl.int64)`, and in int32 it wraps around. Only `tl.static_range` is unrolled.
+Triton's interpreter runs `for i in range(...)` as Python does. A compiled kernel's `i` is a tensor of the bounds'
+common integer type: it has `.to(tl.int64)`, and in int32 it wraps around. Only `tl.static_range` is unrolled.
 """
 
 import ast
