@@ -65,6 +65,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_timing, "TIME_BOX", 0.0)
     monkeypatch.setattr(gpu_timing, "LATE_SECONDS", 0.1)
     monkeypatch.setattr(gpu_state, "busy", lambda gpu: "")
+    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, nanoseconds: (1_000, 32))
+    monkeypatch.setattr(gpu_state, "PAUSE", 0.0)
     monkeypatch.setattr(gpu_state, "state", lambda: GpuState(sm_clock_mhz=1980.0))
     plain = course.Course.burst
 

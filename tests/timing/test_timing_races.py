@@ -9,6 +9,7 @@ from egg_graph.evaluator import gpu_state, gpu_timing
 from egg_graph.evaluator.course import Course
 from egg_graph.evaluator.gpu_timing import FEWEST_PAIRS, Race, verdict
 from egg_graph.evaluator.sealed import Draws
+from egg_graph.schema import GpuState
 
 RIGHT = "return torch.relu(self.linear(x))"
 Raced = Callable[..., Race]
@@ -92,6 +93,52 @@ def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_la
     status, reason = verdict(timing, "ieee")
     assert status == "slower"
     assert "clocks disagree" in reason
+
+
+@pytest.fixture
+def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gpu_timing.host_clock
+
+    def host(more: list, less: list) -> object:
+        clock = plain(more, less)
+        return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
+
+    monkeypatch.setattr(gpu_timing, "host_clock", host)
+
+
+def test_clocks_that_disagree_while_others_compute_accuse_nobody(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(range(1000))
+    taken = {4, 17}  # now and then
+    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) in taken else 1_000, 32))
+    found = race_of(RIGHT)
+    assert found.findings == [] and found.timing is None
+    assert "busy with other work (a kernel was interrupted for 900 us" in found.skipped
+
+
+def test_others_that_came_meanwhile_accuse_nobody(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = iter([GpuState(other_processes=0), *[GpuState(other_processes=1)] * 9])
+    monkeypatch.setattr(gpu_state, "state", lambda: next(states))
+    found = race_of(RIGHT)
+    assert found.findings == [] and "1 other compute processes listed, 0 before" in found.skipped
+
+
+def test_clocks_are_not_read_again_before_others_are_gone(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["", "the GPU is busy with other work"])
+    monkeypatch.setattr(gpu_state, "busy", lambda gpu: next(answers))
+    found = race_of(RIGHT)
+    assert found.findings == [] and found.skipped == "the GPU is busy with other work"
+
+
+def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(range(1000))
+    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) == 4 else 1_000, 32))
+    assert kinds(race_of(RIGHT)) == {"clock_disagreement"}
 
 
 def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,10 @@ TAKEN_AWAY_NS = 100_000
 """A step of the GPU's clock as seen by a running kernel that means: another process ran in between."""
 PATIENCE = 5.0
 """Seconds to wait for others to finish."""
+LOOKS, PAUSE = 25, 0.02
+"""Looks at the GPU before anybody is blamed for what its clocks tell, and seconds between two of them."""
+FEWEST_TAKEN = 2
+"""Looks in which the GPU was taken away that mean others: one alone may be the driver's."""
 
 
 class _Utilisation(ctypes.Structure):
@@ -126,6 +130,29 @@ def busy(gpu: BareGpu, patience: float = PATIENCE) -> str:
     others = "" if seen.other_processes is None else f", {seen.other_processes} other compute processes listed"
     used = "" if seen.utilisation_percent is None else f", {seen.utilisation_percent:.0f} % utilised"
     return f"the GPU is busy with other work (a kernel was interrupted for {longest / 1e3:.0f} us{used}{others})"
+
+
+def disturbed(gpu: BareGpu, before: GpuState) -> str:
+    """Who else may have used the GPU since `before`; empty where nobody did as far as can be seen.
+
+    Unlike `busy` it does not wait until they are gone: what was measured meanwhile stays spoiled. Others may compute
+    now and then, so it looks longer, and at who has come since.
+    """
+    taken = []
+    for _ in range(LOOKS):
+        longest = _watched(gpu, WATCHED_NS)[0]
+        taken += [longest] if longest >= TAKEN_AWAY_NS else []
+        time.sleep(PAUSE)
+    now = state()
+    if len(taken) >= FEWEST_TAKEN:
+        return (
+            f"the GPU is busy with other work (a kernel was interrupted for {max(taken) / 1e3:.0f} us, in {len(taken)} "
+            f"of {LOOKS} looks)"
+        )
+    if before.other_processes is not None and (now.other_processes or 0) > before.other_processes:
+        listed = f"{now.other_processes} other compute processes listed, {before.other_processes} before"
+        return f"the GPU is busy with other work ({listed})"
+    return ""
 
 
 def _watched(gpu: BareGpu, nanoseconds: int) -> tuple[int, int]:

@@ -96,7 +96,7 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
         _Race(session, course, examiner, found).run(pace)
         found.findings += judge_overruns(shared.overruns())
         if found.findings:
-            found.timing = None
+            found.timing, found.skipped = None, ""
     return found
 
 
@@ -109,13 +109,16 @@ class _Race:
         self.lead_ms: list[float] = []
 
     def run(self, pace: Pace) -> None:
-        """Warm up, measure, and measure again where the clocks disagree."""
+        """Warm up, measure, and measure again where the clocks disagree, once nobody else uses the GPU."""
         before = gpu_state.state()
         if not self._warm_up():
             return
         measured = self._measured()
         again = measured is not None and not measured[1].agrees
         if again:
+            self.found.skipped = gpu_state.busy(self.opponent.gpu)
+            if self.found.skipped:
+                return
             measured = self._measured()
         if measured is not None:
             self._conclude(*measured, pace, before, again=again)
@@ -284,6 +287,10 @@ class _Race:
     def _conclude(self, turns: Turns, agreed: Agreement, pace: Pace, before: GpuState, *, again: bool) -> None:
         paid = median(turns.mine)
         if agreed.flatters:
+            self.session.ask("finish")  # nothing of the candidate's own may look like others' work
+            self.found.skipped = gpu_state.disturbed(self.opponent.gpu, before)
+            if self.found.skipped:
+                return
             message = (
                 f"the clocks disagree twice ({agreed.words}): part of the work is done outside of what CUDA events see"
             )
