@@ -1,15 +1,18 @@
 """What a candidate keeps from one call to the next comes to light; the GPU is stood in for."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from gpu_stand_ins import InProcess
 
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu_calls import Judged, check_reloaded, repeat, several_calls
 from egg_graph.evaluator.gpu_correct import Correctness
 from egg_graph.evaluator.problem import Case, with_other_inputs
+from egg_graph.schema import Hardware, KernelTask
 
 Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"
@@ -184,3 +187,53 @@ def test_a_shortcut_that_only_own_inputs_allow_is_found_on_others(session_of: Op
     assert climb.rungs[-1].name == "other_inputs"
     assert "inputs: " in climb.findings[0].message
     assert torch.is_tensor(docket.cases("awkward")[0].inputs[0])
+
+
+NORM = """
+import torch
+from torch import nn
+
+N, K = 64, 32
+
+class Model(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(k)
+
+    def forward(self, x):
+        BODY
+
+def get_inputs():
+    return [torch.randn(N, K)]
+
+def get_init_inputs():
+    return [K]
+"""
+AS_PYTORCH = "return self.norm(x)"
+FROZEN = "n = self.norm; return torch.nn.functional.batch_norm(x, None, None, n.weight, n.bias, True)"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (AS_PYTORCH, ""),
+        (FROZEN, "updates norm.running_mean (train mode), and this one leaves it as it was"),
+        (
+            "y = self.norm(x); self.norm.running_var *= 1.01; return y",
+            "updates norm.running_var (train mode), and this",
+        ),
+        ("y = self.norm(x); self.norm.running_var *= float('nan'); return y", "is off by nan"),
+        ("y = self.norm(x); del self.norm.running_mean; return y", "holds it no longer"),
+        ("y = self.norm(x); self.norm.running_mean = y; return y * 1", "forward makes float32["),
+        ("y = self.norm(x); self.norm.bias.data.add_(1e-3); return y", "forward changes norm.bias, which"),
+    ],
+)
+def test_the_state_a_forward_leaves_is_the_references(
+    stand_in: None, h200: Hardware, tmp_path: Path, body: str, message: str
+) -> None:
+    reference = NORM.replace("BODY", AS_PYTORCH)
+    docket = Docket(KernelTask(name="norm", reference=reference, target=h200, precision="ieee"), 7)
+    (tmp_path / "candidate.py").write_text(NORM.replace("BODY", body).replace("class Model(", "class ModelNew("))
+    judged = several_calls(InProcess(tmp_path), docket, docket.cases("awkward")[0], None, "stand-in")
+    assert set(kinds(judged)) == ({"parameter_mutated"} if message else set()), judged.findings
+    assert not message or message in judged.findings[0].message

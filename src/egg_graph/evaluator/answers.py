@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.compare import compare, relative_error
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.families import WRONG_HERE
-from egg_graph.evaluator.problem import Case
+from egg_graph.evaluator.problem import Case, Update
 from egg_graph.schema import Check, Finding, KernelTask
 
 
@@ -58,26 +58,48 @@ def _in_family(finding: Finding, family: str) -> Finding:
     return finding.model_copy(update={"cure": f"{meant}; {finding.cure}" if finding.cure else meant})
 
 
-def weights_changed(case: Case, after: Mapping[str, Any]) -> list[Finding]:
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one form hold the same bits; NaN equals itself."""
+    a, b = a.contiguous().reshape(-1), b.contiguous().reshape(-1)
+    return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True
+
+
+def weights_changed(case: Case, after: Mapping[str, torch.Tensor]) -> list[Finding]:
     """Parameters and buffers that a call changed and the reference does not, or the other way round.
 
     Args:
         case: what was asked.
-        after: the candidate's state after the call, by name.
+        after: the candidate's state after one call, by name, on the case's device. What it lacks is judged only where
+            the reference updates it.
     """
-    findings = []
-    for name, before in case.state.items():
-        now, due = after[name], case.updates.get(name)
-        if due is None:
-            if exchange.as_bytes(before) != exchange.as_bytes(now):
-                message = f"forward changes {name}, which the reference leaves alone"
-                findings.append(Finding(kind="parameter_mutated", message=message, where=name, cure=_OWN_MEMORY))
-        elif (error := relative_error(now.double(), due.expected.double())) > due.budget:
-            left = exchange.as_bytes(before) == exchange.as_bytes(now)
-            did = "leaves it as it was" if left else f"is off by {error:.1e} of an allowed {due.budget:.1e}"
-            message = f"the reference's forward updates {name} (train mode), and this one {did}"
-            findings.append(Finding(kind="parameter_mutated", message=message, where=name, cure=_TRAIN_MODE))
-    return findings
+    return [
+        Finding(kind="parameter_mutated", message=message, where=name, cure=cure)
+        for name, before in case.state.items()
+        for message, cure in _changed(name, before, after.get(name), case.updates.get(name))
+    ]
+
+
+def _changed(
+    name: str, before: torch.Tensor, now: torch.Tensor | None, due: Update | None
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with one of them, and its cure."""
+    updates = f"the reference's forward updates {name} (train mode)"
+    if now is None:
+        if due is not None:
+            yield f"{updates}, and this one's module holds it no longer", _TRAIN_MODE
+        return
+    if (now.shape, now.dtype) != (before.shape, before.dtype):
+        yield f"forward makes {exchange.describe(now)} of {name}, which was {exchange.describe(before)}", _OWN_MEMORY
+        return
+    left = same_bytes(before, now)
+    if due is None:
+        if not left:
+            yield f"forward changes {name}, which the reference leaves alone", _OWN_MEMORY
+        return
+    error = relative_error(now.double(), due.expected.double())
+    if not error <= due.budget:  # a NaN is no error within a budget
+        did = "leaves it as it was" if left else f"is off by {error:.1e} of an allowed {due.budget:.1e}"
+        yield f"{updates}, and this one {did}", _TRAIN_MODE
 
 
 _OWN_MEMORY = "write to a fresh tensor: weights belong to the caller"

@@ -140,7 +140,7 @@ def judge_answer(
     forms, unreadable = _forms(case, answer)
     if unreadable is not None:
         return [*given, unreadable], None
-    leaves = [_leaf(tensor, form) for tensor, form in zip(got, forms, strict=True)]
+    leaves = [leaf_of(tensor, form) for tensor, form in zip(got, forms, strict=True)]
     compared, check = judge_leaves(docket.task, case, leaves, machine=machine, source=source)
     beside = [finding for leaf in leaves if leaf.device.type != "meta" for finding in _read_beside(leaf)]
     return [*given, *beside, *compared, *judge_form(docket, case, forms)], check
@@ -149,7 +149,7 @@ def judge_answer(
 def _forms(case: Case, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], Finding | None]:
     """The forms of an answer's leaves, or what is wrong with its structure."""
     forms, structure = answer.get("leaves"), answer.get("structure")
-    if not isinstance(structure, str) or not isinstance(forms, list) or not all(map(_readable, forms)):
+    if not isinstance(structure, str) or not isinstance(forms, list) or not all(map(readable, forms)):
         return [], Finding(kind="exited", message="the process gave no readable answer")
     strange = sorted({str(form["strange"]) for form in forms if "strange" in form})
     if strange:
@@ -161,7 +161,7 @@ def _forms(case: Case, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], Fi
     return forms, None
 
 
-def _readable(form: Any) -> bool:
+def readable(form: Any) -> bool:
     """Whether the worker's word on a leaf makes sense at all."""
     if not isinstance(form, dict) or "strange" in form:
         return isinstance(form, dict)
@@ -170,7 +170,7 @@ def _readable(form: Any) -> bool:
     return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
 
 
-def _leaf(tensor: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
+def leaf_of(tensor: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
     """The judge's buffer, or a tensor of the answer's form alone where that is wrong."""
     if form["shape"] == list(tensor.shape) and form["dtype"] == exchange.dtype_name(tensor):
         return tensor

@@ -8,28 +8,30 @@ with what was asked, with earlier answers, and, later, with themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from egg_graph.evaluator.answers import judge_leaves
+from egg_graph.evaluator.answers import judge_leaves, same_bytes, weights_changed
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.gpu_answers import (
     arena,
     check,
     check_loaded,
     judge_answer,
+    leaf_of,
     load,
     poisoned_targets,
+    readable,
     refill,
     share_inputs,
     share_state,
     source_of,
 )
 from egg_graph.evaluator.gpu_arena import Arena
-from egg_graph.evaluator.gpu_conduct import judge_state, left_alone, reused, same_bytes, stride_notes
+from egg_graph.evaluator.gpu_conduct import reused, stride_notes
 from egg_graph.evaluator.gpu_session import CandidateFailed, Session
 from egg_graph.evaluator.kernelbench_criterion import tolerance_of
 from egg_graph.evaluator.problem import Case
@@ -202,11 +204,11 @@ class Calls:
             return True
         buffers = {name: self.shared.empty(x.shape, x.dtype, name=f"weight {name}") for name, x in case.state.items()}
         answer = self.session.ask("state", outputs={name: form for name, (_, form) in buffers.items()})
-        got = {name: tensor for name, (tensor, _) in buffers.items()}
-        findings = judge_state(case, answer["state"], got)
+        forms = _state_forms(answer.get("state"), buffers)
+        plain = {name: form for name, form in forms.items() if "strange" not in form}
+        findings = [_strange_weight(name, str(form["strange"])) for name, form in forms.items() if name not in plain]
+        findings += weights_changed(case, {name: leaf_of(buffers[name][0], form) for name, form in plain.items()})
         self.judged.findings += findings
-        if alone := left_alone(case, got):
-            self.judged.notes.append(f"{', '.join(alone)} not updated as the reference's forward does")
         return not findings
 
 
@@ -267,6 +269,21 @@ def repeat(session: Session, docket: Docket, case: Case, machine: str) -> Judged
                 return Judged([_unsteady(number, calls.judged.findings[0]), *calls.judged.findings])
         calls.judged.notes.append(_spread([answer for _, _, answer in calls.right]))
         return calls.judged
+
+
+def _state_forms(told: Any, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Forms of those parameters and buffers, as the worker told them.
+
+    Raises:
+        CandidateFailed: if that makes no sense.
+    """
+    if not isinstance(told, dict) or not all(map(readable, told.values())):
+        raise CandidateFailed(Finding(kind="exited", message="the process gave no readable state"), "")
+    return {name: form for name, form in told.items() if name in names}
+
+
+def _strange_weight(name: str, what: str) -> Finding:
+    return Finding(kind="parameter_mutated", message=f"forward makes a {what} of the module's {name}", where=name)
 
 
 def _may_keep(answer: Sequence[torch.Tensor]) -> bool:

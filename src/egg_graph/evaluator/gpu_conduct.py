@@ -7,24 +7,16 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.answers import same_bytes
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.gpu_arena import Overrun
 from egg_graph.evaluator.problem import Case
 from egg_graph.schema import Finding
 
-STATE_TOLERANCE = 1e-2
-"""Relative, of a buffer that the reference itself changes (running statistics at a coarse precision)."""
-
 
 def input_tensors(case: Case) -> list[torch.Tensor]:
     """The tensors among a case's inputs, in order."""
     return [x for x in torch.utils._pytree.tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
-
-
-def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one form hold the same bits; NaN equals itself."""
-    a, b = a.contiguous().reshape(-1), b.contiguous().reshape(-1)
-    return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True
 
 
 def input_names(docket: Docket, case: Case) -> list[str]:
@@ -129,45 +121,3 @@ def judge_overruns(overruns: Sequence[Overrun]) -> list[Finding]:
         )
         for over in overruns
     ]
-
-
-def judge_state(case: Case, told: Mapping[str, Any], got: Mapping[str, torch.Tensor]) -> list[Finding]:
-    """Parameters and buffers after one forward.
-
-    One that the reference changes (running statistics) may be left alone or changed likewise.
-
-    Args:
-        case: whose weights were loaded.
-        told: by name, the forms of what the worker delivered.
-        got: by name, the judge's buffers.
-    """
-    return [
-        Finding(
-            kind="parameter_mutated",
-            message=f"forward changes the module's {name}, "
-            + ("otherwise than the reference does" if name in case.updates else "which the reference leaves alone"),
-            where=name,
-            cure="do not write to parameters or buffers; keep derived weights in tensors of their own",
-        )
-        for name, before in case.state.items()
-        if name in told
-        and not (_same_form(told[name], before) and same_bytes(before, got[name]))
-        and not (name in case.updates and _same_form(told[name], before) and _close(case.updates[name], got[name]))
-    ]
-
-
-def left_alone(case: Case, got: Mapping[str, torch.Tensor]) -> list[str]:
-    """Names of what the reference's forward updates and the candidate's does not."""
-    return [name for name in case.updates if name in got and same_bytes(case.state[name], got[name])]
-
-
-def _same_form(form: Mapping[str, Any], tensor: torch.Tensor) -> bool:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return form.get("dtype") == dtype and form.get("shape") == list(tensor.shape)
-
-
-def _close(expected: torch.Tensor, got: torch.Tensor) -> bool:
-    if not expected.is_floating_point():
-        return bool(torch.equal(expected, got))
-    scale = float(expected.abs().max()) if expected.numel() else 0.0
-    return bool(torch.allclose(got, expected, rtol=STATE_TOLERANCE, atol=STATE_TOLERANCE * scale, equal_nan=True))

@@ -139,8 +139,8 @@ class Worker:
 
     def _own_tensors(self) -> Iterator[Owner]:
         if isinstance(self.model, torch.nn.Module):
-            yield from _parameters(self.model)
-            yield from _buffers(self.model)
+            yield from _parameters(self.model, remove_duplicate=False)
+            yield from _buffers(self.model, remove_duplicate=False)
 
     # ------------------------------------------------------------------------------------------------------ calls
 
