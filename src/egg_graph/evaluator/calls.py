@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator import exchange
+from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.worker_output import describe_leaf
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.interpreter import RealModel
@@ -42,19 +46,23 @@ class Calls:
         _, fresh = exchange.load(self.folder, call["inputs"])
         self.inputs = put_into(self.inputs, fresh) if call["reuse"] else fresh
         run = self.model.call(self.inputs, seed=call["seed"])
-        structure, leaves = exchange.flatten(run.output)
-        strange = sorted({type(leaf).__name__ for leaf in leaves if not _plain(leaf)})
-        if not strange:
-            exchange.save(self.folder, f"output_{index}", leaves, structure=structure)
-            self.answers[index] = leaves
-        exchange.save(self.folder, f"after_{index}", self.inputs)
-        exchange.save(self.folder, f"weights_{index}", list(self.model.model.state_dict().values()))
+        with _read("the answer"):
+            structure, leaves = exchange.flatten(run.output)
+            strange = sorted({_strange(leaf) for leaf in leaves} - {""})
+            if not strange:
+                exchange.save(self.folder, f"output_{index}", leaves, structure=structure)
+                self.answers[index] = leaves
+        with _read("an input after forward"):
+            exchange.save(self.folder, f"after_{index}", self.inputs)
+        with _read("state_dict() of ModelNew"):
+            exchange.save(self.folder, f"weights_{index}", list(self.model.model.state_dict().values()))
+            aliases = self._aliases(leaves)
         report = {
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
             "strange": strange,
             "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
-            "aliases": self._aliases(leaves),
+            "aliases": aliases,
             "overlapping": [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and _overlaps(x)],
         }
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
@@ -127,5 +135,23 @@ def _overlaps(x: torch.Tensor) -> bool:
     return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
-def _plain(leaf: Any) -> bool:
-    return type(leaf) in (torch.Tensor, torch.nn.Parameter) or isinstance(leaf, exchange.SCALARS)
+@contextmanager
+def _read(what: str) -> Iterator[None]:
+    """What is read here is the candidate's own making: where that fails, it is no fault of the machine.
+
+    Raises:
+        KernelFault: `wrong_structure`.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise KernelFault(
+            "wrong_structure",
+            f"{what} cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"[:300],
+            cure="return plain tensors that own their memory; leave inputs and parameters as they are",
+        ) from error
+
+
+def _strange(leaf: Any) -> str:
+    """What a leaf is that no answer may hold; empty for plain tensors and numbers."""
+    return "" if isinstance(leaf, exchange.SCALARS) else str(describe_leaf(leaf, ()).get("strange", ""))

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from egg_graph.evaluator.untrusted import open_file, parse
+
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -77,8 +79,8 @@ def load(folder: Path, name: str) -> tuple[str, list[Any]]:
         ExchangeError: if manifest or bytes are not what `save` writes.
     """
     try:
-        manifest = json.loads((folder / f"{name}.json").read_text())
-        raw = np.fromfile(folder / f"{name}.bin", dtype=np.uint8)
+        with open_file(folder / f"{name}.json") as told, open_file(folder / f"{name}.bin") as file:
+            manifest, raw = parse(told.read()), np.fromfile(file, dtype=np.uint8)
         return str(manifest["structure"]), [
             decode(entry, lambda tensor: _load_tensor(tensor, raw)) for entry in manifest["values"]
         ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from egg_graph.evaluator.nursery import GRACE, Ended, Limits, Nursery, await_fate, ended
 from egg_graph.evaluator.outcome import finding_of
+from egg_graph.evaluator.untrusted import parse
 from egg_graph.schema import Finding
 
 SESSION_SECONDS = 900.0
@@ -87,9 +88,9 @@ class Session:
         if not line:
             raise self._failure(limit, kill=False)
         try:
-            answer = dict(json.loads(line))
+            answer = dict(parse(line))
             finding = Finding.model_validate(answer["finding"]) if "finding" in answer else None
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             answer, finding = {}, Finding(kind="exited", message=f"the process gave no readable answer: {error}")
         if finding is not None:
             raise CandidateFailed(finding, self._end(kill=True).log)

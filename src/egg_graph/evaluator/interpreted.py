@@ -7,7 +7,6 @@ doing nothing. What the process leaves is data; every comparison is made here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from egg_graph.evaluator.nursery import Ended
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.problem import Case
 from egg_graph.evaluator.statements import no_launch
+from egg_graph.evaluator.untrusted import open_file, parse
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
 
@@ -176,7 +176,8 @@ class Hearing:
 
     def _report(self, index: int) -> dict[str, Any] | None:
         try:
-            report = json.loads((self.folder / f"call_{index}.json").read_text())
+            with open_file(self.folder / f"call_{index}.json") as file:
+                report = parse(file.read())
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
@@ -201,11 +202,11 @@ class Hearing:
         """What is wrong with one answer."""
         findings = [Finding.model_validate(f) for f in report["findings"]]
         if report["strange"]:
-            message = f"forward returns {', '.join(map(str, report['strange']))} where the reference returns tensors"
+            message = f"forward returns {', '.join(map(str, report['strange']))[:200]} where the reference returns tensors"
             return [Finding(kind="wrong_structure", message=message)], None
         structure, leaves = exchange.load(self.folder, f"output_{index}")
         if structure != case.structure or len(leaves) != len(case.leaves):
-            message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
+            message = f"forward returns {structure[:200]} where the reference returns {case.structure} (* is a tensor)"
             return [Finding(kind="wrong_structure", message=message)], None
         self.answers[index] = leaves
         if not report["kernels"]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from egg_graph.evaluator.surroundings import clean_environment
+from egg_graph.evaluator.untrusted import open_file, parse
 from egg_graph.schema import InfrastructureError
 
 LOG_TAIL = 4000
@@ -178,7 +179,7 @@ def ended(end: Mapping[str, Any], report: bytes, folder: Path, seconds: float) -
     answer = None
     if report:
         try:
-            answer = json.loads(report)
+            answer = parse(report)
         except ValueError:
             answer = None  # cut off in the middle: as good as none
     return Ended(
@@ -192,8 +193,10 @@ def ended(end: Mapping[str, Any], report: bytes, folder: Path, seconds: float) -
 
 def read_tail(path: Path) -> str:
     """The last characters of a log, whatever bytes it holds."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
+    try:
+        file = open_file(path)
+    except OSError:
+        return ""  # the candidate removed it, or put something else in its place
+    with file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL))
         return file.read().decode(errors="replace").strip()
