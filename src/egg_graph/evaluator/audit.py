@@ -39,6 +39,8 @@ FAMILIES = ("os.", "socket.", "ctypes.", "shutil.", "tempfile.", "glob.", "urlli
 MAKES_CLASSES = frozenset({"dataclasses.py", "enum.py", "typing.py", "typing_extensions.py", "functools.py",
                            "collections/__init__.py", "abc.py"})  # fmt: skip
 """Files of the standard library that make classes by compiling text."""
+EVALUATES_NAMES = frozenset({"typing.py", "typing_extensions.py", "annotationlib.py"})
+"""Those that compile an annotation's text to remember it, and run it only when asked for what it means."""
 READS_SOURCE = frozenset({"linecache.py", "inspect.py", "tokenize.py"})
 """Files of the standard library that look up source lines, for Triton and for messages."""
 TRANSPARENT = frozenset({"contextlib.py", "functools.py", "_contextlib.py"})
@@ -154,6 +156,8 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
         return reads_source or (event not in NOT_FOR_LIBRARIES and not event.startswith(FAMILIES))
     if name == "warnings.py":
         return reads_source or event == "sys._getframe"
+    if event == "exec" and any(o == "stdlib" and n in EVALUATES_NAMES for o, n in places):
+        return False
     return name in MAKES_CLASSES and event in CODE
 
 

@@ -7,13 +7,16 @@ that Triton cannot compile; what it lets through still runs in a child process t
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 
 from egg_graph.evaluator.gate_names import Names
 from egg_graph.evaluator.gate_rules import (
     ATTRIBUTES,
     BUILTINS,
+    COPIES_ATTRIBUTES,
     DUNDERS,
     LIBRARIES,
     METHODS,
@@ -39,6 +42,8 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
         return (Finding(kind="no_code", message=candidate.problem or "there is no source"),)
     try:
         tree = ast.parse(candidate.source)
+        if another := _another_reading(candidate.source):
+            return (another,)
         gate = _Gate(tree)
         gate.run()
     except (SyntaxError, ValueError) as error:
@@ -46,6 +51,24 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
     except (RecursionError, MemoryError):
         return (Finding(kind="syntax_error", message="nested too deeply to be read"),)
     return tuple(gate.findings)
+
+
+def _another_reading(source: str) -> Finding | None:
+    """A comment in the first two lines may name an encoding, and Python reads the file by it: as other code, perhaps.
+
+    Raises:
+        SyntaxError: if there is no such encoding.
+    """
+    raw = source.encode()
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+    if encoding.startswith("utf-8") or raw.decode(encoding, "replace") == source:
+        return None
+    return Finding(
+        kind="forbidden_construct",
+        message=f"read as {encoding}, which a comment at its top asks for, the source is another one",
+        where="line 1",
+        cure="leave the comment out: source code is UTF-8",
+    )
 
 
 def _syntax(error: SyntaxError | ValueError) -> Finding:
@@ -143,6 +166,8 @@ class _Gate:
         why = next((why for name in sorted(dotted) if (why := use_refused(name))), "")
         if why:
             self._refuse(node, f"use of {min(dotted)}: {why}")
+        elif id(node) not in self.called and dotted & COPIES_ATTRIBUTES.keys():
+            self._refuse(node, f"{min(dotted)} as a value", "call it where it is needed")
         elif attribute in ON_NOTHING:
             self._refuse(node, f"use of {attribute}: {ON_NOTHING[attribute]}")
         elif attribute.lstrip("_") in NEVER_ASKED_FOR and not self.names.made_here(owner):
@@ -196,9 +221,16 @@ class _Gate:
                 self._refuse(node, "a class made by type()", "write the class out")
         elif isinstance(function, ast.Attribute) and function.attr in ("format", "format_map"):
             self._format(node, function.value)
+        self._copied_attributes(node)
         own_clock = any(keyword.arg == "do_bench" for keyword in node.keywords)
         if own_clock and any(name.endswith(".autotune") for name in self.names.dotted(function)):
             self._refuse(node, "autotune with a clock of its own", "leave do_bench out")
+
+    def _copied_attributes(self, node: ast.Call) -> None:
+        for name in self.names.dotted(node.func) & COPIES_ATTRIBUTES.keys():
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+            if node.keywords or starred or len(node.args) > COPIES_ATTRIBUTES[name]:
+                self._refuse(node, f"{name}() that is told which attributes to set", "leave these arguments out")
 
     def _getattr(self, node: ast.Call) -> None:
         owner, name = node.args[:2]

@@ -13,6 +13,7 @@ STARTS = "a kernel starts no processes and no threads"
 TIMES = "a kernel does not time or test itself"
 SHARED = "it changes the library for everybody in the process"
 HIDES = "it hides operators from those who count them"
+EVALUATES = "it runs text that nobody has read"
 INSIDE = "it is no part of the public interface"
 
 MODULES = (
@@ -66,6 +67,9 @@ FORBIDDEN = {
     **dict.fromkeys(("torch.library", "torch.overrides", "torch.Tensor.__torch_function__"), HIDES),
     **dict.fromkeys(("triton.runtime.interpreter", "operator.attrgetter", "operator.methodcaller"), INSIDE),
     **dict.fromkeys(("dataclasses.make_dataclass",), "write the class out"),
+    **dict.fromkeys(("typing.get_type_hints", "typing.ForwardRef", "typing.evaluate_forward_ref"), EVALUATES),
+    **dict.fromkeys(("typing_extensions.get_type_hints", "typing_extensions.evaluate_forward_ref"), EVALUATES),
+    **dict.fromkeys(("enum.global_enum",), SHARED),
 }  # fmt: skip
 """By dotted name; what begins with one of these is forbidden too."""
 ALLOWED_PRIVATE = frozenset({"_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"})
@@ -92,6 +96,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("f_back", "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame"), INSIDE),
     **dict.fromkeys(("ag_frame", "tb_next", "f_code", "co_code"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
+    **dict.fromkeys(("dump", "dumps"), WRITES),
 }
 """Attributes that only the candidate's own objects may have."""
 ON_NOTHING = {
@@ -107,6 +112,7 @@ ON_NOTHING = {
     **dict.fromkeys(("cpp_extension", "load_inline", "load_library", "_compile_kernel", "cudart", "_C"), ONLY_TRITON),
     **dict.fromkeys(("custom_op", "triton_op", "_python_dispatch", "_disable_current_modes"), HIDES),
     **dict.fromkeys(("add_pre_run_hook", "launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
+    **dict.fromkeys(("_convert_",), SHARED),
     **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
 }
 """Attributes that no object may be asked for, however it was come by."""
@@ -114,11 +120,15 @@ METHODS = frozenset(
     {
         *("__torch_function__", "__torch_dispatch__", "__del__", "__getattribute__", "__init_subclass__"),
         *("__set_name__", "__prepare__", "__reduce__", "__reduce_ex__", "__class_getitem__", "__instancecheck__"),
+        *("__array_interface__", "__cuda_array_interface__", "__array_struct__", "__module__", "__class__"),
+        *("__dataclass_fields__",),
     }
 )
-"""Methods that run where nobody calls them."""
+"""What a class may not define: methods that run where nobody calls them, and what it says of its memory or origin."""
 MODULE_METHODS = frozenset({"__call__", "__new__", "__getattr__", "__setattr__", "_call_impl", "_wrapped_call_impl"})
 """Methods of a torch.nn.Module that would run in place of, or around, its forward."""
+COPIES_ATTRIBUTES = {"functools.update_wrapper": 2, "functools.wraps": 1}
+"""Functions that set attributes by name, if asked -> how many arguments they may have here."""
 LIBRARIES = frozenset({"torch", "triton", "numpy"})
 ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES)})
 
