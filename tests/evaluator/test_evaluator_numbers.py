@@ -188,7 +188,10 @@ def test_every_kind_of_finding_has_its_status() -> None:
     ("end", "kind"),
     [
         (Ended("signal", 11, 1.0, None, ""), "crashed"),
-        (Ended("signal", 9, 1.0, None, ""), "memory_exceeded"),
+        (Ended("signal", 9, 1.0, None, ""), "crashed"),
+        (Ended("memory", 9, 1.0, None, ""), "memory_exceeded"),
+        (Ended("processes", 9, 1.0, None, ""), "too_many_processes"),
+        (Ended("killed", 9, 1.0, None, ""), "infrastructure"),
         (Ended("timeout", 0, 1.0, {"answer": {}}, 'File "/x/candidate.py", line 7 in forward'), "timeout"),
         (Ended("exit", 0, 1.0, None, ""), "exited"),
         (Ended("exit", 3, 1.0, {"answer": {}}, ""), "exited"),

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from egg_graph.evaluator import witness
+from egg_graph.evaluator import fingerprints, witness
 from egg_graph.evaluator.integrity import (
     computing,
     judge_fingerprints,
@@ -22,6 +22,13 @@ FREE = (
     "aten._to_copy.default",
     "aten.zeros.default",
 )
+
+
+@pytest.fixture(autouse=True)
+def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process have patched for a while is nothing that a candidate changed."""
+    monkeypatch.setattr(fingerprints, "_first", {})
+    monkeypatch.setattr(fingerprints, "_hiding", set())
 
 
 def task(h200: Hardware, *, triton_only: bool = False) -> KernelTask:

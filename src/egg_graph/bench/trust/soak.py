@@ -151,7 +151,7 @@ def run_soak(
     old_home, tempfile.tempdir = tempfile.tempdir, str(home)
     old_variable = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = str(home)
-    before, shared_before = gpu_bytes(), _shared_memory()
+    before, shared_before, others = gpu_bytes(), _shared_memory(), set(descendants())
     begun = time.monotonic()
     seen: set[Process] = set()
     try:
@@ -173,7 +173,8 @@ def run_soak(
                 if out is not None and len(results.turns) % 20 == 0:
                     write_results(out, results, soak_page(results), complaints=results.complaints)
         time.sleep(2.0)  # the kernel and the driver take a moment to bury the dead
-        left = [process for process in {*seen, *(p for p in everybody() if p.holds(str(home)))} if process.alive]
+        ours = {*seen, *(p for p in everybody() if p.holds(str(home)))} - others
+        left = [process for process in ours if process.alive]
         files = [str(path.relative_to(home)) for path in sorted(home.rglob("*"))]
         files += sorted(name for name in _shared_memory() - shared_before if _is_of(name, seen))
         results = results.model_copy(
