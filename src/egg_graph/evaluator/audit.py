@@ -156,7 +156,7 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
         return reads_source or (event not in NOT_FOR_LIBRARIES and not event.startswith(FAMILIES))
     if name == "warnings.py":
         return reads_source or event == "sys._getframe"
-    if event == "exec" and any(o == "stdlib" and n in EVALUATES_NAMES for o, n in places):
+    if event == "exec" and places[0][0] == "stdlib" and places[0][1] in EVALUATES_NAMES:
         return False
     return name in MAKES_CLASSES and event in CODE
 

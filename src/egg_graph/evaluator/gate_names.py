@@ -105,6 +105,8 @@ class Names:
             return self.dotted(node.value, depth - 1)
         if isinstance(node, ast.Subscript):
             return self._all(list(_elements(node.value)), depth)
+        if isinstance(node, ast.Call) and node.args and self.dotted(node.func, depth - 1) == {"functools.partial"}:
+            return self.dotted(node.args[0], depth - 1)
         if isinstance(node, ast.Call) and _calls(node, "getattr") and len(node.args) > 1:
             names = self.strings(node.args[1]) or ()
             return frozenset(f"{base}.{name}" for base in self.dotted(node.args[0], depth - 1) for name in names)
