@@ -89,6 +89,19 @@ FORWARDS = {
         "invalid",
         "not_causal",
     ),
+    "giant": (  # terabytes if it were copied
+        "return launch(x, self.scale, torch.empty_like(x)).unsqueeze(0).expand(1 << 24, *x.shape)",
+        "incorrect",
+        "wrong_shape",
+    ),
+    "sparse": ("return launch(x, self.scale, torch.empty_like(x)).to_sparse()", "incorrect", "wrong_structure"),
+    "half": ("return launch(x, self.scale, torch.empty_like(x)).half()", "incorrect", "wrong_dtype"),
+    "weight replaced": (
+        "out = launch(x, self.scale, torch.empty_like(x))\n"
+        "self.scale = nn.Parameter(self.scale[:1].expand(1 << 40), requires_grad=False)\nreturn out",
+        "incorrect",
+        "parameter_mutated",
+    ),
     "sign": (
         "return launch(x.abs(), self.scale, torch.empty_like(x))",
         "incorrect",

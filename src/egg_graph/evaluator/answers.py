@@ -64,13 +64,13 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True
 
 
-def weights_changed(case: Case, after: Mapping[str, torch.Tensor]) -> list[Finding]:
+def weights_changed(case: Case, after: Mapping[str, torch.Tensor | str]) -> list[Finding]:
     """Parameters and buffers that a call changed and the reference does not, or the other way round.
 
     Args:
         case: what was asked.
-        after: the candidate's state after one call, by name, on the case's device. What it lacks is judged only where
-            the reference updates it.
+        after: the candidate's state after one call, by name, on the case's device; words where one is no longer a
+            tensor of its form. What it lacks is judged only where the reference updates it.
     """
     return [
         Finding(kind="parameter_mutated", message=message, where=name, cure=cure)
@@ -80,7 +80,7 @@ def weights_changed(case: Case, after: Mapping[str, torch.Tensor]) -> list[Findi
 
 
 def _changed(
-    name: str, before: torch.Tensor, now: torch.Tensor | None, due: Update | None
+    name: str, before: torch.Tensor, now: torch.Tensor | str | None, due: Update | None
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with one of them, and its cure."""
     updates = f"the reference's forward updates {name} (train mode)"
@@ -88,8 +88,9 @@ def _changed(
         if due is not None:
             yield f"{updates}, and this one's module holds it no longer", _TRAIN_MODE
         return
-    if (now.shape, now.dtype) != (before.shape, before.dtype):
-        yield f"forward makes {exchange.describe(now)} of {name}, which was {exchange.describe(before)}", _OWN_MEMORY
+    if isinstance(now, str) or (now.shape, now.dtype) != (before.shape, before.dtype):
+        what = now[:100] if isinstance(now, str) else exchange.describe(now)
+        yield f"forward makes {what} of {name}, which was {exchange.describe(before)}", _OWN_MEMORY
         return
     left = same_bytes(before, now)
     if due is None:

@@ -15,19 +15,27 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.interpreter.module import own_tensors
 from egg_graph.evaluator.worker_output import describe_leaf
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.interpreter import RealModel
 
+Form = dict[str, Any]
+KEYS = ("shape", "dtype")
+
+MOST_LAUNCHES = 64
+"""Launches of the first call that are told in full."""
+
 
 class Calls:
     """Call `n` leaves in the folder, all written before the next one starts:
 
-    - `output_n`  its answer, unless leaves are strange;
-    - `after_n`   the inputs as it left them;
-    - `weights_n` parameters and buffers as it left them;
-    - `call_n.json` launches, findings, strange leaves, aliases (a silent one: why it failed, if it did);
+    - `output_n`  its answer, unless leaves are strange; one that is not of the form it should be of is not copied,
+      since a view of a few bytes may have any size, and None stands for it;
+    - `after_n`   the inputs as it left them, words where one is of another form;
+    - `weights_n` parameters and buffers likewise;
+    - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did);
 
     and at the end `late_n`, the same answer once more.
     """
@@ -35,49 +43,62 @@ class Calls:
     def __init__(self, model: RealModel, folder: Path) -> None:
         self.model, self.folder = model, folder
         self.inputs: list[Any] = []
-        self.answers: dict[int, list[torch.Tensor]] = {}
+        self.answers: dict[int, list[Any]] = {}
+        self.weights: list[tuple[str, Form]] = []
 
     def make(self, index: int, call: dict[str, Any]) -> None:
         """One call, as `jobs.interpret` describes it."""
         (self.folder / f"begun_{index}").touch()
         if call["weights"] is not None:
-            _, values = exchange.load(self.folder, call["weights"]["file"])
-            self.model.load(dict(zip(call["weights"]["names"], values, strict=True)))
+            self._load(call["weights"])
         _, fresh = exchange.load(self.folder, call["inputs"])
         self.inputs = put_into(self.inputs, fresh) if call["reuse"] else fresh
+        given = [_form(x) for x in self.inputs]
         run = self.model.call(self.inputs, seed=call["seed"])
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
-            strange = sorted({_strange(leaf) for leaf in leaves} - {""})
+            forms = [_form_of_leaf(leaf) for leaf in leaves]
+            strange = sorted({str(form["strange"]) for form in forms if "strange" in form})
             if not strange:
-                exchange.save(self.folder, f"output_{index}", leaves, structure=structure)
-                self.answers[index] = leaves
+                self.answers[index] = _fitting(leaves, forms, call["outputs"])
+                exchange.save(self.folder, f"output_{index}", self.answers[index], structure=structure)
         with _read("an input after forward"):
-            exchange.save(self.folder, f"after_{index}", self.inputs)
-        with _read("state_dict() of ModelNew"):
-            exchange.save(self.folder, f"weights_{index}", list(self.model.model.state_dict().values()))
-            aliases = self._aliases(leaves)
+            after = [_as_it_is(x, form) for x, form in zip(self.inputs, given, strict=True)]
+            exchange.save(self.folder, f"after_{index}", after)
+        with _read("a parameter or buffer of ModelNew"):
+            own = dict(own_tensors(self.model.model))
+            weights = [_as_it_is(own.get(name), form) for name, form in self.weights]
+            exchange.save(self.folder, f"weights_{index}", weights)
+            aliases = self._aliases(leaves, own)
         report = {
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
+            "moves_only": run.moves_only,
+            "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],
             "strange": strange,
+            "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
             "aliases": aliases,
-            "overlapping": [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and _overlaps(x)],
+            "overlapping": [i for i, form in enumerate(forms) if form.get("overlapping")],
         }
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
+
+    def _load(self, weights: dict[str, Any]) -> None:
+        _, values = exchange.load(self.folder, weights["file"])
+        self.model.load(dict(zip(weights["names"], values, strict=True)))
+        self.weights = [(name, _form(value)) for name, value in zip(weights["names"], values, strict=True)]
 
     def make_silent(self, index: int, call: dict[str, Any]) -> None:
         """The same with kernels that do nothing. How it fails, if it does, is nobody's fault."""
         (self.folder / f"begun_{index}").touch()
-        _, values = exchange.load(self.folder, call["weights"]["file"])
         _, inputs = exchange.load(self.folder, call["inputs"])
         report: dict[str, Any] = {}
         try:
-            self.model.load(dict(zip(call["weights"]["names"], values, strict=True)))
+            self._load(call["weights"])
             run = self.model.call(inputs, seed=call["seed"], silent=True)
             structure, leaves = exchange.flatten(run.output)
-            exchange.save(self.folder, f"output_{index}", leaves, structure=structure)
+            fitting = _fitting(leaves, [_form_of_leaf(leaf) for leaf in leaves], call["outputs"])
+            exchange.save(self.folder, f"output_{index}", fitting, structure=structure)
         except Exception as error:  # noqa: BLE001 - forward may well stumble over what its kernels did not write
             report["failed"] = f"{type(error).__name__}: {error}"[:300]
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
@@ -87,11 +108,11 @@ class Calls:
         for index, leaves in self.answers.items():
             exchange.save(self.folder, f"late_{index}", leaves)
 
-    def _aliases(self, leaves: list[Any]) -> list[str]:
+    def _aliases(self, leaves: list[Any], own: dict[str, torch.Tensor]) -> list[str]:
         """Whose memory the answer lies in, where it is not its own."""
-        owners = {_storage(x): "an input" for x in tree_leaves(self.inputs) if isinstance(x, torch.Tensor)}
-        owners |= {_storage(x): f"the parameter or buffer {n}" for n, x in self.model.model.state_dict().items()}
-        return sorted({owners[_storage(x)] for x in leaves if isinstance(x, torch.Tensor) and _storage(x) in owners})
+        owners = {_storage(x): "an input" for x in tree_leaves(self.inputs) if _is_plain(x)}
+        owners |= {_storage(x): f"the parameter or buffer {name}" for name, x in own.items() if _is_plain(x)}
+        return sorted({owners[_storage(x)] for x in leaves if _is_plain(x) and _storage(x) in owners})
 
 
 def put_into(old: list[Any], new: list[Any]) -> list[Any]:
@@ -130,11 +151,6 @@ def _storage(x: torch.Tensor) -> int:
     return x.untyped_storage().data_ptr() if x.numel() else -id(x)
 
 
-def _overlaps(x: torch.Tensor) -> bool:
-    """Several elements share memory, as after `expand`."""
-    return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.stride(), strict=True))
-
-
 @contextmanager
 def _read(what: str) -> Iterator[None]:
     """What is read here is the candidate's own making: where that fails, it is no fault of the machine.
@@ -152,6 +168,33 @@ def _read(what: str) -> Iterator[None]:
         ) from error
 
 
-def _strange(leaf: Any) -> str:
-    """What a leaf is that no answer may hold; empty for plain tensors and numbers."""
-    return "" if isinstance(leaf, exchange.SCALARS) else str(describe_leaf(leaf, ()).get("strange", ""))
+def _is_plain(value: Any) -> bool:
+    """A tensor with memory of its own: what else is one at all defies copying."""
+    return isinstance(value, torch.Tensor) and "shape" in describe_leaf(value, ())
+
+
+def _form_of_leaf(leaf: Any) -> Form:
+    """What a leaf of an answer is; a number has no form, and is copied as it is."""
+    return {} if isinstance(leaf, exchange.SCALARS) else describe_leaf(leaf, ())
+
+
+def _fitting(leaves: list[Any], forms: list[Form], due: list[Form]) -> list[Any]:
+    """Those leaves that are of the form they should be of, None for others."""
+    return [
+        leaf if not form or (i < len(due) and all(form.get(key) == due[i][key] for key in KEYS)) else None
+        for i, (leaf, form) in enumerate(zip(leaves, forms, strict=True))
+    ]
+
+
+def _form(value: Any) -> Form:
+    """Shape and dtype of a tensor; empty for anything else."""
+    form = describe_leaf(value, ()) if isinstance(value, torch.Tensor) else {}
+    return {key: form[key] for key in KEYS} if "shape" in form else {}
+
+
+def _as_it_is(value: Any, due: Form) -> Any:
+    """An input or weight, or words where it is no longer the tensor it was."""
+    if not due or _form(value) == due:
+        return value
+    form = describe_leaf(value, ())
+    return str(form.get("strange") or f"{form['dtype']}{form['shape']}")

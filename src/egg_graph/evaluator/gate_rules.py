@@ -125,8 +125,13 @@ METHODS = frozenset(
     }
 )
 """What a class may not define: methods that run where nobody calls them, and what it says of its memory or origin."""
-MODULE_METHODS = frozenset({"__call__", "__new__", "__getattr__", "__setattr__", "_call_impl", "_wrapped_call_impl"})
-"""Methods of a torch.nn.Module that would run in place of, or around, its forward."""
+MODULE_METHODS = frozenset(
+    {
+        *("__call__", "__new__", "__getattr__", "__setattr__", "_call_impl", "_wrapped_call_impl"),
+        *("state_dict", "load_state_dict"),  # weights are given and read by PyTorch's own functions
+    }
+)
+"""Methods of a torch.nn.Module that would run in place of, or around, its forward or its weights' loading."""
 COPIES_ATTRIBUTES = {"functools.update_wrapper": 2, "functools.wraps": 1}
 """Functions that set attributes by name, if asked -> how many arguments they may have here."""
 LIBRARIES = frozenset({"torch", "triton", "numpy"})

@@ -22,7 +22,7 @@ from egg_graph.evaluator import witness
 from egg_graph.evaluator.child import describe_failure, name_the_line_when_stuck
 from egg_graph.evaluator.exchange import DTYPES, decode, flatten, inline_tensor
 from egg_graph.evaluator.gpu_memory import close_handle, open_handle, view
-from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
+from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights, own_tensors
 from egg_graph.evaluator.worker_clock import WorkerClock
 from egg_graph.evaluator.worker_output import Owner, describe_leaf
 from egg_graph.evaluator.worker_poison import FreshPoison, poison_free_memory
@@ -30,7 +30,6 @@ from egg_graph.evaluator.worker_poison import FreshPoison, poison_free_memory
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
 _send = socket.socket.sendall
-_parameters, _buffers = torch.nn.Module.named_parameters, torch.nn.Module.named_buffers
 _tensors_in = torch.utils._pytree.tree_leaves
 Command = dict[str, Any]
 Answer = dict[str, Any]
@@ -138,9 +137,7 @@ class Worker:
         return {"state": forms}
 
     def _own_tensors(self) -> Iterator[Owner]:
-        if isinstance(self.model, torch.nn.Module):
-            yield from _parameters(self.model, remove_duplicate=False)
-            yield from _buffers(self.model, remove_duplicate=False)
+        return own_tensors(self.model) if self.model is not None else iter(())
 
     # ------------------------------------------------------------------------------------------------------ calls
 

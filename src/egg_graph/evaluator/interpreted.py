@@ -19,8 +19,9 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.answers import judge_leaves, mutated, weights_changed
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.families import AS_GIVEN
-from egg_graph.evaluator.integrity import computing
+from egg_graph.evaluator.integrity import computing, judge_integrity
 from egg_graph.evaluator.kernelbench_criterion import tolerance_of
+from egg_graph.evaluator.launches import Launch
 from egg_graph.evaluator.nursery import Ended
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.problem import Case
@@ -36,7 +37,7 @@ VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
 )
 """What an answer to something else looks like at first."""
-Unreadable = (exchange.ExchangeError, OSError, KeyError, TypeError, ValueError, AttributeError, ValidationError)
+Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Verdicts:
     kernelbench: Tolerance | None = None
     integrity: Integrity | None = None
     causality: list[Finding] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    """Of the first call: kernels whose values were checked."""
     not_tried: str = ""
     """Why causality is not known."""
 
@@ -120,6 +123,10 @@ def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
                 "reuse": call.reuse,
                 "silent": call.silent,
                 "optional": call.optional,
+                "outputs": [
+                    {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+                    for leaf in call.case.leaves
+                ],
                 "seed": call.case.forward_seed,
             }
         )
@@ -202,12 +209,17 @@ class Hearing:
         """What is wrong with one answer."""
         findings = [Finding.model_validate(f) for f in report["findings"]]
         if report["strange"]:
-            message = f"forward returns {', '.join(map(str, report['strange']))[:200]} where the reference returns tensors"
+            message = (
+                f"forward returns {', '.join(map(str, report['strange']))[:200]} where the reference returns tensors"
+            )
             return [Finding(kind="wrong_structure", message=message)], None
         structure, leaves = exchange.load(self.folder, f"output_{index}")
         if structure != case.structure or len(leaves) != len(case.leaves):
             message = f"forward returns {structure[:200]} where the reference returns {case.structure} (* is a tensor)"
             return [Finding(kind="wrong_structure", message=message)], None
+        if any(leaf is None for leaf in leaves):
+            leaves = [_by_form(leaf, form) for leaf, form in zip(leaves, report["forms"], strict=True)]
+            return judge_leaves(self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source)
         self.answers[index] = leaves
         if not report["kernels"]:
             return [no_launch()], None
@@ -305,10 +317,36 @@ class Hearing:
         if report is None or 0 not in self.answers:
             return
         found.kernelbench = tolerance_of(case, self.answers[0], self.docket.task.precision)
-        library = tuple(str(name) for name in report["library"])
+        reports = [r for index in self.answers if (r := self._report(index))]
+        library = tuple(dict.fromkeys(str(name) for r in reports for name in r["library"]))
         causal = found.integrity.causal if found.integrity is not None else None
         kernels = tuple(dict.fromkeys(str(name) for name in report["kernels"]))
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
+        found.launches = _launches(report.get("launches"))
+        operators = self.docket.plainly_surveyed.operators
+        moving = all(r["moves_only"] for r in reports)
+        found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving)
+
+
+def _launches(told: Any) -> list[Launch]:
+    try:
+        return [Launch.model_validate(entry) for entry in told]
+    except (TypeError, ValidationError):
+        return []
+
+
+def _by_form(leaf: Any, form: Any) -> Any:
+    """A leaf that was not copied as a tensor of its form alone: the wrong one, by the process's own word.
+
+    Raises:
+        ExchangeError: if that word makes no sense.
+    """
+    if leaf is not None:
+        return leaf
+    shape, dtype = form["shape"], form["dtype"]
+    if dtype not in exchange.DTYPES or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
+        raise exchange.ExchangeError("the form of a leaf makes no sense")
+    return torch.empty(shape, dtype=exchange.DTYPES[dtype], device="meta")
 
 
 def _where(where: str, call: Call) -> str:

@@ -1,5 +1,6 @@
 """Memory from `torch.empty*` holds nothing: it is poisoned, and what kernels leave unwritten is reported exactly."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,8 @@ class Poison(TorchDispatchMode):
         return findings
 
     def _missing(self, leaf: torch.Tensor) -> np.ndarray | None:
+        if leaf.layout is not torch.strided:
+            return None
         storage = leaf.untyped_storage()
         allocation = self.allocations.get(storage._cdata)
         if allocation is None or leaf.is_inference() or leaf._version != allocation.version:
@@ -77,8 +80,11 @@ class Poison(TorchDispatchMode):
         written = self.memory.written[storage._cdata]
         if leaf.element_size() != allocation.tensor.element_size() or leaf.numel() == 0:
             return None
+        shape = [1 if stride == 0 else size for size, stride in zip(leaf.shape, leaf.stride(), strict=True)]
+        if math.prod(shape) > written.size:
+            return None  # overlapping views of any size: their form is judged elsewhere
         view = np.lib.stride_tricks.as_strided(
-            written[leaf.storage_offset() :], tuple(leaf.shape), tuple(leaf.stride()), writeable=False
+            written[leaf.storage_offset() :], tuple(shape), tuple(leaf.stride()), writeable=False
         )
         return ~view
 

@@ -37,13 +37,13 @@ class LibraryRecorder(TorchDispatchMode):
         results = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
         if name in NO_WORK or not results or _is_view(function):
             return
-        known = {x.untyped_storage()._cdata for x in operands}
-        if not function._schema.is_mutable and all(x.untyped_storage()._cdata in known for x in results):
+        known = {_memory(x) for x in operands}
+        if not function._schema.is_mutable and all(_memory(x) in known for x in results):
             return  # returned its operand unchanged, as a no-op `contiguous` or `to` does
-        distinct = {x.untyped_storage()._cdata: x for x in operands}
-        moved = sum(map(distinct_bytes, distinct.values())) + sum(map(distinct_bytes, results))
+        distinct = {_memory(x): x for x in operands}
+        moved = sum(map(_bytes, distinct.values())) + sum(map(_bytes, results))
         if name in ("fill_", "zero_", "copy_"):
-            moved -= distinct_bytes(results[0])  # the target is written, not read
+            moved -= _bytes(results[0])  # the target is written, not read
         self.calls.append(
             LibraryCall(
                 name=f"aten.{name}",
@@ -53,6 +53,16 @@ class LibraryRecorder(TorchDispatchMode):
                 outputs=tuple(describe(x) for x in results),
             )
         )
+
+
+def _memory(x: torch.Tensor) -> int:
+    """Which memory a tensor lies in; a sparse one has none that can be named."""
+    return int(x.untyped_storage()._cdata) if x.layout is torch.strided else id(x)
+
+
+def _bytes(x: torch.Tensor) -> int:
+    """What is surely read or written of a tensor; of a sparse one, nothing is known."""
+    return distinct_bytes(x) if x.layout is torch.strided else 0
 
 
 def _is_view(function: Any) -> bool:

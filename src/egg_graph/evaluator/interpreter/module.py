@@ -1,16 +1,26 @@
-"""Load a candidate's file and construct its `ModelNew`."""
+"""Load a candidate's file, construct its `ModelNew`, and give and read its weights.
+
+Weights are loaded by PyTorch's own function and read where PyTorch keeps them: a `state_dict` of the candidate's could
+do work when asked, or tell what is not so. This module is imported before any candidate.
+"""
 
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import torch
 
 from egg_graph.evaluator import audit
 from egg_graph.evaluator.faults import KernelFault
 
 ENTRY_POINT = "ModelNew"
+DEEPEST = 64
+"""Modules within modules."""
+_load = torch.nn.Module.load_state_dict
+_attributes = object.__getattribute__
 
 
 def load_module(path: str | Path) -> ModuleType:
@@ -47,7 +57,7 @@ def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]
             "missing_entry_point", f"the module defines no class {ENTRY_POINT}", cure=f"Define class {ENTRY_POINT}."
         )
     model = entry(*args, **kwargs)
-    if not (callable(model) and hasattr(model, "to") and hasattr(model, "load_state_dict")):
+    if not isinstance(model, torch.nn.Module):
         raise KernelFault(
             "missing_entry_point",
             f"{ENTRY_POINT} makes a {type(model).__name__}, which is no torch.nn.Module",
@@ -63,7 +73,7 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
         KernelFault: `weights_mismatch`.
     """
     try:
-        model.load_state_dict(state_dict, strict=True)
+        _load(model, state_dict, strict=True)
     except RuntimeError as error:
         raise KernelFault(
             "weights_mismatch",
@@ -71,3 +81,19 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
             ENTRY_POINT,
             "Give ModelNew the same parameter and buffer names and shapes as Model.",
         ) from error
+
+
+def own_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers, by the names that `state_dict` gives them; one that is shared comes under every name."""
+    return _within(model, "", DEEPEST)
+
+
+def _within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+    held = _attributes(module, "__dict__")
+    for kind in ("_parameters", "_buffers"):
+        for name, tensor in held.get(kind, {}).items():
+            if tensor is not None:
+                yield prefix + name, tensor
+    for name, child in held.get("_modules", {}).items():
+        if child is not None and depth:
+            yield from _within(child, f"{prefix}{name}.", depth - 1)
