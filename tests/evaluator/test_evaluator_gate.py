@@ -18,6 +18,13 @@ def kinds(source: str, problem: str = "") -> list[str]:
 HONEST = {
     "as it is": RIGHT,
     "words in comments": RIGHT + "\n# pass, exec(open('x')), torch.compile, import os, try: except: pass\n",
+    "an encoding that changes nothing": "# -*- coding: latin-1 -*-\n" + RIGHT,
+    "jit with its options": RIGHT.replace(
+        "@triton.jit", "jit = functools.partial(triton.jit, do_not_specialize=['n_columns'])\n\n\n@jit"
+    ).replace("import triton\n", "import functools\n\nimport triton\n"),
+    "wraps": RIGHT
+    + "\n\nimport functools\n\ndef named(f):\n    @functools.wraps(f)\n    def g(x):\n        return f(x)\n\n"
+    "    return g\n",
     "floor division": RIGHT.replace(
         "        out = ", "        half = x.shape[0] // 2  # not a comment\n        out = "
     ),
@@ -27,6 +34,12 @@ HONEST = {
     ),
     "jit by another name": RIGHT.replace("import triton\n", "import triton\nfrom triton import jit\n").replace(
         "@triton.jit", "@jit"
+    ),
+    "parts of libraries as arguments": RIGHT.replace("import triton\n", "import functools\n\nimport triton\n").replace(
+        "        out = ",
+        "        fresh = functools.partial(torch.empty, device=x.device, dtype=torch.float32)\n        fresh(3)\n"
+        "        mathematics = tl.math if hasattr(tl, 'math') else tl\n        assert getattr(triton, 'cdiv')\n"
+        "        out = ",
     ),
     "libdevice": RIGHT.replace("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n"),
     "attributes of self": RIGHT.replace("        out = ", "        self.calls = 1\n        out = "),
@@ -114,6 +127,24 @@ BROKEN = {
         "from functools import reduce\n" + RIGHT + "\n\nf = reduce(getattr, ['os'], torch)\n",
         "forbidden_construct",
     ),
+    "the library as an argument": (
+        RIGHT + "\n\ndef change(box):\n    box.allclose = None\n\nchange(torch)\n",
+        "forbidden_construct",
+    ),
+    "a library within an argument": (
+        RIGHT
+        + "\n\ndef change(boxes):\n    boxes['t'].allclose = None\n\nchange(boxes={'t': (1, torch.nn.functional)})\n",
+        "forbidden_construct",
+    ),
+    "the library as a result": (
+        RIGHT + "\n\ndef box():\n    return torch.backends.cudnn\n\nbox().enabled = None\n",
+        "forbidden_construct",
+    ),
+    "a lambda for the library": (RIGHT + "\n\nbox = lambda: triton\nbox().cdiv = None\n", "forbidden_construct"),
+    "state told by itself": (
+        RIGHT.replace("    def forward", "    def state_dict(self):\n        return {}\n\n    def forward"),
+        "forbidden_construct",
+    ),
     "a library's own import": ("from torch import os\n" + RIGHT, "forbidden_construct"),
     "a module of a module": ("import enum\n" + RIGHT + "\n\nb = enum.bltns\n", "forbidden_construct"),
     "an attribute pattern": (
@@ -148,6 +179,28 @@ BROKEN = {
     "return in a loop of a kernel": (
         RIGHT.replace("    columns =", "    for i in range(2):\n        if i:\n            return\n    columns ="),
         "unsupported_in_kernel",
+    ),
+    "another encoding": ("# coding: unicode_escape\n# \\x0aimport os\n" + RIGHT, "forbidden_construct"),
+    "annotations evaluated": (RIGHT + "\n\nimport typing\n\ntyping.get_type_hints(ModelNew)\n", "forbidden_construct"),
+    "attributes copied by name": (
+        RIGHT + "\n\nimport functools\n\nfunctools.update_wrapper(torch, ModelNew, assigned=('softmax',))\n",
+        "forbidden_construct",
+    ),
+    "attributes copied by a value": (
+        RIGHT + "\n\nimport functools\n\ncopied = functools.update_wrapper\n",
+        "forbidden_construct",
+    ),
+    "a class of another module": (
+        RIGHT + "\n\nclass Patch:\n    __module__ = 'torch.nn.functional'\n",
+        "forbidden_construct",
+    ),
+    "a module's names converted": (
+        RIGHT + "\n\nimport enum\n\nclass E(enum.IntEnum):\n    A = 1\n\nE._convert_('F', 'sys', bool)\n",
+        "forbidden_construct",
+    ),
+    "memory at an address": (
+        RIGHT + "\n\nclass At:\n    __array_interface__ = {'data': (4096, False)}\n",
+        "forbidden_construct",
     ),
     "a test function": (RIGHT + "\n\ndef test_it():\n    assert True\n", "test_code"),
     "no forward": (RIGHT.replace("def forward", "def apply"), "missing_entry_point"),

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from egg_graph.evaluator.gate_names import Names
 from egg_graph.evaluator.gate_rules import (
+    ASKS,
     ATTRIBUTES,
     BUILTINS,
     COPIES_ATTRIBUTES,
@@ -25,6 +26,7 @@ from egg_graph.evaluator.gate_rules import (
     ON_NOTHING,
     ROOTS,
     import_refused,
+    is_module,
     use_refused,
 )
 from egg_graph.schema import Candidate, Finding, FindingKind
@@ -138,6 +140,10 @@ class _Gate:
             self._call(node)
         elif isinstance(node, ast.ClassDef):
             self._class(node)
+        elif isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
+            self._handed_on(node.value)
+        elif isinstance(node, ast.Lambda):
+            self._handed_on(node.body)
         elif isinstance(node, ast.MatchClass):
             for attribute in node.kwd_attrs:  # `case object(os=x)` reads an attribute, too
                 self._reading(node, attribute, node.cls, frozenset())
@@ -212,6 +218,9 @@ class _Gate:
 
     def _call(self, node: ast.Call) -> None:
         function = node.func
+        if not (isinstance(function, ast.Name) and function.id in ASKS and not self.names.is_bound(function)):
+            for value in (*node.args, *(keyword.value for keyword in node.keywords)):
+                self._handed_on(value)
         if isinstance(function, ast.Name) and not self.names.is_bound(function):
             if function.id == "getattr" and len(node.args) > 1:
                 self._getattr(node)
@@ -231,6 +240,17 @@ class _Gate:
             starred = any(isinstance(argument, ast.Starred) for argument in node.args)
             if node.keywords or starred or len(node.args) > COPIES_ATTRIBUTES[name]:
                 self._refuse(node, f"{name}() that is told which attributes to set", "leave these arguments out")
+
+    def _handed_on(self, value: ast.expr) -> None:
+        """A library itself as an argument or a result: what is done to it there is done under another name."""
+        if isinstance(value, ast.Tuple | ast.List | ast.Set):
+            for element in value.elts:
+                self._handed_on(element)
+        elif isinstance(value, ast.Dict):
+            for element in value.values:
+                self._handed_on(element)
+        elif modules := sorted(filter(is_module, self.names.dotted(value))):
+            self._refuse(value, f"{modules[0]} itself as a value", "name the function of it that is needed")
 
     def _getattr(self, node: ast.Call) -> None:
         owner, name = node.args[:2]

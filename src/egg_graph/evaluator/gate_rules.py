@@ -138,6 +138,25 @@ LIBRARIES = frozenset({"torch", "triton", "numpy"})
 ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES)})
 
 
+WITHIN_TREES = frozenset(
+    {
+        *TREES,
+        *("torch.nn.functional", "torch.nn.init", "torch.nn.modules", "torch.nn.parameter", "torch.nn.utils"),
+        *("torch.nn.attention", "torch.backends.cuda", "torch.backends.cudnn", "torch.backends.cuda.matmul"),
+        *("triton.language.core", "triton.language.math", "triton.language.standard", "triton.language.extra"),
+        *("triton.language.random", "triton.language.semantic", "triton.language.extra.libdevice"),
+        *("triton.language.extra.cuda", "triton.language.extra.cuda.libdevice"),
+    }
+)
+ASKS = frozenset({"hasattr", "getattr", "isinstance", "id", "print", "repr", "str", "bool"})
+"""Builtin functions that do nothing to what they are given."""
+
+
+def is_module(dotted: str) -> bool:
+    """Whether a dotted name is a module of a library, rather than something in one."""
+    return dotted.split(".")[0] in LIBRARIES and (dotted in MODULES or dotted in WITHIN_TREES)
+
+
 def import_refused(module: str, name: str | None = None) -> str:
     """Why `import module`, or `from module import name`, is refused; empty if it is not."""
     if module in SINGLE_NAMES:
