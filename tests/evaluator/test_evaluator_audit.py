@@ -33,6 +33,9 @@ FORBIDDEN = {
     "ctypes": ("import torch\ndef go():\n    torch.ctypes.CDLL(None)\n", "forbidden_construct", "ctypes"),
     "a C compiler": ("import torch\ndef go():\n    from triton.runtime import build\n"
                      "    build.compile_module_from_src('int x;', 'x')\n", "forbidden_construct", "line 4"),
+    "an annotation's text": ("import functools\n@functools.singledispatch\ndef f(x):\n    return x\n"
+                             "def go():\n    @f.register\n    def _(x: '[print(1), int][1]'):\n        return x\n",
+                             "forbidden_construct", "exec"),
     "inside a lambda": ("import functools\ndef go():\n    functools.reduce(lambda a, b: open('/dev/null'), [1, 2])\n",
                         "forbidden_construct", "line 3"),
 }  # fmt: skip
@@ -44,6 +47,10 @@ ALLOWED = {
         "@dataclass(frozen=True)\nclass A:\n    x: int = 1\n"
         "class B(enum.Enum):\n    C = 1\n"
         "def go():\n    return A(2), B.C, namedtuple('N', 'a b')(1, 2)\n"
+    ),
+    "a named tuple": (
+        "from typing import NamedTuple, Optional\nclass P(NamedTuple):\n    n: 'Optional[int]' = 1\n"
+        "def go():\n    return P(2)\n"
     ),
     "a warning": "import warnings\ndef go():\n    warnings.warn('x', stacklevel=2)\n    return 1\n",
     "a kernel": (

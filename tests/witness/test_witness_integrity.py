@@ -9,6 +9,7 @@ from egg_graph.evaluator import fingerprints, witness
 from egg_graph.evaluator.integrity import (
     computing,
     judge_fingerprints,
+    judge_integrity,
     judge_silence,
     judge_watch,
     operator_name,
@@ -185,3 +186,40 @@ def test_switches_and_threads_are_told() -> None:
     assert judge_fingerprints(before, witness.fingerprint()) == []
     torch.manual_seed(3)
     assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"
+
+
+REFERENCES = {
+    "product": ("aten.mm.default",),
+    "softmax": ("aten._softmax.default",),
+    "attention": ("aten.mm.default", "aten.mul.Tensor", "aten.masked_fill.Scalar", "aten._softmax.default"),
+    "linear and ReLU": ("aten.addmm.default", "aten.relu.default"),
+    "transpose": ("aten.t.default", "aten.clone.default"),
+}
+
+
+@pytest.mark.parametrize(
+    ("reference", "library"),
+    [
+        ("product", ("aten.convolution.default",)),
+        ("softmax", ("aten._log_softmax.default", "aten.exp.default")),
+        ("softmax", ()),
+        ("attention", ("aten._scaled_dot_product_flash_attention_for_cpu.default",)),
+        ("linear and ReLU", ("aten.addmm.default", "aten.clamp_min.default")),
+    ],
+)
+def test_kernels_that_only_hand_on_what_others_computed(
+    h200: Hardware, reference: str, library: tuple[str, ...]
+) -> None:
+    integrity = Integrity(kernels=("copy",), operators=library, computing=computing(library))
+    (finding,) = judge_integrity(task(h200), integrity, REFERENCES[reference], moving=True)
+    assert finding.kind == "not_causal"
+
+
+@pytest.mark.parametrize(
+    ("reference", "library"),
+    [("linear and ReLU", ("aten.addmm.default",)), ("transpose", ()), ("product", ("aten.clone.default",))],
+)
+def test_kernels_that_move_where_moving_is_the_work(h200: Hardware, reference: str, library: tuple[str, ...]) -> None:
+    integrity = Integrity(kernels=("k",), operators=library, computing=computing(library))
+    moving = reference != "product"  # a kernel that multiplies stores numbers of its own
+    assert judge_integrity(task(h200), integrity, REFERENCES[reference], moving=moving) == []

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from egg_graph.evaluator.launches import Launch
 from egg_graph.evaluator.verdict import reason_of, rejecting, status_of
 from egg_graph.schema import (
     Bound,
@@ -45,6 +46,8 @@ class Climb:
     kernelbench: Tolerance | None = None
     integrity: Integrity | None = None
     log: str = ""
+    launched: tuple[Launch, ...] = ()
+    """At full shape, as far as it is known without a GPU."""
 
     @property
     def failed(self) -> bool:

@@ -6,6 +6,7 @@ terms. Operators that only look at memory, allocate or move it are free to all.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,20 @@ COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_",
 """Names that Inductor gives to the Triton kernels it writes."""
 SPLIT = {"addmm": ("mm", "add"), "baddbmm": ("bmm", "add"), "linear": ("mm", "add"), "addmv": ("mv", "add")}
 """Operators that are two in one, so that the parts can be compared."""
+ALIKE = (
+    frozenset({"relu", "clamp", "clamp_min", "clamp_max", "threshold", "hardtanh", "maximum", "minimum"}),
+    frozenset({"masked_fill", "where"}),
+    frozenset({"triu", "tril"}),
+)
+"""Operators that select alike, so that one can stand for another."""
+ATTENTION = ("mm", "bmm", "_softmax", "_safe_softmax", "mul", "div", "add", "where", "masked_fill", "triu", "tril")
+SELECTS = re.compile(
+    r"(relu|leaky_relu|prelu|threshold|clamp|hardtanh|max|min|maximum|minimum|fmax|fmin|amax|amin|aminmax|argmax|argmin|"
+    r"cummax|cummin|where|masked|topk|sort|msort|argsort|kthvalue|median|mode|gather|scatter|index|take|select|embedding|"
+    r"unique|nonzero|tri[lu]|roll|flip|repeat|repeat_interleave|gt|ge|lt|le|eq|ne|isnan|isinf|logical|bitwise|sign|abs|"
+    r"dropout|native_dropout|bernoulli|one_hot|bucketize|searchsorted)(_.*)?|.*pool.*|.*pad.*|upsample.*|.*shuffle.*"
+)
+"""Operators whose answer may hold nothing but elements of their operands, zeros and ones."""
 SHOWN = 6
 MOST, LONGEST = 2000, 200
 """Names of one kind that are kept, and characters of each."""
@@ -90,8 +105,17 @@ def _names(found: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item[:LONGEST] for item in items[:MOST] if isinstance(item, str)))
 
 
-def judge_integrity(task: KernelTask, integrity: Integrity, reference_operators: Sequence[str] = ()) -> list[Finding]:
-    """Findings on what a forward launched and called, wherever it was noted (a GPU or the interpreter)."""
+def judge_integrity(
+    task: KernelTask, integrity: Integrity, reference_operators: Sequence[str] = (), *, moving: bool = False
+) -> list[Finding]:
+    """Findings on what a forward launched and called, wherever it was noted (a GPU or the interpreter).
+
+    Args:
+        task: its terms decide whether library operators may compute beside Triton.
+        integrity: of the forward.
+        reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
+        moving: the kernels stored nothing but what they had loaded (known of the interpreter alone).
+    """
     if not integrity.kernels:
         return [no_launch()]
     if task.triton_only and (integrity.computing or integrity.foreign_kernels):
@@ -103,7 +127,7 @@ def judge_integrity(task: KernelTask, integrity: Integrity, reference_operators:
                 cure="compute this in a Triton kernel too",
             )
         ]
-    return _replaces_nothing(integrity, reference_operators)
+    return _replaces_nothing(integrity, reference_operators) or _only_moves(integrity, reference_operators, moving)
 
 
 def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) -> list[Finding]:
@@ -122,10 +146,33 @@ def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) 
     ]
 
 
+def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving: bool) -> list[Finding]:
+    """Kernels that hand on numbers which others computed. Where the reference selects (ReLU, maximum, gather) and
+    the library did not do that, selecting may be what the kernels are for."""
+    wanted, done = set(_parts(reference_operators)), set(_parts(integrity.computing))
+    done = done.union(*(alike for alike in ALIKE if done & alike))
+    if not moving or not wanted or any(SELECTS.fullmatch(name) for name in wanted - done):
+        return []
+    others = f"{_list(integrity.computing)} of PyTorch" if integrity.computing else "Python"
+    return [
+        Finding(
+            kind="not_causal",
+            message=f"the Triton kernels store nothing but numbers that they loaded: what the reference computes "
+            f"({_list(sorted(wanted))}) is computed by {others}",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="compute in Triton; a kernel that copies another's result is none",
+        )
+    ]
+
+
 def _parts(operators: Iterable[str]) -> Counter[str]:
     """Computing operators by short name, those that are two in one taken apart, in-place ones as their plain form."""
     names = (operator_name(name).rstrip("_") for name in computing(operators))
-    return Counter(part for name in names for part in SPLIT.get(name, (name,)))
+    return Counter(part for name in names for part in _taken_apart(name))
+
+
+def _taken_apart(name: str) -> tuple[str, ...]:
+    return ATTENTION if name.startswith("_scaled_dot_product") else SPLIT.get(name, (name,))
 
 
 def _other_compilers(compilers: Sequence[str], foreign: Sequence[str]) -> list[Finding]:

@@ -324,7 +324,8 @@ class Hearing:
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
         found.launches = _launches(report.get("launches"))
         operators = self.docket.plainly_surveyed.operators
-        moving = all(r["moves_only"] for r in reports)
+        given = (self._report(index) for index in self.answers if not self.calls[index].optional)
+        moving = all(r["moves_only"] for r in given if r)  # families may hold few values, of which that cannot be told
         found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving)
 
 

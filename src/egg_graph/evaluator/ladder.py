@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from egg_graph.evaluator import gate
 from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, Climb, stopwatch
 from egg_graph.evaluator.interpreted import OPTIONAL_SECONDS, Call, Hearing, Verdicts, plan, written
-from egg_graph.evaluator.launches import FakeRun
+from egg_graph.evaluator.launches import FakeRun, Launch
 from egg_graph.evaluator.nursery import Ended, Limits, Nursery
 from egg_graph.evaluator.outcome import finding_of
 from egg_graph.evaluator.precision import CAST
@@ -40,6 +40,9 @@ from egg_graph.evaluator.statements import (
 )
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
+
+MOST_OTHERS = 8
+"""Launches compiled beside those of the full shape."""
 
 
 @dataclass
@@ -63,14 +66,18 @@ class Ladder:
             return climb
         full = self.pool.submit(self.full_shape, docket, candidate)
         beside = Climb()
+        checked: list[Launch] = []
         for name in docket.shapes:
-            if not self.correct_at(docket, candidate, name, climb, beside):
+            if not self.correct_at(docket, candidate, name, climb, beside, checked):
                 break
         else:
             if "awkward" not in docket.shapes:
                 climb.skipped("correctness_awkward", "no awkward shape was tried: the reference has no other small one")
         climb.absorb(beside)
-        climb.absorb(full.result())
+        at_full = full.result()
+        climb.absorb(at_full)
+        if not climb.failed:
+            self._same_kernels(docket, candidate, checked, at_full.launched, climb)
         climb.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
         climb.skipped("timing", NO_SPEED)
         return climb
@@ -87,9 +94,11 @@ class Ladder:
 
     # ------------------------------------------------------------------------------------------------ correctness
 
-    def correct_at(self, docket: Docket, candidate: Candidate, name: str, climb: Climb, beside: Climb) -> bool:
+    def correct_at(
+        self, docket: Docket, candidate: Candidate, name: str, climb: Climb, beside: Climb, checked: list[Launch]
+    ) -> bool:
         """One correctness rung. False if the candidate fails it. Where this is the shape that input families are
-        judged at, what they and silent kernels showed goes to `beside`."""
+        judged at, what they and silent kernels showed goes to `beside`. What was launched is added to `checked`."""
         rung = f"correctness_{name}"
         started = time.monotonic()
         try:
@@ -101,6 +110,7 @@ class Ladder:
             end = self._interpret(docket, calls, folder)
             found = Hearing(docket, candidate, calls, folder, end, self.timeout).judged()
         given, seconds = found.given, time.monotonic() - started
+        checked += found.launches
         climb.checks += given.checks
         climb.kernelbench = climb.kernelbench or found.kernelbench
         climb.log = climb.log or (end.log if given.findings or found.families.findings else "")
@@ -214,6 +224,7 @@ class Ladder:
             return None
         climb.findings += findings
         climb.triton_share = run.triton_share
+        climb.launched = run.launches
         climb.passed(rung, launch_statement(run), took[0])
         if unsampled := unsampled_statement(run):
             climb.skipped("unsampled_programs", unsampled)
@@ -222,29 +233,48 @@ class Ladder:
     def compile(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
         """The compilation rung."""
         rung, target = "compile_for_target", docket.task.target
-        payload = {
-            **self._common(docket.task),
-            "launches": [launch.model_dump(mode="json") for launch in distinct(run.launches)],
-        }
-        with stopwatch() as took, self.job_folder(candidate) as folder:
+        with stopwatch() as took:
+            climb.resources, findings, log = self._compiled(docket.task, candidate, distinct(run.launches))
+        if rejecting(findings):
+            climb.fail(rung, findings, took[0], log)
+            return
+        climb.findings += [*findings, *spills(climb.resources)]
+        climb.passed(rung, compile_statement(climb.resources, target.arch), took[0])
+
+    def _compiled(
+        self, task: KernelTask, candidate: Candidate, launches: Sequence[Launch]
+    ) -> tuple[tuple[KernelResources, ...], list[Finding], str]:
+        """Resources of launches compiled for the target, what the compiler refuses, and the log."""
+        payload = {**self._common(task), "launches": [launch.model_dump(mode="json") for launch in launches]}
+        with self.job_folder(candidate) as folder:
             end = self.compiling.run("egg_graph.evaluator.jobs:compile_all", payload, folder, self._limits())
         finding = finding_of(end, limit=self.timeout)
         if finding is not None:
             kind = {"timeout": "kernel_compile_error", "crashed": "kernel_compile_error"}.get(
                 finding.kind, finding.kind
             )
-            message = f"compiling for {target.arch}: {finding.message}"
-            climb.fail(rung, [finding.model_copy(update={"kind": kind, "message": message})], took[0], end.log)
-            return
+            message = f"compiling for {task.target.arch}: {finding.message}"
+            return (), [finding.model_copy(update={"kind": kind, "message": message})], end.log
         assert end.report is not None
         answer = end.report["answer"]
-        climb.resources = tuple(KernelResources.model_validate(r) for r in answer["resources"])
-        findings = [Finding.model_validate(f) for f in answer["findings"]]
+        resources = tuple(KernelResources.model_validate(r) for r in answer["resources"])
+        return resources, [Finding.model_validate(f) for f in answer["findings"]], end.log
+
+    def _same_kernels(
+        self, docket: Docket, candidate: Candidate, checked: list[Launch], at_full: Sequence[Launch], climb: Climb
+    ) -> None:
+        """Values were checked of the kernels that reduced shapes launch, and others may be launched at full shape:
+        the former have to be Triton that compiles, too, and the latter are told."""
+        known = {launch.kernel for launch in at_full}
+        others = distinct([launch for launch in checked if launch.kernel not in known])
+        findings = self._compiled(docket.task, candidate, others[:MOST_OTHERS])[1] if others else []
         if rejecting(findings):
-            climb.fail(rung, findings, took[0], end.log)
-            return
-        climb.findings += [*findings, *spills(climb.resources)]
-        climb.passed(rung, compile_statement(climb.resources, target.arch), took[0])
+            climb.fail("compile_checked_kernels", findings)
+        if unseen := sorted(known - {launch.kernel for launch in checked}):
+            climb.skipped(
+                "kernels_at_full_shape",
+                f"no value of {', '.join(unseen)} was checked: reduced shapes launch other kernels",
+            )
 
     def roofline(self, task: KernelTask, run: FakeRun, climb: Climb, floor_ms: float | None = None) -> None:
         """The lower bound, and what it says beside the reference's floor."""

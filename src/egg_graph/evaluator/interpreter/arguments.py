@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
 from triton._utils import type_canonicalisation_dict
@@ -111,6 +112,12 @@ def to_device(value: Any, name: str, memory: AddressSpace, *, fake: bool) -> Any
     if is_descriptor(value):
         return _descriptor(value, name, memory, fake=fake)
     if is_tensor(value):
+        if not isinstance(_unwrapped(value), torch.Tensor):
+            raise KernelFault(
+                "forbidden_construct",
+                f"argument '{name}' is a {type(value).__name__}, no tensor: nobody knows where its memory ends",
+                cure="Pass plain tensors.",
+            )
         pointer = memory.pointer(_unwrapped(value), name, fake=fake)
         element = tl.str_to_ty("*" + element_name(value.dtype), None)
         return tl.tensor(make(np.array([pointer], np.uint64), element), element)

@@ -51,6 +51,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
     }
     with _launching(session, self) as progress:
         work = _run_programs(session, progress, lambda: function(**device), shape)
+    session.computing_launches += progress.computes
     executed = len(work.programs)
     scale = total / executed if executed else 0.0
     session.launches.append(
@@ -166,6 +167,7 @@ def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[
             break
         program = (linear % shape[0], linear // shape[0] % shape[1], linear // (shape[0] * shape[1]))
         progress.program, progress.linear, progress.synchronised = program, linear, False
+        progress.loaded = []
         builder.set_grid_idx(*program)
         body()
         work.add(linear, session, progress)
@@ -215,11 +217,13 @@ def compile_and_exec(self: Any, tree: Any) -> Any:
 
 
 def autotune(self: Any, *args: Any, **keywords: Any) -> Any:
-    """Replacement of `Autotuner.run`: the first configuration, all of them on record."""
+    """Replacement of `Autotuner.run`: another configuration at each call, for any of them may be chosen on a GPU (a
+    fake run takes the first); all of them on record."""
     self.nargs = dict(zip(self.arg_names, args, strict=False))
     configs = self.prune_configs(keywords)
-    current().configs = tuple(_plain(config) for config in configs)
-    chosen = configs[0]
+    session = current()
+    session.configs = tuple(_plain(config) for config in configs)
+    chosen = configs[session.turn % len(configs)]
     everything = {**self.nargs, **keywords, **chosen.all_kwargs()}
     if chosen.pre_hook:
         chosen.pre_hook(everything)

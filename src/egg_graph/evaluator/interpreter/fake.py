@@ -124,4 +124,4 @@ def _describe_leaves(output: Any) -> tuple[str, ...]:
 
     from egg_graph.evaluator.interpreter.arguments import describe
 
-    return tuple(describe(x) if isinstance(x, torch.Tensor) else repr(x) for x in tree_leaves(output))
+    return tuple(describe(x) if isinstance(x, torch.Tensor) else type(x).__name__ for x in tree_leaves(output))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 from triton._C.libtriton import interpreter as native
 from triton.runtime.interpreter import InterpreterBuilder
 
@@ -35,7 +36,10 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
         rest_value = np.zeros(shape, dtype) if complete else _undefined(shape, dtype, element)
     else:
         rest_value = np.broadcast_to(other.data, shape)
-    return make(native.load(*_contiguous(access.addresses, access.mask, rest_value), dtype), element)
+    loaded = make(native.load(*_contiguous(access.addresses, access.mask, rest_value), dtype), element)
+    if session.launch is not None and not session.launch.computes and not isinstance(element, tl.pointer_type):
+        session.launch.loaded.append(to_float(loaded)[access.mask])
+    return loaded
 
 
 def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> None:
@@ -45,6 +49,7 @@ def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options
     if session.fake or access.active == 0:
         return
     values = np.broadcast_to(value.data, pointers.data.shape)
+    _note_computed(session, value, access)
     addresses, active, values = _contiguous(access.addresses, access.mask, values)
     if access.region is None:
         native.store(addresses, values, active)
@@ -66,6 +71,7 @@ def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, 
     session, access = guarded(pointers, mask.data, dtype.itemsize, "atomic")
     assert session.launch is not None
     session.launch.atomics += access.active
+    session.launch.computes = True
     if session.fake:
         return make(np.broadcast_to(np.zeros((), dtype), pointers.data.shape), value.dtype.scalar)
     if access.active and access.region is not None:
@@ -114,6 +120,21 @@ def atomic_cas(self: Any, pointers: Any, expected: Any, value: Any, sem: Any, sc
     operands = [np.broadcast_to(x.data, pointers.data.shape) for x in (expected, value)]
     addresses, wanted, new = _contiguous(access.addresses, *operands)
     return make(native.atomic_cas(addresses, wanted, new, self.ir_sem_to_interpreter_sem[sem]), expected.dtype.scalar)
+
+
+def _note_computed(session: Session, value: Any, access: Access) -> None:
+    """Whether a store holds a number, beside 0, 1 and what is not finite, that its program has not loaded. Integers,
+    and numbers of few distinct values, are found among others by chance: they count as computed."""
+    launch = session.launch
+    if launch is None or launch.computes:
+        return
+    values = np.broadcast_to(to_float(value), access.mask.shape)[access.mask]
+    values = values[np.isfinite(values) & (values != 0) & (values != 1)]
+    known = np.concatenate([np.ravel(x) for x in launch.loaded]) if launch.loaded else np.zeros(0)
+    known = known[known != 0]
+    cannot_tell = values.dtype.kind != "f" or 2 * np.unique(known).size < known.size
+    if values.size and (cannot_tell or not np.isin(values, known).all()):
+        launch.computes, launch.loaded = True, []
 
 
 def _note_written(session: Session, access: Access, itemsize: int) -> None:

@@ -28,6 +28,8 @@ class RealRun:
     """`unwritten_output`: exact, for leaves whose memory came from `torch.empty*` and only kernels wrote."""
     library: tuple[str, ...] = ()
     """ATen operators that compute or move, each once; views and allocations are not among them."""
+    moves_only: bool = False
+    """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
 
 
 class RealModel:
@@ -71,6 +73,7 @@ class RealModel:
 
         pretend_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware
+        self.turn = 0
         self.memory = AddressSpace()
         self.poison = Poison(self.memory)
         with self._guarded():
@@ -117,14 +120,16 @@ class RealModel:
             recorder.recording = False
         unwritten = [] if silent else self.poison.unwritten(output)
         library = tuple(dict.fromkeys(call.name for call in recorder.calls))
-        return RealRun(output, session.launches, list(session.races.values()), unwritten, library)
+        self.turn += not silent
+        moves_only = bool(session.launches) and not session.computing_launches
+        return RealRun(output, session.launches, list(session.races.values()), unwritten, library, moves_only)
 
     @contextmanager
     def _guarded(self, *, silent: bool = False) -> Iterator[Session]:
         from egg_graph.evaluator.interpreter.device import PretendCuda
         from egg_graph.evaluator.interpreter.session import Session, running
 
-        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent)
+        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, turn=self.turn)
         with running(session), PretendCuda(), self.poison:
             yield session
 

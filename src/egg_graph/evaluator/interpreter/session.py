@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from egg_graph.evaluator.launches import Launch
 from egg_graph.schema import Finding, Hardware, Knob
@@ -27,6 +27,10 @@ class LaunchInProgress:
     store_bytes: int = 0
     atomics: int = 0
     dot_flops: dict[str, float] = field(default_factory=dict)
+    loaded: list[Any] = field(default_factory=list)
+    """Values that the program under way has loaded; kept until the launch is known to compute."""
+    computes: bool = False
+    """A program stored a number that it had not loaded."""
     wrapped_at: int = 0
     """Line where an int32 sum or product last wrapped around."""
 
@@ -46,6 +50,10 @@ class Session:
     launch: LaunchInProgress | None = None
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the launch that follows."""
+    turn: int = 0
+    """Number of this call: an autotuner takes another configuration each time."""
+    computing_launches: int = 0
+    """Those that stored a number which they had not loaded."""
     silent: bool = False
     """Launched kernels do nothing."""
 
