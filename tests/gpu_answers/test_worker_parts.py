@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
+from egg_graph.evaluator.interpreter.module import load_weights, own_tensors
 from egg_graph.evaluator.worker_output import describe_leaf, overlapping, shares_memory
 from egg_graph.evaluator.worker_poison import NAN_AT_ANY_WIDTH, free_blocks
 
@@ -57,3 +59,35 @@ def test_what_is_no_plain_tensor_is_strange() -> None:
     assert describe_leaf(torch.zeros(3).as_subclass(Lazy), []) == {"strange": "Lazy"}
     assert describe_leaf(3, []) == {"strange": "int"}
     assert describe_leaf(torch.zeros(3).to_sparse(), []) == {"strange": "sparse_coo tensor"}
+
+
+class Telling(nn.Module):
+    """Tells of its state what is not so, in every way that PyTorch asks a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.none = nn.BatchNorm1d(3), None
+        self.same = self.norm
+        self.scale = nn.Parameter(torch.ones(2))
+        self.register_parameter("absent", None)
+
+    def state_dict(self, *args: object, **kwargs: object) -> dict[str, object]:
+        raise AssertionError("asked")
+
+    load_state_dict = named_parameters = named_buffers = named_modules = children = state_dict
+
+
+def test_state_is_read_and_loaded_past_what_a_module_says_of_itself() -> None:
+    model = Telling()
+    own = dict(own_tensors(model))
+    state = nn.Module.state_dict(model)
+    assert own.keys() == state.keys() and "same.running_mean" in own
+    assert all(own[name] is not None and torch.equal(own[name], value) for name, value in state.items())
+    load_weights(model, {name: value + 1 for name, value in state.items()})
+    assert float(model.scale[0]) == 2.0 and float(model.norm.running_mean[0]) == 1.0
+
+
+def test_modules_within_each_other_end_somewhere() -> None:
+    model = nn.Sequential()
+    model._modules["itself"] = model
+    assert list(own_tensors(model)) == []
