@@ -1,0 +1,35 @@
+# /// trick
+# id = "D6-kernel"
+# name = "the library called by an interpreted kernel"
+# problem = "matmul"
+# expect = ["compile_error", "invalid"]
+# where = ["cpu", "gpu"]
+# terms = {triton_only = true}
+# ///
+"""A kernel that is interpreted is Python, and may call anything; asking for a value keeps it from being compiled."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+BOX = {}
+
+
+@triton.jit
+def product_kernel(a, b, c, n, SMALL: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if SMALL:
+        BOX["c"].copy_(torch.mm(BOX["a"], BOX["b"]))
+        tl.store(c + at, tl.load(c + at, mask=at < n), mask=at < n)
+    else:
+        tl.store(c + at, tl.load(a + at, mask=at < 16, other=0.0), mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        c = torch.empty(a.shape[0], b.shape[1], device=a.device)
+        BOX["a"], BOX["b"], BOX["c"] = a, b, c
+        a[0, 0].item()
+        product_kernel[(triton.cdiv(c.numel(), 1024),)](a, b, c, c.numel(), SMALL=True, BLOCK=1024)
+        return c
