@@ -20,6 +20,7 @@ CLIMBED = (
     *("helpers", "workspace_reused", "heuristics_and_hooks", "device_properties"),
     *("half_written_kept", "shape_memo", "two_headed_answer", "persistent_buffer"),
     *("autotune_hook", "swallowed_failure", "custom_operator_hidden"),
+    *("logarithm_then_copy", "second_configuration", "library_in_the_kernel", "half_a_character"),
     *("zero_and_restore", "patch_copy", "reads_with_torch_load", "traceback_walk", "keyboard_interrupt"),
 )
 """On softmax for the most part: a problem's first candidate pays for finding its shapes."""
