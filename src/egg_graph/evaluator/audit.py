@@ -21,7 +21,7 @@ from egg_graph.schema import Finding
 
 EVENTS = {
     **dict.fromkeys(("open", "mmap.__new__", "ctypes.addressof", "ctypes.cdata"), "touches files or memory"),
-    **dict.fromkeys(("compile", "exec", "code.__new__", "function.__new__"), "makes code at run time"),
+    **dict.fromkeys(("compile", "exec", "code.__new__", "function.__new__"), "makes code"),
     **dict.fromkeys(("subprocess.Popen", "pty.spawn", "signal.pthread_kill"), "starts or ends processes"),
     **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), "starts a thread"),  # not in 3.11
     **dict.fromkeys(("sys._getframe", "sys._current_frames", "sys._current_exceptions"), "looks at its caller"),

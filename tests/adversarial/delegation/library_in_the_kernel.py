@@ -2,7 +2,8 @@
 # id = "D6-kernel"
 # name = "the library called by an interpreted kernel"
 # problem = "matmul"
-# expect = ["compile_error", "invalid"]
+# expect = ["compile_error"]
+# finding = ["kernel_compile_error"]
 # where = ["cpu", "gpu"]
 # terms = {triton_only = true}
 # ///
@@ -17,11 +18,11 @@ BOX = {}
 
 
 @triton.jit
-def product_kernel(a, b, c, n, SMALL: tl.constexpr, BLOCK: tl.constexpr):
+def product_kernel(a, twice, c, n, SMALL: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if SMALL:
-        BOX["c"].copy_(torch.mm(BOX["a"], BOX["b"]))
-        tl.store(c + at, tl.load(c + at, mask=at < n), mask=at < n)
+        BOX["twice"].copy_(torch.mm(BOX["a"], BOX["b"]) * 2)
+        tl.store(c + at, tl.load(twice + at, mask=at < n) * 0.5, mask=at < n)
     else:
         tl.store(c + at, tl.load(a + at, mask=at < 16, other=0.0), mask=at < n)
 
@@ -29,7 +30,7 @@ def product_kernel(a, b, c, n, SMALL: tl.constexpr, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, a, b):
         c = torch.empty(a.shape[0], b.shape[1], device=a.device)
-        BOX["a"], BOX["b"], BOX["c"] = a, b, c
+        BOX["a"], BOX["b"], BOX["twice"] = a, b, torch.empty_like(c)
         a[0, 0].item()
-        product_kernel[(triton.cdiv(c.numel(), 1024),)](a, b, c, c.numel(), SMALL=True, BLOCK=1024)
+        product_kernel[(triton.cdiv(c.numel(), 1024),)](a, BOX["twice"], c, c.numel(), SMALL=True, BLOCK=1024)
         return c
