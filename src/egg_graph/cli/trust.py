@@ -222,6 +222,7 @@ def probe(
     workers: Annotated[int, typer.Option(min=1, help="Problems at a time.")] = 1,
     seconds: Annotated[float, typer.Option(help="For one problem.")] = 120.0,
     reported: Annotated[Path | None, typer.Option(help="TOML of what others have reported, for the page.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out already has; probe the rest.")] = False,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Judge problems before candidates: which ones could be passed without computing?"""
@@ -245,6 +246,7 @@ def probe(
         workers=workers,
         seconds=seconds,
         reported=reported,
+        keep=keep,
         on_probe=tell,
     )
 

@@ -54,6 +54,8 @@ class ProbeResults(Value):
 
     terms: Terms
     precision: Precision
+    asked: int = 0
+    """Problems of the suite; a run that was stopped has fewer rows."""
     rows: tuple[Probe, ...] = ()
 
 
@@ -66,38 +68,65 @@ def probe_suite(
     workers: int = 1,
     seconds: float = SECONDS,
     reported: Path | None = None,
+    keep: bool = False,
     on_probe: Callable[[Probe], None] | None = None,
 ) -> ProbeResults:
     """Probe references side by side.
 
     Args:
         references: files in KernelBench's form.
-        out: results file, written at the end.
+        out: results file, rewritten after every problem.
         device: `gpu` runs the references on the GPU, where the fixed tolerance is tried at their own shapes if memory
             allows; `none` on the CPU, mostly at reduced shapes.
         precision: policy under which candidates would be judged.
         workers: processes at a time.
         seconds: for one problem; longer is `not probed`.
         reported: TOML file of what others have said about these problems, for the page.
+        keep: keep the rows that `out` has; probe the rest.
         on_probe: called with each result as it comes, from any thread.
 
     Raises:
         BadInput: if `reported` cannot be read or `out` not be written.
     """
     told = _reported(reported)
+    terms = terms_now().model_copy(update={"environment": environment(use_gpu=device == "gpu")})
+    results = ProbeResults(terms=terms, precision=precision, asked=len(references))
+    kept = {row.problem: row for row in _kept(out, results)} if keep else {}
 
     def one(reference: Path) -> Probe:
+        if (name := _name(reference)) in kept:
+            return kept[name]
         found = _one(reference, device, precision, seconds)
         if on_probe is not None:
             on_probe(found)
         return found
 
-    terms = terms_now().model_copy(update={"environment": environment(use_gpu=device == "gpu")})
     with ThreadPoolExecutor(workers) as pool:
-        results = ProbeResults(terms=terms, precision=precision, rows=tuple(pool.map(one, references)))
-    if out is not None:
-        write_results(out, results, probe_page(results, told), summary=_summary(results))
+        for row in pool.map(one, references):
+            results = results.model_copy(update={"rows": (*results.rows, row)})
+            if out is not None:
+                write_results(out, results, probe_page(results, told), summary=_summary(results))
     return results
+
+
+def _kept(out: Path | None, fresh: ProbeResults) -> tuple[Probe, ...]:
+    """Rows of an earlier run on the same terms; what was not probed is tried again.
+
+    Raises:
+        BadInput: if the terms differ.
+    """
+    if out is None or not (path := out.with_suffix(".json")).exists():
+        return ()
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored.pop("summary", None)
+    old = ProbeResults.model_validate(stored)
+    if (old.terms.evaluator, old.precision, old.terms.environment) != (
+        fresh.terms.evaluator,
+        fresh.precision,
+        fresh.terms.environment,
+    ):
+        raise BadInput(f"{path}: made by another evaluator or on other terms; give another --out, or leave out --keep")
+    return tuple(row for row in old.rows if row.verdict != "not probed")
 
 
 def _reported(path: Path | None) -> Mapping[str, Mapping[str, Any]]:
@@ -109,10 +138,14 @@ def _reported(path: Path | None) -> Mapping[str, Mapping[str, Any]]:
         raise BadInput(f"{path}: cannot be read as reports; a TOML table [problem] is wanted ({error})") from error
 
 
+def _name(reference: Path) -> str:
+    return f"{reference.parent.name}/{reference.stem}"
+
+
 def _one(reference: Path, device: str, precision: Precision, seconds: float) -> Probe:
     started = time.monotonic()
     command = [sys.executable, "-m", "egg_graph.bench.trust.probe_process", str(reference.resolve()), device, precision]
-    name = f"{reference.parent.name}/{reference.stem}"
+    name = _name(reference)
     try:
         done = subprocess.run(
             command, env=clean_environment(), capture_output=True, text=True, timeout=seconds, check=False
@@ -154,7 +187,7 @@ def probe_page(results: ProbeResults, told: Mapping[str, Mapping[str, Any]]) -> 
             "",
             f"{results.terms.line} Precision {results.precision}.",
             "",
-            f"{count['problems']} problems: {count['unevaluable']} unevaluable, {count['not_probed']} not probed, "
+            f"{count['problems']} of {results.asked} problems: {count['unevaluable']} unevaluable, {count['not_probed']} not probed, "
             f"{count['weak_at_fixed_tolerance']} where something that was not computed passes KernelBench's fixed "
             "tolerance (atol = rtol) or the weights do not matter. Not shown: problems with nothing to tell.",
             "",
