@@ -187,7 +187,8 @@ def probe_page(results: ProbeResults, told: Mapping[str, Mapping[str, Any]]) -> 
             "",
             f"{results.terms.line} Precision {results.precision}.",
             "",
-            f"{count['problems']} of {results.asked} problems: {count['unevaluable']} unevaluable, {count['not_probed']} not probed, "
+            f"{count['problems']} of {results.asked} problems: {count['unevaluable']} unevaluable, "
+            f"{count['not_probed']} not probed, "
             f"{count['weak_at_fixed_tolerance']} where something that was not computed passes KernelBench's fixed "
             "tolerance (atol = rtol) or the weights do not matter. Not shown: problems with nothing to tell.",
             "",
