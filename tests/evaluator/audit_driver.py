@@ -10,7 +10,7 @@ import numpy  # noqa: F401 - as in a candidate's process
 import torch  # noqa: F401
 import triton  # noqa: F401
 
-from egg_graph.evaluator import audit
+from egg_graph.evaluator.gate import audit
 from egg_graph.evaluator.interpreter.module import load_module
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from egg_graph.evaluator import LocalEvaluator, gpu_present, gpu_watch
+from egg_graph.evaluator import LocalEvaluator, gpu_present
+from egg_graph.evaluator.gpu import watch as gpu_watch
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]

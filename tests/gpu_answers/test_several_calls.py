@@ -7,11 +7,11 @@ import pytest
 import torch
 from gpu_stand_ins import InProcess
 
-from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.gpu_calls import Judged, check_reloaded, repeat, several_calls
-from egg_graph.evaluator.gpu_correct import Correctness
-from egg_graph.evaluator.problem import Case, with_other_inputs
+from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
+from egg_graph.evaluator.gpu.correct import Correctness
+from egg_graph.evaluator.problem.case import Case, with_other_inputs
+from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Hardware, KernelTask
 
 Open = Callable[..., object]
@@ -29,7 +29,7 @@ def case(docket: Docket) -> Case:
 
 @pytest.fixture
 def other(docket: Docket, case: Case) -> Case:
-    from egg_graph.evaluator.reference import load_reference
+    from egg_graph.evaluator.problem.reference import load_reference
 
     reference = load_reference(docket.task.reference, case.overrides)
     return with_other_inputs(case, reference, "ieee", name=case.name, seed=99, device=docket.device)

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from egg_graph.evaluator.aot import compile_launch
-from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.interpreter import install
-from egg_graph.evaluator.launches import Launch
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 
 def test_interpreting_needs_the_interpreter_switched_on(monkeypatch):
@@ -26,7 +26,7 @@ def test_compiling_needs_the_interpreter_switched_off(monkeypatch, h200, tmp_pat
 
 def test_packages_import_neither_torch_nor_triton():
     code = (
-        "import sys, egg_graph.evaluator.interpreter, egg_graph.evaluator.aot, egg_graph.evaluator.roofline;"
+        "import sys, egg_graph.evaluator.interpreter, egg_graph.evaluator.aot, egg_graph.evaluator.gpuless.roofline;"
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

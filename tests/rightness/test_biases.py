@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from egg_graph.evaluator.budgets import calibrated
-from egg_graph.evaluator.compare import Leaf, bias, compare
+from egg_graph.evaluator.problem.budgets import calibrated
+from egg_graph.evaluator.problem.compare import Leaf, bias, compare
 from egg_graph.schema import Finding
 
 

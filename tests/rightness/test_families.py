@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from egg_graph.evaluator import families
-from egg_graph.evaluator.budgets import Unevaluable
-from egg_graph.evaluator.compare import compare
-from egg_graph.evaluator.problem import Case, build_case, family_case
-from egg_graph.evaluator.reference import load_reference
+from egg_graph.evaluator.problem import families
+from egg_graph.evaluator.problem.budgets import Unevaluable
+from egg_graph.evaluator.problem.case import Case, build_case, family_case
+from egg_graph.evaluator.problem.compare import compare
+from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.schema import Precision
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"

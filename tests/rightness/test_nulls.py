@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.kernelbench_criterion import accepts, tolerance_of
-from egg_graph.evaluator.nulls import nulls_of, passes
-from egg_graph.evaluator.problem import with_other_inputs
+from egg_graph.evaluator.problem.case import with_other_inputs
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
+from egg_graph.evaluator.problem.nulls import nulls_of, passes
 from egg_graph.schema import KernelTask, Precision
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\nN, M = 128, 96\n\n\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.blame import describe
-from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.sandbox.blame import describe
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 CANDIDATE = """
 def forward(x):

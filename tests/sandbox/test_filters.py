@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from egg_graph.evaluator import landlock, seccomp
+from egg_graph.evaluator.sandbox import landlock, seccomp
 
 ALLOW, EPERM, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 X86, ARM = 0xC000003E, 0xC00000B7

@@ -14,12 +14,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "gpu_answers"))
 from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 from pretend_gpu import PretendGpu
 
-from egg_graph.evaluator import course, gpu_answers, gpu_state, gpu_timing, gpu_worker, opponent, worker_clock
-from egg_graph.evaluator.clocks import Burst
-from egg_graph.evaluator.docket import Docket
-from egg_graph.evaluator.gpu_arena import Arena
-from egg_graph.evaluator.gpu_timing import Race
-from egg_graph.evaluator.opponent import Opponent
+from egg_graph.evaluator.gpu import answers as gpu_answers
+from egg_graph.evaluator.gpu import course, opponent, worker_clock
+from egg_graph.evaluator.gpu import state as gpu_state
+from egg_graph.evaluator.gpu import timing as gpu_timing
+from egg_graph.evaluator.gpu import worker as gpu_worker
+from egg_graph.evaluator.gpu.arena import Arena
+from egg_graph.evaluator.gpu.clocks import Burst
+from egg_graph.evaluator.gpu.opponent import Opponent
+from egg_graph.evaluator.gpu.timing import Race
+from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import GpuState, Hardware, KernelTask
 
 LAUNCH = {

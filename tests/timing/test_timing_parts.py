@@ -10,14 +10,15 @@ import torch
 import triton
 from pretend_gpu import PretendGpu
 
-from egg_graph.evaluator import bare_ptx, floor
-from egg_graph.evaluator.clocks import Burst, agreement, device_clock, event_clock, host_clock
-from egg_graph.evaluator.compare import Leaf
-from egg_graph.evaluator.floor import Floor, floor_of
-from egg_graph.evaluator.gpu_clock import Clock, Pace, Place, Sealed, spin_for
-from egg_graph.evaluator.sealed import Layout
-from egg_graph.evaluator.timed_answers import allowed, difference
-from egg_graph.evaluator.timing import ratio_interval
+from egg_graph.evaluator.gpu import floor
+from egg_graph.evaluator.gpu import ptx as bare_ptx
+from egg_graph.evaluator.gpu.clock import Clock, Pace, Place, Sealed, spin_for
+from egg_graph.evaluator.gpu.clocks import Burst, agreement, device_clock, event_clock, host_clock
+from egg_graph.evaluator.gpu.floor import Floor, floor_of
+from egg_graph.evaluator.gpu.ratio import ratio_interval
+from egg_graph.evaluator.gpu.sealed import Layout
+from egg_graph.evaluator.gpu.timed_answers import allowed, difference
+from egg_graph.evaluator.problem.compare import Leaf
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
 

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from egg_graph.evaluator import fingerprints, witness
+from egg_graph.evaluator.gpu import fingerprints, witness
 from egg_graph.evaluator.integrity import (
     computing,
     judge_fingerprints,
@@ -133,7 +133,7 @@ def test_an_honest_process_keeps_its_fingerprint() -> None:
     import torch.utils.checkpoint
     import triton.testing  # noqa: F401
 
-    import egg_graph.evaluator.sanitize  # noqa: F401
+    import egg_graph.evaluator.tools.sanitize  # noqa: F401
 
     torch.randn(3).softmax(0)
     assert judge_fingerprints(before, witness.fingerprint()) == []

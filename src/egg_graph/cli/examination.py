@@ -179,7 +179,7 @@ def _tool(name: str, program: str, consequence: str, cure: str) -> Item:
 
 
 def _isolation() -> Item:
-    from egg_graph.evaluator import confine
+    from egg_graph.evaluator.sandbox import confine
 
     holds, lacks = confine.isolation()
     if not lacks:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.detect import environment, gpu_present
     from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.pool import EvaluatorPool
+    from egg_graph.evaluator.problem.reference import Reference, load_reference, shape_knobs
+    from egg_graph.evaluator.problem.shapes import choose_shapes
     from egg_graph.evaluator.ray_pool import RayPool
-    from egg_graph.evaluator.reference import Reference, load_reference, shape_knobs
-    from egg_graph.evaluator.shapes import choose_shapes
 
 __all__ = [
     "Evaluator",
@@ -35,10 +35,10 @@ _HOME = {
     "RayPool": "ray_pool",
     "environment": "detect",
     "gpu_present": "detect",
-    "Reference": "reference",
-    "load_reference": "reference",
-    "shape_knobs": "reference",
-    "choose_shapes": "shapes",
+    "Reference": "problem.reference",
+    "load_reference": "problem.reference",
+    "shape_knobs": "problem.reference",
+    "choose_shapes": "problem.shapes",
 }
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from egg_graph.evaluator import confine
+from egg_graph.evaluator.sandbox import confine
 from egg_graph.schema import Environment
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from egg_graph.evaluator.launches import Launch
+from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.verdict import reason_of, rejecting, status_of
 from egg_graph.schema import (
     Bound,

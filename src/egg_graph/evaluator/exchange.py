@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from egg_graph.evaluator.untrusted import open_file, parse
+from egg_graph.evaluator.sandbox.untrusted import open_file, parse
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.fingerprints import TOLD
+from egg_graph.evaluator.gpu.fingerprints import TOLD
 from egg_graph.evaluator.statements import MEMORY_OPERATORS, no_launch
 from egg_graph.schema import Finding, Integrity, KernelTask
 

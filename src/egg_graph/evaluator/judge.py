@@ -15,15 +15,15 @@ import torch
 
 from egg_graph.evaluator.deadline import Overdue, deadline
 from egg_graph.evaluator.detect import environment
-from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.gpu_ladder import GpuLadder
-from egg_graph.evaluator.ladder import Ladder
+from egg_graph.evaluator.gpu.ladder import GpuLadder
+from egg_graph.evaluator.gpuless.ladder import Ladder
 from egg_graph.evaluator.lease import Lease
-from egg_graph.evaluator.nursery import Nursery
-from egg_graph.evaluator.problem import Unevaluable
-from egg_graph.evaluator.profile import compiled_profile
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.sandbox.nursery import Nursery
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.tools.profile import compiled_profile
 from egg_graph.evaluator.turns import Turns
 from egg_graph.schema import (
     BadInput,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from egg_graph.evaluator.surroundings import clean_environment
+from egg_graph.evaluator.sandbox.surroundings import clean_environment
 from egg_graph.schema import BadInput, InfrastructureError
 
 

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator import confine
-from egg_graph.evaluator.nursery import Nursery
+from egg_graph.evaluator.sandbox import confine
+from egg_graph.evaluator.sandbox.nursery import Nursery
 from egg_graph.schema import BadInput, InfrastructureError
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.judge import Judge
 
-JOBS = "egg_graph.evaluator.jobs"
-WORKER = "egg_graph.evaluator.gpu_worker"
+JOBS = "egg_graph.evaluator.gpuless.jobs"
+WORKER = "egg_graph.evaluator.gpu.worker"
 
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:

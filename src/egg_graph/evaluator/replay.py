@@ -81,9 +81,7 @@ def _compare_checks(
     if elsewhere:
         not_repeated.append(f"{len(elsewhere)} checks that were made on {', '.join({c.machine for c in elsewhere})}")
     if timed:
-        not_repeated.append(
-            f"{len(timed)} checks of timed calls: their number depends on the time that calls take"
-        )
+        not_repeated.append(f"{len(timed)} checks of timed calls: their number depends on the time that calls take")
     if left := [check for check in missing if check not in elsewhere and check not in timed]:
         names = ", ".join(sorted({check.name for check in left}))
         differs.append(f"{len(left)} checks were made then and not now ({names})")

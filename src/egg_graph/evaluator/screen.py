@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.docket import Docket
 from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.gpu_session import CandidateFailed, Session
-from egg_graph.evaluator.timing import median
+from egg_graph.evaluator.gpu.ratio import median
+from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.verdict import reason_of, rejecting, status_of
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.gpu_ladder import GpuLadder
-    from egg_graph.evaluator.ladder import Ladder
+    from egg_graph.evaluator.gpu.ladder import GpuLadder
+    from egg_graph.evaluator.gpuless.ladder import Ladder
 
 TOGETHER = 8
 """Configurations that start and compile side by side on a GPU host; they are checked and timed one by one, while the
@@ -77,7 +77,7 @@ def _together(nbytes: int) -> int:
 
 
 def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
-    from egg_graph.evaluator.gpu_answers import arena, load, share_inputs
+    from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
     case = ladder.opponent(docket).case
     sessions: list[Session] = []
@@ -113,8 +113,8 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
 
 def _measured(ladder: GpuLadder, docket: Docket, candidate: Candidate, session: Session, forms: list[Any]) -> Trial:
     """Check the answer once, then time it; the others' processes are idle."""
-    from egg_graph.evaluator.gpu_answers import check_loaded
-    from egg_graph.evaluator.gpu_clock import LEAD
+    from egg_graph.evaluator.gpu.answers import check_loaded
+    from egg_graph.evaluator.gpu.clock import LEAD
 
     case = ladder.opponent(docket).case
     try:

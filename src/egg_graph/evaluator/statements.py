@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egg_graph.evaluator.launches import FakeRun, Launch
+from egg_graph.evaluator.gpuless.launches import FakeRun, Launch
 from egg_graph.schema import Finding, KernelResources, KernelTask
 
 MEMORY_OPERATORS = frozenset(

@@ -15,7 +15,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     """The judgement, as JSON."""
     import torch
 
-    from egg_graph.evaluator.docket import Docket
+    from egg_graph.evaluator.problem.docket import Docket
     from egg_graph.knowledge import load_hardware
 
     torch.set_num_threads(1)

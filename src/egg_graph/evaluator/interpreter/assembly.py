@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter import formats
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 Instruction = Callable[..., np.ndarray]
 

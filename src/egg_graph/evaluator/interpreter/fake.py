@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.faults import Unfakeable
-from egg_graph.evaluator.launches import FakeRun
+from egg_graph.evaluator.gpuless.launches import FakeRun
+from egg_graph.evaluator.sandbox.faults import Unfakeable
 from egg_graph.schema import Hardware
 
 
@@ -60,12 +60,12 @@ def run_fake(
     import torch
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
+    from egg_graph.evaluator.gpuless.pretend import pretend_gpu
     from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
     from egg_graph.evaluator.interpreter.library import LibraryRecorder
     from egg_graph.evaluator.interpreter.memory import AddressSpace
     from egg_graph.evaluator.interpreter.module import construct, load_module
     from egg_graph.evaluator.interpreter.session import Session, running
-    from egg_graph.evaluator.pretend import pretend_gpu
 
     started = time.perf_counter()
     pretend_gpu(hardware)

@@ -9,10 +9,10 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter.arithmetic import apply, erf
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 
 def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from egg_graph.evaluator.faults import KernelFault
 from egg_graph.evaluator.interpreter.session import Session
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 WINDOW_BITS = 42
 MIDDLE = 1 << (WINDOW_BITS - 1)

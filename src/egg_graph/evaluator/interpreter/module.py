@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator import audit
-from egg_graph.evaluator.faults import KernelFault
+from egg_graph.evaluator.gate import audit
+from egg_graph.evaluator.sandbox.faults import KernelFault
 
 ENTRY_POINT = "ModelNew"
 DEEPEST = 64

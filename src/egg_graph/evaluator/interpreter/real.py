@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.launches import Launch
+from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.schema import Finding, Hardware
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class RealModel:
         install()
         import torch
 
+        from egg_graph.evaluator.gpuless.pretend import pretend_gpu
         from egg_graph.evaluator.interpreter.allocations import Poison
         from egg_graph.evaluator.interpreter.memory import AddressSpace
         from egg_graph.evaluator.interpreter.module import construct, load_module
-        from egg_graph.evaluator.pretend import pretend_gpu
 
         pretend_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware

@@ -1,0 +1,1 @@
+"""The ladder where there is no GPU."""

@@ -1,0 +1,363 @@
+"""Right answers without a GPU: calls of one candidate in one process of the guarded interpreter, planned and judged.
+
+One process per shape. In it the candidate is called as a module in service is: other content at the same addresses,
+weights loaded anew, inputs of other families, the first inputs again elsewhere, and at last with its Triton kernels
+doing nothing. What the process leaves is data; every comparison is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.integrity import computing, judge_integrity
+from egg_graph.evaluator.problem.answers import judge_leaves, mutated, weights_changed
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.families import AS_GIVEN
+from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
+from egg_graph.evaluator.sandbox.nursery import Ended
+from egg_graph.evaluator.sandbox.outcome import finding_of
+from egg_graph.evaluator.sandbox.untrusted import open_file, parse
+from egg_graph.evaluator.statements import no_launch
+from egg_graph.evaluator.verdict import rejecting
+from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
+
+INTERPRETER = "interpreter"
+OPTIONAL_SECONDS = 5.0
+"""Processor time after which no further input family is tried."""
+VALUES: frozenset[FindingKind] = frozenset(
+    {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
+)
+"""What an answer to something else looks like at first."""
+Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One forward to be made."""
+
+    case: Case
+    what: str
+    """In words, for messages."""
+    reuse: bool = False
+    """The inputs' content lies where the last call's did."""
+    silent: bool = False
+    """Triton kernels do nothing."""
+
+    @property
+    def optional(self) -> bool:
+        return self.case.family != AS_GIVEN
+
+
+@dataclass
+class Word:
+    """What the calls of one kind proved."""
+
+    findings: list[Finding] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        return bool(rejecting(self.findings))
+
+
+@dataclass
+class Verdicts:
+    """All that one process proved."""
+
+    given: Word = field(default_factory=Word)
+    """On get_inputs' own distribution."""
+    families: Word = field(default_factory=Word)
+    left_out: list[str] = field(default_factory=list)
+    """Families that time did not suffice for."""
+    kernelbench: Tolerance | None = None
+    integrity: Integrity | None = None
+    causality: list[Finding] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    """Of the first call: kernels whose values were checked."""
+    not_tried: str = ""
+    """Why causality is not known."""
+
+
+def plan(docket: Docket, name: str) -> list[Call]:
+    """The calls at one shape.
+
+    Raises:
+        Unevaluable: as `Docket.cases`.
+    """
+    first, *more = docket.cases(name)
+    calls = [Call(first, "the first call")]
+    calls += [Call(case, "other inputs at the same addresses, weights loaded anew", reuse=True) for case in more]
+    if name == docket.family_shape:
+        families = docket.family_cases(name)
+        calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
+        calls.append(Call(first, "the first inputs again, at other addresses, weights loaded anew"))
+        calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
+    return calls
+
+
+def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
+    """Put inputs and weights into the folder; returns the calls as `jobs.interpret` takes them."""
+    entries: list[dict[str, Any]] = []
+    loaded: Case | None = None
+    for index, call in enumerate(calls):
+        exchange.save(folder, f"inputs_{index}", call.case.inputs)
+        weights = None
+        if loaded is None or call.case.state is not loaded.state or loaded.updates or call.case is calls[0].case:
+            file = f"state_{index}"
+            weights = {"file": file, "names": list(call.case.state)}
+            exchange.save(folder, file, list(call.case.state.values()))
+        loaded = call.case
+        entries.append(
+            {
+                "inputs": f"inputs_{index}",
+                "weights": weights,
+                "reuse": call.reuse,
+                "silent": call.silent,
+                "optional": call.optional,
+                "outputs": [
+                    {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+                    for leaf in call.case.leaves
+                ],
+                "seed": call.case.forward_seed,
+            }
+        )
+    return entries
+
+
+@dataclass
+class Hearing:
+    """Judges what one process left in its folder.
+
+    Args:
+        docket: of the task.
+        candidate: whose source words may name.
+        calls: as planned.
+        folder: of the process, which has ended.
+        end: how it ended.
+        limit: seconds it was given.
+    """
+
+    docket: Docket
+    candidate: Candidate
+    calls: Sequence[Call]
+    folder: Path
+    end: Ended
+    limit: float
+    answers: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+
+    def judged(self) -> Verdicts:
+        found = Verdicts()
+        reports = {index: self._report(index) for index in range(len(self.calls))}
+        death = finding_of(self.end, limit=self.limit)
+        if death is not None and not any(self.begun(index) for index in reports):
+            found.given.findings.append(death)
+            return found
+        for index, call in enumerate(self.calls):
+            word = found.families if call.optional else found.given
+            if call.silent:
+                self._causality(index, reports[index], found)
+            elif reports[index] is not None:
+                self._call(index, call, reports[index], word)
+            elif self.begun(index):
+                fault = death or Finding(kind="exited", message="the process left no readable answer")
+                word.findings.append(fault.model_copy(update={"where": _where(fault.where, call)}))
+            elif death is None:
+                found.left_out.append(call.case.family)
+            if word.failed:
+                return found
+        found.given.findings += self._late()
+        self._told(reports[0], found)
+        return found
+
+    def begun(self, index: int) -> bool:
+        return (self.folder / f"begun_{index}").exists()
+
+    def _report(self, index: int) -> dict[str, Any] | None:
+        try:
+            with open_file(self.folder / f"call_{index}.json") as file:
+                report = parse(file.read())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            return {}
+        return report if isinstance(report, dict) else {}
+
+    # -------------------------------------------------------------------------------------------------- one call
+
+    def _call(self, index: int, call: Call, report: dict[str, Any] | None, word: Word) -> None:
+        case = call.case
+        try:
+            findings, check = self._compared(index, case, report or {})
+        except Unreadable as error:
+            word.findings.append(Finding(kind="exited", message=f"the process left no readable answer: {error}"))
+            return
+        word.checks += [check] if check is not None else []
+        if index and any(finding.kind in VALUES for finding in findings):
+            findings = [*self._replayed(index, call), *findings]
+        word.findings += [f.model_copy(update={"where": _where(f.where, call)}) if index else f for f in findings]
+
+    def _compared(self, index: int, case: Case, report: dict[str, Any]) -> tuple[list[Finding], Check | None]:
+        """What is wrong with one answer."""
+        findings = [Finding.model_validate(f) for f in report["findings"]]
+        if report["strange"]:
+            message = (
+                f"forward returns {', '.join(map(str, report['strange']))[:200]} where the reference returns tensors"
+            )
+            return [Finding(kind="wrong_structure", message=message)], None
+        structure, leaves = exchange.load(self.folder, f"output_{index}")
+        if structure != case.structure or len(leaves) != len(case.leaves):
+            message = f"forward returns {structure[:200]} where the reference returns {case.structure} (* is a tensor)"
+            return [Finding(kind="wrong_structure", message=message)], None
+        if any(leaf is None for leaf in leaves):
+            leaves = [_by_form(leaf, form) for leaf, form in zip(leaves, report["forms"], strict=True)]
+            return judge_leaves(self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source)
+        self.answers[index] = leaves
+        if not report["kernels"]:
+            return [no_launch()], None
+        if not case.changes_inputs:
+            findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
+        after = exchange.load(self.folder, f"weights_{index}")[1]
+        findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
+        findings += self._memory(case, report)
+        compared, check = judge_leaves(
+            self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
+        )
+        return [*findings, *compared], check
+
+    def _memory(self, case: Case, report: dict[str, Any]) -> Iterator[Finding]:
+        """An answer must lie in memory of its own."""
+        if report["aliases"] and not case.aliases:
+            yield Finding(
+                kind="aliased_output",
+                message=f"the answer lies in the memory of {', '.join(map(str, report['aliases']))}",
+                cure="return a fresh tensor (torch.empty_like), which later changes do not reach",
+            )
+        dense = [i for i in report["overlapping"] if not _overlaps(case.leaves[int(i)].pytorch)]
+        if dense:
+            yield Finding(
+                kind="wrong_strides",
+                message="elements of the answer share memory (stride 0), where the reference's have their own",
+                where=f"output {dense[0]}",
+                cure="write every element; expand() makes views, not values",
+            )
+
+    def _replayed(self, index: int, call: Call) -> Iterator[Finding]:
+        """The same answer as to another case, where the reference's differ."""
+        got = self.answers.get(index)
+        for earlier, answer in self.answers.items():
+            if got is None or earlier >= index or self.calls[earlier].case is call.case or not got:
+                continue
+            if _same(got, answer):
+                yield Finding(
+                    kind="replayed_output",
+                    message="the answer to other content is, byte for byte, that of an earlier call "
+                    f"({self.calls[earlier].what})",
+                    cure="compute from what the tensors hold at the call; keep nothing by address, id or version",
+                )
+                return
+
+    def _late(self) -> list[Finding]:
+        """Answers that later calls overwrote."""
+        for index, leaves in self.answers.items():
+            try:
+                later = exchange.load(self.folder, f"late_{index}")[1]
+            except Unreadable as error:
+                return [Finding(kind="exited", message=f"the process left no readable answer: {error}")]
+            if not _same(leaves, later):
+                return [
+                    Finding(
+                        kind="aliased_output",
+                        message="an answer changes when forward is called again: later calls write to its memory",
+                        where=self.calls[index].what,
+                        cure="allocate the output in forward, each time; only scratch memory may be kept",
+                    )
+                ]
+        return []
+
+    # ------------------------------------------------------------------------------------------------- integrity
+
+    def _causality(self, index: int, report: dict[str, Any] | None, found: Verdicts) -> None:
+        """Whether the answer is right even where the candidate's Triton kernels do nothing."""
+        call = self.calls[index]
+        if report is None:
+            found.not_tried = "with silent kernels forward came to no end"
+            return
+        found.integrity = Integrity(causal=True)
+        if report.get("failed"):
+            return  # without its kernels it cannot even answer
+        try:
+            structure, leaves = exchange.load(self.folder, f"output_{index}")
+        except Unreadable:
+            return  # nor give an answer that can be read
+        if structure != call.case.structure or len(leaves) != len(call.case.leaves):
+            return
+        compared, _ = judge_leaves(self.docket.task, call.case, leaves, machine=INTERPRETER, source="")
+        if not rejecting(compared):
+            found.integrity = Integrity(causal=False)
+            found.causality.append(
+                Finding(
+                    kind="not_causal",
+                    message="the answer is right even when the candidate's Triton kernels do nothing when launched",
+                    cure="let the kernels compute the answer; what PyTorch or Python computes is not replaced by them",
+                )
+            )
+
+    def _told(self, report: dict[str, Any] | None, found: Verdicts) -> None:
+        """KernelBench's word on the first answer, and what one forward launched and called."""
+        case = self.calls[0].case
+        if report is None or 0 not in self.answers:
+            return
+        found.kernelbench = tolerance_of(case, self.answers[0], self.docket.task.precision)
+        reports = [r for index in self.answers if (r := self._report(index))]
+        library = tuple(dict.fromkeys(str(name) for r in reports for name in r["library"]))
+        causal = found.integrity.causal if found.integrity is not None else None
+        kernels = tuple(dict.fromkeys(str(name) for name in report["kernels"]))
+        found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
+        found.launches = _launches(report.get("launches"))
+        operators = self.docket.plainly_surveyed.operators
+        given = (self._report(index) for index in self.answers if not self.calls[index].optional)
+        moving = all(r["moves_only"] for r in given if r)  # families may hold few values, of which that cannot be told
+        found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving)
+
+
+def _launches(told: Any) -> list[Launch]:
+    try:
+        return [Launch.model_validate(entry) for entry in told]
+    except (TypeError, ValidationError):
+        return []
+
+
+def _by_form(leaf: Any, form: Any) -> Any:
+    """A leaf that was not copied as a tensor of its form alone: the wrong one, by the process's own word.
+
+    Raises:
+        ExchangeError: if that word makes no sense.
+    """
+    if leaf is not None:
+        return leaf
+    shape, dtype = form["shape"], form["dtype"]
+    if dtype not in exchange.DTYPES or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
+        raise exchange.ExchangeError("the form of a leaf makes no sense")
+    return torch.empty(shape, dtype=exchange.DTYPES[dtype], device="meta")
+
+
+def _where(where: str, call: Call) -> str:
+    return f"{where}; {call.what}" if where else call.what
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Two answers, byte for byte."""
+    return [exchange.as_bytes(torch.as_tensor(x)) for x in a] == [exchange.as_bytes(torch.as_tensor(x)) for x in b]
+
+
+def _overlaps(x: torch.Tensor | None) -> bool:
+    return x is not None and any(n > 1 and s == 0 for n, s in zip(x.shape, x.stride(), strict=True))

@@ -1,0 +1,125 @@
+"""What a confined child does for the GPU-less ladder, each job on one candidate in `candidate.py` of its folder.
+
+A job gets JSON and the files of its folder, runs candidate code, and returns JSON. Its answer is data of an untrusted
+process: the judge compares the bytes it wrote and believes no verdict of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.sandbox.child import name_the_line_when_stuck
+from egg_graph.schema import Hardware
+
+CANDIDATE = "candidate.py"
+
+
+def warm_up() -> None:
+    """Import and touch, before any fork, what every job would pay for. Nothing here may touch CUDA."""
+    import torch
+    import triton.language as _language  # noqa: F401 - imported for its weight
+
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        return
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from egg_graph.evaluator.interpreter import install
+    from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
+
+    install()
+    with FakeTensorMode(), torch.no_grad():
+        torch.nn.functional.linear(torch.empty(2, 2), torch.empty(2, 2))
+
+
+def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """Several forwards of one loaded candidate under the guarded interpreter; see `calls` for what each leaves.
+
+    Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
+    puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing. After
+    `optional_seconds` of processor time, or half of `wall_seconds`, calls that are marked `optional` are left out.
+    """
+    from egg_graph.evaluator.gpuless.calls import Calls
+    from egg_graph.evaluator.interpreter import RealModel
+
+    _name_the_line_when_stuck(payload)
+    args, kwargs = _arguments(payload)
+    model = RealModel(
+        folder / CANDIDATE,
+        args,
+        kwargs,
+        seed=payload["calls"][0]["seed"],
+        hardware=Hardware.model_validate(payload["hardware"]),
+        dtype=payload["dtype"],
+    )
+    calls, started = Calls(model, folder), time.monotonic()
+    silent = []
+    for index, call in enumerate(payload["calls"]):
+        late = time.process_time() > payload["optional_seconds"]
+        late = late or time.monotonic() - started > payload["wall_seconds"] / 2
+        if call["silent"]:
+            silent.append((index, call))
+        elif not (call["optional"] and late):
+            calls.make(index, call)
+    calls.finish()
+    for index, call in silent:
+        calls.make_silent(index, call)
+    return {}
+
+
+def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """One forward at full shape on tensors without memory: a `FakeRun`."""
+    from egg_graph.evaluator.interpreter import TensorSpec, run_fake
+    from egg_graph.evaluator.sandbox.faults import Unfakeable
+
+    _name_the_line_when_stuck(payload)
+    args, kwargs = _arguments(payload)
+
+    def spec(entry: dict[str, Any]) -> TensorSpec:
+        return TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]))
+
+    inputs = [exchange.decode(entry, spec) for entry in payload["inputs"]]
+    try:
+        run = run_fake(
+            folder / CANDIDATE,
+            args,
+            kwargs,
+            inputs,
+            hardware=Hardware.model_validate(payload["hardware"]),
+            dtype=payload["dtype"],
+            budget_seconds=payload["budget_seconds"],
+        )
+    except Unfakeable as error:
+        return {"unfakeable": " ".join(str(error).split())[:300]}
+    return {"run": run.model_dump(mode="json")}
+
+
+def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments of `ModelNew`, from JSON."""
+    args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
+    return args, kwargs
+
+
+def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
+    """Shortly before the nursery would kill for lateness."""
+    name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
+
+
+def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """Compile every distinct launch for the target: resources, or the first thing the compiler refuses."""
+    from egg_graph.evaluator.aot import compile_launch
+    from egg_graph.evaluator.gpuless.launches import Launch
+    from egg_graph.evaluator.sandbox.faults import KernelFault
+
+    _name_the_line_when_stuck(payload)
+    hardware = Hardware.model_validate(payload["hardware"])
+    resources, findings = [], []
+    for entry in payload["launches"]:
+        try:
+            resources.append(compile_launch(folder / CANDIDATE, Launch.model_validate(entry), hardware))
+        except KernelFault as fault:
+            findings.append(fault.finding().model_dump())
+    return {"resources": [r.model_dump(mode="json") for r in resources], "findings": findings}

@@ -1,0 +1,126 @@
+"""One answer of a candidate against what the reference says, leaf by leaf, and the inputs it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.problem.case import Case, Update
+from egg_graph.evaluator.problem.compare import compare, relative_error
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.families import WRONG_HERE
+from egg_graph.schema import Check, Finding, KernelTask
+
+
+def judge_leaves(
+    task: KernelTask, case: Case, leaves: Sequence[Any], *, machine: str, source: str
+) -> tuple[list[Finding], Check | None]:
+    """All leaves of one answer against one case; `source` is the candidate's."""
+    findings: list[Finding] = []
+    worst: Check | None = None
+    for index, (got, leaf) in enumerate(zip(leaves, case.leaves, strict=True)):
+        output = f"output {index}" if len(case.leaves) > 1 else "the output"
+        form = f"of shape {list(leaf.expected.shape)}" if leaf.expected.dim() else "(a scalar)"
+        result = compare(
+            got,
+            leaf,
+            where=f"{output} {form}, {case.name} shape, inputs {case.family}, seed {case.seed}",
+            precision=task.precision,
+            emulated_error=partial(case.emulated_error, index),
+            source=source,
+        )
+        findings += [_in_family(finding, case.family) for finding in result.findings]
+        check = Check(
+            name=case.name,
+            shapes=case.input_shapes,
+            seed=case.seed,
+            error=result.error,
+            budget=leaf.budget,
+            max_abs=result.max_abs,
+            passed=result.passed,
+            machine=machine,
+            family=case.family,
+        )
+        if worst is None or (check.passed, -check.error) < (worst.passed, -worst.error):
+            worst = check
+    return findings, worst
+
+
+def _in_family(finding: Finding, family: str) -> Finding:
+    """What a wrong answer to inputs of this kind most likely means, first."""
+    meant = WRONG_HERE.get(family)
+    if meant is None or finding.kind not in ("wrong_values", "non_finite", "precision_loss"):
+        return finding
+    return finding.model_copy(update={"cure": f"{meant}; {finding.cure}" if finding.cure else meant})
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one form hold the same bits; NaN equals itself."""
+    a, b = a.contiguous().reshape(-1), b.contiguous().reshape(-1)
+    return bool(torch.equal(a.view(torch.uint8), b.view(torch.uint8))) if a.numel() else True
+
+
+def weights_changed(case: Case, after: Mapping[str, torch.Tensor | str]) -> list[Finding]:
+    """Parameters and buffers that a call changed and the reference does not, or the other way round.
+
+    Args:
+        case: what was asked.
+        after: the candidate's state after one call, by name, on the case's device; words where one is no longer a
+            tensor of its form. What it lacks is judged only where the reference updates it.
+    """
+    return [
+        Finding(kind="parameter_mutated", message=message, where=name, cure=cure)
+        for name, before in case.state.items()
+        for message, cure in _changed(name, before, after.get(name), case.updates.get(name))
+    ]
+
+
+def _changed(
+    name: str, before: torch.Tensor, now: torch.Tensor | str | None, due: Update | None
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with one of them, and its cure."""
+    updates = f"the reference's forward updates {name} (train mode)"
+    if now is None:
+        if due is not None:
+            yield f"{updates}, and this one's module holds it no longer", _TRAIN_MODE
+        return
+    if isinstance(now, str) or (now.shape, now.dtype) != (before.shape, before.dtype):
+        what = now[:100] if isinstance(now, str) else exchange.describe(now)
+        yield f"forward makes {what} of {name}, which was {exchange.describe(before)}", _OWN_MEMORY
+        return
+    left = same_bytes(before, now)
+    if due is None:
+        if not left:
+            yield f"forward changes {name}, which the reference leaves alone", _OWN_MEMORY
+        return
+    error = relative_error(now.double(), due.expected.double())
+    if not error <= due.budget:  # a NaN is no error within a budget
+        did = "leaves it as it was" if left else f"is off by {error:.1e} of an allowed {due.budget:.1e}"
+        yield f"{updates}, and this one {did}", _TRAIN_MODE
+
+
+_OWN_MEMORY = "write to a fresh tensor: weights belong to the caller"
+_TRAIN_MODE = (
+    "update running statistics as PyTorch does: momentum * batch statistic + (1 - momentum) * old, with the unbiased "
+    "variance, and num_batches_tracked + 1"
+)
+
+
+def mutated(docket: Docket, before: Sequence[Any], after: Sequence[Any]) -> list[Finding]:
+    """Inputs that the call changed, bytewise."""
+    names = docket.reference.forward_names(len(before))
+    return [
+        Finding(
+            kind="input_mutated",
+            message=f"forward changes its input {name}, which the reference leaves alone",
+            where=name,
+            cure="write to a fresh tensor (torch.empty_like), not to the input",
+        )
+        for name, old, new in zip(names, before, after, strict=False)
+        if isinstance(old, torch.Tensor)
+        and (not isinstance(new, torch.Tensor) or exchange.as_bytes(old) != exchange.as_bytes(new))
+    ]

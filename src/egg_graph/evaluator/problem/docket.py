@@ -1,0 +1,205 @@
+"""One task as the judge keeps it: reference, shapes, cases with their answers, and the baseline."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
+from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
+from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
+from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_constants
+from egg_graph.evaluator.problem.survey import survey
+from egg_graph.schema import BadInput, Baseline, KernelTask
+
+SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
+"""Seeds per shape; a further shape gets one."""
+KEPT_BYTES = 2 << 30
+"""A case at full shape up to this size is kept for the next candidate; a larger one is built anew. On a GPU, one up to
+`KEPT_PART` of its memory."""
+KEPT_PART = 0.05
+
+
+@dataclass
+class Docket:
+    """A task under judgement. Everything is established once and kept; nothing of it reaches a candidate's process
+    but the inputs and weights of the call at hand."""
+
+    task: KernelTask
+    root_seed: int
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    reference: Reference = field(init=False)
+    known: dict[str, list[Case]] = field(default_factory=dict)
+    dropped_families: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By shape, the input families that this problem is not judged on, and why; filled by `family_cases`."""
+
+    def __post_init__(self) -> None:
+        self.reference = load_reference(self.task.reference)
+
+    def seed(self, name: str, index: int) -> int:
+        """The seed of one case: the same in every run with the same root seed, unpredictable without it."""
+        digest = hashlib.sha256(f"{self.root_seed}/{self.task.digest}/{name}/{index}".encode()).digest()
+        return int.from_bytes(digest[:6], "big")
+
+    @cached_property
+    def shapes(self) -> dict[str, dict[str, int]]:
+        """Overrides by name: shrunk, awkward, and the task's further shapes.
+
+        Raises:
+            BadInput: if the reference does not run at its own shape, or a further shape names no integer of it.
+        """
+        shrunk, awkward = choose_shapes(self.task.reference)
+        named = {"shrunk": shrunk}
+        if awkward != shrunk:
+            named["awkward"] = awkward
+        for index, overrides in enumerate(self.task.further_shapes):
+            load_reference(self.task.reference, overrides)
+            named[f"further_{index}"] = dict(overrides)
+        return named
+
+    @cached_property
+    def plainly_surveyed(self) -> Baseline:
+        """Operators, bytes and flops at full shape."""
+        return survey(self.task, self.reference)
+
+    @cached_property
+    def soundness(self) -> Soundness:
+        """Whether a candidate can be judged at all, on which inputs, and what a fixed tolerance would let pass."""
+        return examine(self)
+
+    @cached_property
+    def surveyed(self) -> Baseline:
+        """The baseline as far as it is established without timing."""
+        chosen = tuple(self.shapes[name] for name in ("shrunk", "awkward") if name in self.shapes)
+        plain, sound = self.plainly_surveyed, self.soundness
+        return plain.model_copy(
+            update={
+                "shrunk_shapes": chosen,
+                "unevaluable": sound.unevaluable,
+                "families": sound.families,
+                "weaknesses": sound.weaknesses,
+            }
+        )
+
+    @cached_property
+    def family_shape(self) -> str:
+        """The reduced shape with the fewest elements, at which input families are cheapest.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        return min(("shrunk", "awkward"), key=lambda n: self.cases(n)[0].nbytes if n in self.shapes else math.inf)
+
+    def cases(self, name: str) -> list[Case]:
+        """The cases of one reduced shape.
+
+        Raises:
+            Unevaluable: if the shape is too large to interpret or its answer cannot be judged.
+        """
+        if name not in self.known:
+            overrides = self.shapes[name]
+            if (elements := self._elements(overrides)) > 64 * MAX_ELEMENTS and self.device.type == "cpu":
+                raise Unevaluable(f"no smaller shape of it runs ({elements} elements at {name}): it needs a GPU")
+            self.known[name] = [self.build(name, overrides, index) for index in range(SEEDS.get(name, 1))]
+        return self.known[name]
+
+    def family_cases(self, name: str) -> list[Case]:
+        """One case per input family that this problem can be judged on at one reduced shape.
+
+        All are of the form of `cases(name)[0]`, for the same constructor arguments. Their weights are those of that
+        case too, unless `case.state` says otherwise (family `integers`): load each case's own.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        key = f"{name}/families"
+        if key not in self.known:
+            base, dropped = self.cases(name)[0], self.dropped_families.setdefault(name, {})
+            self.known[key] = []
+            reference = load_reference(self.task.reference, self.shapes[name])
+            for family in families_of(base.inputs):
+                seed = self.seed(f"{name}/{family}", 0)
+                try:
+                    self.known[key].append(family_case(base, reference, self.task.precision, family=family, seed=seed))
+                except (Unevaluable, BadInput) as error:
+                    dropped[family] = str(error)
+        return self.known[key]
+
+    def full_cases(self) -> Iterator[Case]:
+        """The cases at the reference's own shape, one after another: only small ones are kept.
+
+        Raises:
+            Unevaluable: if the answer cannot be judged, or is one number everywhere within the budget.
+        """
+        for index in range(SEEDS["full"]):
+            key = f"full_{index}"
+            if key in self.known:
+                yield self.known[key][0]
+                continue
+            case = self.build("full", {}, index)
+            if index == 0:
+                refuse_constants(case, self.task.precision)
+            if case.nbytes <= self._kept_bytes:
+                self.known[key] = [case]
+            yield case
+
+    def build(self, name: str, overrides: dict[str, int], index: int) -> Case:
+        """Run the reference for one case."""
+        return build_case(
+            load_reference(self.task.reference, overrides),
+            self.task.precision,
+            name=name,
+            overrides=overrides,
+            seed=self.seed(name, index),
+            device=self.device,
+        )
+
+    def with_other_inputs(self, case: Case) -> Case:
+        """A case at full shape that differs from `case` in the inputs alone. See `problem.with_other_inputs`."""
+        return with_other_inputs(
+            case, self.reference, self.task.precision, name="timed", seed=self.seed("timed", 0), device=self.device
+        )
+
+    @cached_property
+    def _kept_bytes(self) -> int:
+        if self.device.type == "cpu":
+            return KEPT_BYTES
+        return max(KEPT_BYTES, int(KEPT_PART * torch.cuda.get_device_properties(self.device).total_memory))
+
+    def arguments(self, overrides: dict[str, int]) -> Any:
+        """Arguments of `ModelNew` at a shape, as JSON.
+
+        Raises:
+            BadInput: if they have no such form.
+        """
+        args, kwargs = load_reference(self.task.reference, overrides).init_arguments()
+        try:
+            return exchange.encode((args, kwargs), exchange.inline)
+        except exchange.ExchangeError as error:
+            raise BadInput(
+                f"reference: get_init_inputs(): {error}; return numbers, strings, tensors and lists"
+            ) from error
+
+    @cached_property
+    def full_shape_inputs(self) -> list[Any]:
+        """Forms of the inputs at the reference's own shape, as JSON."""
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            inputs = self.reference.inputs(0)
+        try:
+            return [exchange.encode(value, exchange.form) for value in inputs]
+        except exchange.ExchangeError as error:
+            raise BadInput(f"reference: get_inputs(): {one_line(error)}") from error
+
+    def _elements(self, overrides: dict[str, int]) -> int:
+        reference = load_reference(self.task.reference, overrides)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            return sum(math.prod(x.shape) for x in reference.inputs(0) if isinstance(x, torch.Tensor))

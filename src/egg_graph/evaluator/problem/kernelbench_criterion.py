@@ -1,0 +1,53 @@
+"""KernelBench's own word on an answer, for comparison with what others report. It is never the verdict.
+
+Its `eval.py` (2026-03) calls `torch.allclose(reference, candidate, atol=tol, rtol=tol)`: the relative part multiplies
+the candidate's value, NaN equals nothing, and the reference is PyTorch's answer at the declared precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.schema import Precision, Tolerance
+
+TOLERANCE: dict[Precision, float] = {"ieee": 1e-4, "tf32": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
+
+
+PIECE = 1 << 26
+"""Elements compared at a time: temporaries of a huge answer would not fit beside it."""
+
+
+def tolerance_of(case: Case, leaves: Sequence[Any], precision: Precision) -> Tolerance | None:
+    """Whether an answer is close enough for KernelBench; None where PyTorch's own answer was not kept.
+
+    Args:
+        case: with PyTorch's answer in its leaves.
+        leaves: of the candidate's answer; a wrong shape or dtype fails, as there.
+        precision: the task's policy.
+    """
+    tolerance, passed, largest = TOLERANCE[precision], True, 0.0
+    for got, leaf in zip(leaves, case.leaves, strict=True):
+        if leaf.pytorch is None:
+            return None
+        close, difference = accepts(leaf.pytorch, got, tolerance)
+        passed, largest = passed and close, max(largest, difference)
+    return Tolerance(tolerance=tolerance, passed=passed, max_difference=largest)
+
+
+def accepts(reference: torch.Tensor, got: Any, tolerance: float) -> tuple[bool, float]:
+    """Its `allclose` of one leaf, and the largest absolute difference (infinite where that has no meaning)."""
+    if not isinstance(got, torch.Tensor) or got.shape != reference.shape or got.dtype != reference.dtype:
+        return False, float("inf")
+    if got.device.type == "meta":  # a form without content: the answer was not even of this form
+        return False, float("inf")
+    close, largest = True, 0.0
+    for a, b in zip(reference.reshape(-1).split(PIECE), got.reshape(-1).split(PIECE), strict=True):
+        close = close and bool(torch.allclose(a, b, atol=tolerance, rtol=tolerance))
+        wide = torch.complex128 if a.dtype.is_complex else torch.float64
+        difference = torch.where(a == b, 0.0, (b.to(wide) - a.to(wide)).abs())  # inf equals inf
+        largest = max(largest, float(difference.nan_to_num(nan=float("inf")).max()) if a.numel() else 0.0)
+    return close, largest

@@ -1,0 +1,154 @@
+"""Confinement of processes with what every Linux has: sessions, limits, rights given up, and death signals."""
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from egg_graph.evaluator.sandbox.monitor import children_of
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_READ = 23
+_PR_CAPBSET_DROP = 24
+_CAP_SETPCAP = 8
+_CAP_SYS_ADMIN = 21
+_CAPABILITIES_VERSION = 0x20080522
+OPEN_FILES = 1024
+TASKS = 1024
+"""Processes and threads of one user that a nursery of its own user namespace may have; root is not bound by it."""
+
+
+@cache
+def isolation(without: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What confines a candidate's process on this machine, and what does not and why; short plain sentences.
+
+    Asked in a bare interpreter, because the probe forks, which must not happen beside threads or an open GPU.
+
+    Args:
+        without: mechanisms of `fence.MECHANISMS` that are switched off.
+    """
+    import json
+
+    command = [sys.executable, "-P", "-m", "egg_graph.evaluator.sandbox.confine", *without]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0:
+        return (), (f"what confines candidates is not known: the probe failed ({done.stderr.strip()[-200:]})",)
+    holds, lacks = json.loads(done.stdout)
+    return tuple(holds), tuple(lacks)
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def die_with_parent() -> None:
+    """This process is killed when the thread that started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent dies become children of this process, wherever they hid."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def no_new_privileges() -> None:
+    """No later exec can gain rights (setuid programs)."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def hide_memory() -> None:
+    """No process of the same user can trace this one or read its memory, environment or open files."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def drop_rights(*, keep_counters: bool = False) -> None:
+    """Give up every capability, for this process and what it starts.
+
+    Args:
+        keep_counters: keep CAP_SYS_ADMIN if it is there: NVIDIA's driver asks it of who reads hardware counters.
+    """
+    status = Path("/proc/self/status").read_text()
+    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    kept = effective & (1 << _CAP_SYS_ADMIN) if keep_counters else 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    if effective >> _CAP_SETPCAP & 1:
+        for capability in range(64):
+            if not kept >> capability & 1 and libc.prctl(_PR_CAPBSET_READ, capability, 0, 0, 0) == 1:
+                _prctl(_PR_CAPBSET_DROP, capability)
+    head = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITIES_VERSION, 0))
+    data = ctypes.create_string_buffer(struct.pack("6I", kept, kept, 0, 0, 0, 0))
+    if libc.capset(head, data) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def first_to_go() -> None:
+    """Where memory runs out, the kernel kills this process and its descendants before others."""
+    Path("/proc/self/oom_score_adj").write_text("700")
+
+
+def most_processor_seconds(wall_seconds: float) -> int:
+    """A second line behind the wall clock."""
+    return int(4 * wall_seconds) + 5
+
+
+def set_limits(*, memory_bytes: int | None, cpu_seconds: int, file_bytes: int, tasks: int | None = None) -> None:
+    """Resource limits of this process and its descendants.
+
+    Args:
+        memory_bytes: address space beyond what is mapped now; None leaves it open.
+        cpu_seconds: after which comes SIGXCPU, and soon SIGKILL.
+        file_bytes: of any one file it writes.
+        tasks: processes and threads of this user (in this user namespace); None leaves it.
+    """
+    if memory_bytes is not None:
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 2))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
+    if tasks is not None:
+        _lower(resource.RLIMIT_NPROC, tasks)
+
+
+def _lower(limit: int, value: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(limit, (value, value))
+
+
+def kill_group(pid: int) -> None:
+    """Kill the process group that a child leads; none left is fine."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def kill_strays(keep: Collection[int]) -> None:
+    """Kill children of this process other than `keep`: orphans of candidates, adopted."""
+    for pid in children_of(os.getpid()):
+        if pid not in keep:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    import json
+
+    from egg_graph.evaluator.sandbox.fence import find_fence
+
+    print(json.dumps(find_fence(sys.argv[1:]).words(sys.argv[1:])))

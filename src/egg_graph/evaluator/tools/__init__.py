@@ -1,0 +1,1 @@
+"""NVIDIA's and PyTorch's tools on one candidate: profiler, trace, sanitizer."""

@@ -1,0 +1,99 @@
+"""A candidate alone in a process: what the judge hands over in its folder, and one forward of it on the GPU.
+
+For programs that look at a forward from outside (a profiler, a sanitizer, a trace); no answer of it is judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.docket import Docket
+
+ORDER = "solo.json"
+LARGEST = 1 << 30
+"""Bytes of inputs, weights and outputs up to which a case is handed over."""
+WARM_FORWARDS = 3
+"""Compile, let an autotuner choose, and fill the caches."""
+
+
+def hand_over(docket: Docket, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
+    """Leave a case's weights and inputs in the folder that holds the candidate; returns the job's payload."""
+    from egg_graph.evaluator import exchange
+    from egg_graph.evaluator.problem.precision import CAST
+    from egg_graph.evaluator.sandbox.surroundings import clean_environment
+
+    exchange.save(folder, "state", list(case.state.values()))
+    exchange.save(folder, "inputs", case.inputs)
+    dtype = CAST.get(docket.task.precision)
+    return {
+        "arguments": docket.arguments(case.overrides),
+        "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
+        "precision": docket.task.precision,
+        "seed": case.forward_seed,
+        "state": list(case.state),
+        "python_path": clean_environment()["PYTHONPATH"],
+        **more,
+    }
+
+
+def too_large(case: Case) -> str:
+    """Why a case is not handed over; empty if it is."""
+    if case.nbytes <= LARGEST:
+        return ""
+    return f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to another process"
+
+
+def leave_order(folder: Path, payload: dict[str, Any]) -> None:
+    """For a program that is started rather than forked."""
+    (folder / ORDER).write_text(json.dumps(payload))
+
+
+def read_order(folder: Path) -> dict[str, Any]:
+    """What `leave_order` wrote."""
+    order: dict[str, Any] = json.loads((folder / ORDER).read_text())
+    return order
+
+
+def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
+    """Load the candidate on the GPU; the function returned runs one forward without gradients."""
+    import torch
+
+    from egg_graph.evaluator import exchange
+    from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
+
+    tf32 = order["precision"] == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    args, kwargs = exchange.decode(order["arguments"], exchange.inline_tensor)
+    module = load_module(folder / "candidate.py")
+    torch.manual_seed(order["seed"])
+    with torch.device("cuda"):
+        model = construct(module, args, kwargs)
+    dtype = order["dtype"]
+    model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
+    load_weights(model, dict(zip(order["state"], _saved(folder, "state"), strict=True)))
+    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, _saved(folder, "inputs"))
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return model(*inputs)
+
+    return forward
+
+
+def _saved(folder: Path, name: str) -> Sequence[Any]:
+    from egg_graph.evaluator import exchange
+
+    return exchange.load(folder, name)[1]
+
+
+def warm(forward: Callable[[], Any]) -> None:
+    """Bring a forward to its steady state."""
+    import torch
+
+    for _ in range(WARM_FORWARDS):
+        forward()
+    torch.cuda.synchronize()
