@@ -29,8 +29,9 @@ def summary(found: Rates) -> str:
     told = []
     if found.tricks:
         told.append(
-            f"Of {found.tricks} tricks and bugs {found.caught} were caught ({found.catch_rate:.1%}); {found.missed} "
-            f"were accepted, {found.misnamed} rejected on other grounds than expected."
+            f"Of {found.tricks} tricks and bugs {found.harmless} gain nothing here and were accepted; of the others "
+            f"{found.caught} were caught ({_percent(found.catch_rate)}), {found.missed} were accepted, "
+            f"{found.misnamed} rejected on other grounds than expected."
         )
     if found.honest:
         told.append(
@@ -39,6 +40,10 @@ def summary(found: Rates) -> str:
     if found.not_judged:
         told.append(f"{found.not_judged} could not be judged.")
     return " ".join(told) or "Nothing was judged."
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1%}"
 
 
 def cells(row: CorpusRow) -> tuple[str, ...]:

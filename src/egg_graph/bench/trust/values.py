@@ -49,7 +49,9 @@ class Rates(Value):
     tricks: int = 0
     """Tricks and bugs that were judged."""
     caught: int = 0
-    """Of them, caught as expected, or without any gain."""
+    """Of them, rejected as expected."""
+    harmless: int = 0
+    """Of them, accepted as their headers allow: on this ladder they gain nothing."""
     misnamed: int = 0
     missed: int = 0
     honest: int = 0
@@ -60,7 +62,8 @@ class Rates(Value):
 
     @property
     def catch_rate(self) -> float | None:
-        return self.caught / self.tricks if self.tricks else None
+        gainful = self.tricks - self.harmless
+        return self.caught / gainful if gainful else None
 
     @property
     def false_reject_rate(self) -> float | None:
@@ -97,7 +100,8 @@ def rates(rows: Sequence[CorpusRow]) -> Rates:
     honest = [row.outcome for row in judged if row.header.honest]
     return Rates(
         tricks=len(tricks),
-        caught=tricks.count("caught") + tricks.count("harmless"),
+        caught=tricks.count("caught"),
+        harmless=tricks.count("harmless"),
         misnamed=tricks.count("misnamed"),
         missed=tricks.count("missed"),
         honest=len(honest),
