@@ -29,10 +29,12 @@ def summary(found: Rates) -> str:
     told = []
     if found.tricks:
         told.append(
-            f"Of {found.tricks} tricks and bugs {found.harmless} gain nothing here and were accepted; of the others "
-            f"{found.caught} were caught ({_percent(found.catch_rate)}), {found.missed} were accepted, "
-            f"{found.misnamed} rejected on other grounds than expected."
+            f"Of {found.tricks - found.harmless} tricks and bugs {found.caught} were caught "
+            f"({_percent(found.catch_rate)}); {found.missed} were accepted, {found.misnamed} rejected on other grounds "
+            "than expected."
         )
+    if found.harmless:
+        told.append(f"{found.harmless} more were accepted, for they gain nothing here.")
     if found.honest:
         told.append(
             f"Of {found.honest} right kernels {found.false_rejects} were rejected ({found.false_reject_rate:.1%})."
