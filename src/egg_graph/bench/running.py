@@ -1,7 +1,6 @@
 """Run a suite: one `optimize` a reference, and the results rewritten after each, so that a stop loses one run."""
 
 import datetime
-import importlib.metadata
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import Any
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.table import markdown
 from egg_graph.bench.values import Results, Row, row_of
+from egg_graph.bench.version import version
 from egg_graph.context import Context
 from egg_graph.files import write_whole
 from egg_graph.run import Run, optimize
@@ -55,7 +55,7 @@ def run_suite(
     context = Context(**knobs)
     results = Results(
         name=out.name,
-        version=_version(),
+        version=version(),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         model=model or "embedded expert",
         precision=context.precision,
@@ -77,14 +77,6 @@ def run_suite(
         if on_row is not None:
             on_row(row)
     return results
-
-
-def _version() -> str:
-    """Of egg-graph; its source tree, where it runs without being installed."""
-    try:
-        return importlib.metadata.version("egg-graph")
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree"
 
 
 def _one(path: Path, **options: Any) -> tuple[Row, Environment | None]:

@@ -1,20 +1,11 @@
 """Results of the trust commands: a .json with everything and a .md to read, each there whole or not at all."""
 
-import importlib.metadata
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from egg_graph.files import write_whole
 from egg_graph.schema import BadInput, Environment, Value
-
-
-def version() -> str:
-    """Of egg-graph; its source tree, where it runs without being installed."""
-    try:
-        return importlib.metadata.version("egg-graph")
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree"
 
 
 def write_results(out: Path, results: Value, page: str, **derived: object) -> None:
