@@ -3,6 +3,7 @@
 import pytest
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.evaluator.problem.reference import override
 from egg_graph.schema import BadInput
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -129,6 +130,24 @@ def test_rows_are_long_enough_to_loop_over() -> None:
     assert awkward["D"] > 4096
 
 
+def test_a_group_that_is_normalised_keeps_several_channels() -> None:
+    """With one channel in a group the answer is a constant, and any kernel that ignores its input would pass."""
+    source = reference(
+        forward("return self.norm(self.up(x))", setup=("self.up = nn.Linear(width, width)",
+                                                       "self.norm = nn.GroupNorm(groups, width)")),
+        "rows = 1024\nwidth = 8192\ngroups = 512",
+        "[torch.rand(rows, width)]",
+        "[width, groups]",
+        "width, groups",
+    )  # fmt: skip
+    for overrides in choose_shapes(source):
+        assert {"width": 8192, "groups": 512} | overrides == overrides
+        assert overrides["width"] > overrides["groups"]
+        loaded = load_reference(source, overrides)
+        one, other = (loaded.model(0)(*loaded.inputs(seed)) for seed in (0, 1))
+        assert (one - other).norm() > 0.1 * one.norm()
+
+
 def test_bounds_of_values_are_no_sizes_unless_they_are_sizes_too() -> None:
     source = reference(
         forward("return x.sum(1)"),
@@ -157,11 +176,13 @@ def test_an_integer_sum_that_wraps_does_so_at_smaller_shapes() -> None:
 
 def test_knobs_are_read_without_running_anything() -> None:
     source = (
-        "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\n"
-        "def get_inputs():\n    x = torch.rand(N, 2 * 512)\n    return [x[0], x.sum(-1), *made()]\n"
+        "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\nunused = height = width = 9\n"
+        "def get_inputs():\n    x = torch.rand(N, 2 * 512, height, width)\n    return [x[0], x.sum(-1), *made()]\n"
         "def made():\n    return [torch.rand(M, *shape)]\n"
     )
-    assert shape_knobs(source) == {"N": 4096, "M": 7, "shape.0": 3, "shape.1": 5, "get_inputs.0": 1024}
+    known = {"N": 4096, "M": 7, "shape.0": 3, "shape.1": 5, "height": 9, "get_inputs.0": 1024}
+    assert shape_knobs(source) == known
+    assert "unused = height = width = 5\n" in override(source, {"height": 5})
 
 
 def test_a_constant_that_only_the_model_reads_is_no_knob_and_never_changes() -> None:

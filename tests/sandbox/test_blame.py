@@ -60,7 +60,11 @@ def test_what_nobody_of_the_candidate_raised_is_ours(candidate: Path, error: Exc
     ("words", "kind"),
     [
         ("CUDA error: device-side assert triggered", "device_assert"),
-        ("CUDA error: an illegal memory access was encountered", "out_of_bounds"),
+        (
+            "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable "
+            "device-side assertions.",
+            "out_of_bounds",
+        ),
         ("CUDA error: unspecified launch failure", "exception"),
         ("CUDA out of memory. Tried to allocate 2 GiB", "memory_exceeded"),
     ],

@@ -91,8 +91,10 @@ def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     found: dict[str, ast.expr] = {}
     reaching = _reaching_the_inputs(tree)
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            found.update(_assigned(statement.targets[0], statement.value))
+        if isinstance(statement, ast.Assign):
+            # `height = width = 512` is one integer, under the first of its names that matters.
+            targets = sorted(statement.targets, key=lambda target: not _names(target) & reaching)
+            found.update(_assigned(targets[0], statement.value))
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
             found.update(_assigned(statement.target, statement.value))
         elif isinstance(statement, ast.FunctionDef) and statement.name in INPUT_FUNCTIONS:

@@ -27,6 +27,10 @@ SMALL = 8
 MAX_ELEMENTS = 130_000
 """Of any one tensor (twice that for inputs, parameters and outputs together): what an interpreter can chew."""
 MAX_FLOPS = 5e7
+STILL = 1e-3
+"""Relative difference of two answers up to which a smaller shape counts as one whose answer stands still."""
+NOISE = 30.0
+"""A difference less than so many times what fp32 lost is rounding."""
 SECONDS = 40.0
 """Time box of one search."""
 
@@ -77,9 +81,13 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     search = _Search(source)
     if search.at_full is None:
         raise BadInput(f"reference: it does not run at its own shape: {search.last_failure}")
-    shrunk = search.all_at_once("shrunk", SHRUNK_LEVELS)
-    if shrunk is None:
-        shrunk = search.one_by_one()
+    for search.picky in (True, False):
+        shrunk = search.all_at_once("shrunk", SHRUNK_LEVELS)
+        shrunk = search.one_by_one() if shrunk is None else shrunk
+        if shrunk is not None:
+            break
+    else:
+        return {}, {}
     awkward = search.all_at_once("awkward", AWKWARD_LEVELS)
     return shrunk, search.unsettle(shrunk) if awkward is None else awkward
 
@@ -89,6 +97,10 @@ class _Search:
     source: str
     seen: dict[tuple[tuple[str, int], ...], Size | None] = field(default_factory=dict)
     last_failure: str = ""
+    picky: bool = True
+    """Whether the answer must move with the inputs: one channel in a group that is normalised, say, answers nothing."""
+    real: dict[tuple[tuple[str, int], ...], bool | None] = field(default_factory=dict)
+    """Of shapes that were run for real, whether the answer moves; None where it failed."""
 
     def __post_init__(self) -> None:
         self.full = shape_knobs(self.source)
@@ -111,15 +123,18 @@ class _Search:
     def all_at_once(self, kind: Kind, levels: tuple[tuple[int, ...], ...]) -> dict[str, int] | None:
         """The first level at which the whole set of knobs runs and is small; None where there is none."""
         for level in levels[self.first :]:
-            for tied in (False, True):
-                overrides = self._assign(kind, level, tied)
+            ways = [self._assign(kind, level, tied) for tied in (False, True)]
+            for overrides in ways if kind == "awkward" else [*ways, self._proportional(level)]:
                 size = self.trial(overrides)
                 if size is not None and size.small and self.runs(overrides):
                     return overrides
         return None
 
-    def one_by_one(self) -> dict[str, int]:
-        """Each knob alone, then with its equals, two rounds; what fails is undone. Then the small knobs, if need be."""
+    def one_by_one(self) -> dict[str, int] | None:
+        """Each knob alone, then with its equals, two rounds; what fails is undone. Then the small knobs, if need be.
+
+        Empty where none can be smaller, None where the result does not run for real.
+        """
         for values in ((48, 32, 16), (16,)):
             chosen: dict[str, int] = {}
             for _ in range(2):
@@ -134,7 +149,7 @@ class _Search:
                 after = self.trial(smaller)
                 if after is not None and after.elements < size.elements and self.runs(smaller):
                     chosen, size = smaller, after
-        return chosen if self.runs(chosen) else {}
+        return chosen if not chosen or self.runs(chosen) else None
 
     def unsettle(self, shrunk: dict[str, int]) -> dict[str, int]:
         """From a shrunk set that runs, as many knobs as possible moved to odd or prime values, one by one."""
@@ -166,6 +181,15 @@ class _Search:
             overrides[name] = value if value < full else full - 1 if kind == "awkward" and full % 2 == 0 else full
         for name in self.leading:
             overrides.setdefault(name, self._leading_value(kind, name))
+        return {name: value for name, value in overrides.items() if value != self.full[name]}
+
+    def _proportional(self, level: tuple[int, ...]) -> dict[str, int]:
+        """Every knob by the same factor: groups go on holding several channels, and dividing them."""
+        largest = max((self.full[name] for name in self.wide), default=1)
+        power = 1 << (level[0].bit_length() - 1)
+        overrides = {name: max(1, self.full[name] * power // largest) for name in self.wide if power < largest}
+        for name in self.leading:
+            overrides.setdefault(name, self._leading_value("shrunk", name))
         return {name: value for name, value in overrides.items() if value != self.full[name]}
 
     def _leading_value(self, kind: Kind, name: str) -> int:
@@ -203,17 +227,16 @@ class _Search:
         return self.seen[key]
 
     def runs(self, overrides: Mapping[str, int]) -> bool:
-        """Whether it runs on real tensors too: indices in range are not seen under fake ones."""
-        import torch
-
-        try:
-            reference = load_reference(self.source, overrides)
-            with torch.no_grad():
-                reference.model(0)(*reference.inputs(0))
-        except Exception as error:  # noqa: BLE001 - as in `trial`
-            self.last_failure = " ".join(str(error).split())[:300]
-            return False
-        return True
+        """Whether it runs on real tensors too: indices in range are not seen under fake ones. And, where this search is
+        picky, whether other inputs get another answer."""
+        key = tuple(sorted(overrides.items()))
+        if key not in self.real:
+            try:
+                self.real[key] = _moves(load_reference(self.source, overrides))
+            except Exception as error:  # noqa: BLE001 - as in `trial`
+                self.last_failure = " ".join(str(error).split())[:300]
+                self.real[key] = None
+        return bool(self.real[key]) if self.picky else self.real[key] is not None
 
     def _leading_rank(self, name: str) -> int:
         """Largest rank of the inputs of which this knob is the first dimension and nothing else; 0 where it is not."""
@@ -258,6 +281,38 @@ def _output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     except Exception:  # noqa: BLE001 - as in `trial`: it does not run so, and tells nothing
         return []
     return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _moves(reference: Reference) -> bool:
+    """Whether two draws of the inputs get answers that differ by more than `STILL`, and by more than rounding."""
+    import torch
+
+    one, other = (_answer(reference, seed, torch.float32) for seed in (0, 1))
+    try:
+        exact = _answer(reference, 0, torch.float64)
+    except RuntimeError:  # it names a dtype of its own
+        exact = one
+    return any(
+        a.shape != b.shape or float((a - b).norm()) > max(STILL * float(a.norm()), NOISE * float((a - c).norm()), 0.0)
+        for a, b, c in zip(one, other, exact, strict=True)
+    )
+
+
+def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
+    """Its answer computed in `dtype`, told in fp64; infinities and NaN count as 0."""
+    import torch
+    from torch.utils._pytree import tree_leaves, tree_map
+
+    def cast(x: Any) -> Any:
+        return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    with torch.no_grad():
+        model = reference.model(0)
+        model = model.to(dtype) if dtype == torch.float64 else model
+        inputs = reference.inputs(seed)
+        outputs = tree_leaves(model(*(tree_map(cast, inputs) if dtype == torch.float64 else inputs)))
+    tensors = [torch.view_as_real(x) if x.is_complex() else x for x in outputs if isinstance(x, torch.Tensor)]
+    return [x.double().nan_to_num(0.0, 0.0, 0.0) for x in tensors]
 
 
 def _measure(reference: Reference) -> Size:

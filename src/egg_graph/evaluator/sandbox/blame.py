@@ -21,7 +21,8 @@ COMPILER_ERRORS = frozenset(
 """Names of Triton's own exceptions."""
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 ILLEGAL_ACCESS_WORDS = ("illegal memory access", "misaligned address", "driver error 700", "driver error 716")
-ASSERT_WORDS = ("device-side assert", "driver error 710")
+ASSERT_WORDS = ("device-side assert triggered", "driver error 710")
+"""PyTorch's advice at the end of any CUDA error speaks of "device-side assertions", too."""
 KERNEL_WORDS = (*ILLEGAL_ACCESS_WORDS, *ASSERT_WORDS, "unspecified launch failure", "illegal instruction",
                 "hardware stack error", "invalid program counter", "launch timed out", "invalid configuration argument",
                 "driver error 719", "driver error 715", "driver error 718", "driver error 714")  # fmt: skip
