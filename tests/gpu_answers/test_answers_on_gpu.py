@@ -7,6 +7,7 @@ import torch
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.evaluator.gpu import watch as gpu_watch
+from egg_graph.evaluator.turns import turns_on
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
@@ -200,15 +201,16 @@ def test_memory_taken_by_another_way_than_pytorchs_is_seen(monkeypatch: pytest.M
     monkeypatch.setattr(gpu_watch, "CONTEXT", 1 << 28)
     torch.cuda.init()
     torch.cuda.synchronize()
-    watch = gpu_watch.MemoryWatch(0.0)
-    kept = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
-    assert watch() is None
-    del kept
-    pointer, driver = ctypes.c_uint64(), ctypes.CDLL("libcuda.so.1")
-    assert driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 29)) == 0
-    try:
-        found = watch()
-    finally:
-        driver.cuMemFree_v2(pointer)
+    with turns_on("gpu").alone_throughout():  # it cannot tell who took it
+        watch = gpu_watch.MemoryWatch(0.0)
+        kept = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
+        assert watch() is None
+        del kept
+        pointer, driver = ctypes.c_uint64(), ctypes.CDLL("libcuda.so.1")
+        assert driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 29)) == 0
+        try:
+            found = watch()
+        finally:
+            driver.cuMemFree_v2(pointer)
     assert found is not None
     assert found.kind == "memory_exceeded"

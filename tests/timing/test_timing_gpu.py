@@ -20,6 +20,15 @@ def ground(h200: Hardware) -> Iterator["Ground"]:  # noqa: F821 - imports torch
     own.close()
 
 
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Nobody else measures or computes on this GPU meanwhile."""
+    from egg_graph.evaluator.turns import turns_on
+
+    with turns_on("gpu").alone_throughout():
+        yield
+
+
 @pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)
 def test_an_honest_kernel_is_timed_and_its_clocks_agree(ground, entry: Entry) -> None:
     found = ground.race(entry.source, entry.problem)

@@ -56,7 +56,22 @@ def test_a_short_soak_leaves_nothing(tmp_path):
     assert any(turn["fault"] for turn in written["turns"])
 
 
-@pytest.mark.parametrize("module", ["corpus", "soak", "spread", "cost", "throughput"])
+def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(tmp_path):
+    out = tmp_path / "faults.json"
+    right = TESTS / "right" / "softmax_one_block.py"
+    result = run("faults", right, TESTS / "faults" / "segfault.py", "--device", "none", "--out", out)
+    assert result.exit_code == 0, result.output
+    written = json.loads(out.read_text())
+    told = {fault["name"]: (fault["status"], fault["findings"], fault["same_answer"]) for fault in written["faults"]}
+    assert told == {
+        "segmentation fault": ("runtime_error", ["crashed"], True),
+        "fork bomb behind the gate": ("runtime_error", ["too_many_processes"], True),
+        "worker killed": ("correct", [], True),
+        "judge killed": ("correct", [], True),
+    }
+
+
+@pytest.mark.parametrize("module", ["corpus", "soak", "faults", "spread", "cost", "throughput"])
 def test_no_model_and_no_graph_is_needed(module):
     blocked = "('langgraph', 'langchain_core', 'langchain_openai', 'openai', 'jinja2', 'matplotlib')"
     code = (

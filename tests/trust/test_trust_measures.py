@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 
+import pytest
 from trust_files import header, make_corpus
 
 from egg_graph.bench.trust.cost import CostResults, KernelBenchCost, cost_page
+from egg_graph.bench.trust.faults import FaultResults, faults_page
 from egg_graph.bench.trust.headers import read_entries
 from egg_graph.bench.trust.processes import descendants, everybody
 from egg_graph.bench.trust.soak import SoakResults, Turn, mixture, soak_page
@@ -102,6 +104,31 @@ class TestSpread:
         assert "Nothing was timed" in spread_page(results)
 
 
+class TestFaults:
+    def complaints(self, **fault):
+        told = {"status": "timeout", "findings": ("timeout",), "reason": "", "as_expected": True, "seconds": 9.0}
+        told |= {"name": "loop", "what": "loop.py", "after": "correct", "same_answer": True, **fault}
+        results = FaultResults(terms=TERMS, ladder="cpu", timeout=10.0, reference="r", candidate="c", faults=(told,))
+        assert faults_page(results).count("Nothing to complain of") == (not results.complaints)
+        return results.complaints
+
+    def test_nothing_to_complain_of(self):
+        assert self.complaints() == ()
+
+    @pytest.mark.parametrize(
+        ("fault", "complaint"),
+        [
+            ({"as_expected": False}, "loop: timeout"),
+            ({"seconds": 100.0}, "loop: took 100 s"),
+            ({"after": "infra_error"}, "after loop the right kernel is infra_error"),
+            ({"same_answer": False}, "after loop the right kernel has another answer"),
+        ],
+    )
+    def test_each_thing_that_went_wrong_is_told(self, fault, complaint):
+        (told,) = self.complaints(**fault)
+        assert told.startswith(complaint)
+
+
 class TestCost:
     def results(self, **kernelbench):
         return CostResults(
@@ -110,6 +137,8 @@ class TestCost:
             candidate="c",
             precision="tf32",
             status="faster",
+            start_seconds=4.0,
+            baseline_seconds=6.0,
             cold_seconds=30.0,
             warm_seconds=(9.0, 10.0, 11.0),
             cold_rungs={"gate": 1.0},

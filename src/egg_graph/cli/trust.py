@@ -124,6 +124,38 @@ def soak(
 
 
 @trust.command()
+def faults(
+    right: Annotated[Path, typer.Argument(help="A right kernel, with a header; judged after every fault.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders of faulty kernels, with headers.")],
+    device: Annotated[Device, DEVICE] = "auto",
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 10.0,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Provoke faults one by one, each with a right kernel judged after it.
+
+    Beside the faulty kernels: a fork bomb that no gate has seen, a worker and a judge killed in the middle of an
+    evaluation, and (on a GPU) hardware counters denied.
+
+    Exit status 1 if a fault got another verdict than expected, took too long, or changed the right kernel's answer.
+    """
+    from egg_graph.bench.trust.faults import Fault, faults_page, run_faults
+    from egg_graph.context import check_device
+
+    check_device(device)
+    console = stdout()
+
+    def tell(fault: Fault) -> None:
+        mark = "green" if fault.as_expected and fault.same_answer else "red"
+        told = f"{fault.status}, {fault.seconds:.1f} s, next {fault.after}: {plain(fault.reason)[:100]}"
+        console.print(f"[{mark}]{plain(fault.name)}[/]  {told}", soft_wrap=True)
+
+    results = run_faults(folders, right, out, device=device, timeout=timeout, on_fault=tell)
+    typer.echo(faults_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
+@trust.command()
 def spread(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
     candidate: Annotated[Path, typer.Argument(help="A right kernel for it.")],
@@ -181,8 +213,8 @@ def cost(
 def throughput(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
     candidates: Annotated[list[Path], typer.Argument(help="Kernels for it, taken in turn.")],
-    workers: Annotated[int, typer.Option(min=1, help="Workers of the second pool.")] = 2,
-    ray: Annotated[int | None, typer.Option(min=1, help="Ray actors instead, so many.")] = None,
+    workers: Annotated[list[int] | None, typer.Option(min=1, help="Workers of a further pool; 2 if left out.")] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="The further pools' workers are Ray actors.")] = False,
     count: Annotated[int, typer.Option(min=1, help="Evaluations by each pool.")] = 20,
     kill_one: Annotated[bool, typer.Option("--kill-one", help="Kill a judge in the middle of the work.")] = False,
     device: Annotated[Device, DEVICE] = "auto",
@@ -203,8 +235,8 @@ def throughput(
         [read_candidate(path) for path in candidates],
         [path.name for path in candidates],
         out,
-        workers=ray or workers,
-        ray=ray is not None,
+        workers=workers or (2,),
+        ray=ray,
         count=count,
         device=device,
         kill_one=kill_one,

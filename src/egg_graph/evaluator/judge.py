@@ -18,13 +18,12 @@ from egg_graph.evaluator.detect import environment
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.lease import Lease
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.sandbox.nursery import Nursery
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.tools.profile import compiled_profile
-from egg_graph.evaluator.turns import Turns
+from egg_graph.evaluator.turns import turns_on
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -70,10 +69,9 @@ class Judge:
         compiled = compiled_driver(folder) if self.on_gpu else None
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
-        self.turns = Turns()
+        self.turns = turns_on("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
-            self.turns = Turns(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))
             self.gpu = GpuLadder(self.ladder, name, self.turns, profiling=bool(settings["profile"]))
             self.environment = self.environment.model_copy(update={"gpu": name})
 

@@ -83,11 +83,14 @@ def run_corpus(
                 return row, False
             return _judge(local, entry, hardware, repeat, finalist), True
 
+        places = {_shown(entry): place for place, entry in enumerate(here)}
+        # Problem by problem, since an evaluator has to learn each; the results keep the order of the files.
         with ThreadPoolExecutor(workers) as threads:
-            for row, new in threads.map(judged, here):
+            for row, new in threads.map(judged, sorted(here, key=lambda entry: entry.header.problem)):
                 if new and on_row is not None:
                     on_row(row)
-                results = results.model_copy(update={"rows": (*results.rows, row)})
+                rows = sorted((*results.rows, row), key=lambda known: places[known.file])
+                results = results.model_copy(update={"rows": tuple(rows)})
                 if out is not None:
                     write_results(out, results, corpus_page(results), **_counted(results))
         return results

@@ -47,6 +47,10 @@ class CostResults(Value):
     candidate: str
     precision: str
     status: str
+    start_seconds: float
+    """Until a fresh evaluator knows where it is."""
+    baseline_seconds: float
+    """The reference's own runs, once for each task."""
     cold_seconds: float
     """A fresh evaluator's first evaluation: its start, the reference's own runs and all rungs."""
     warm_seconds: tuple[float, ...]
@@ -95,6 +99,10 @@ def run_cost(
     terms = terms_now()
     begun = time.monotonic()
     with LocalEvaluator(device=device) as local:
+        local.environment()
+        start_seconds = time.monotonic() - begun
+        local.baseline(task)
+        baseline_seconds = time.monotonic() - begun - start_seconds
         cold = local.evaluate(task, candidate)
         cold_seconds = time.monotonic() - begun
         seconds: list[float] = []
@@ -109,6 +117,8 @@ def run_cost(
         candidate=name,
         precision=task.precision,
         status=cold.status,
+        start_seconds=start_seconds,
+        baseline_seconds=baseline_seconds,
         cold_seconds=cold_seconds,
         warm_seconds=tuple(seconds),
         cold_rungs=_rungs(cold),
@@ -133,12 +143,17 @@ def cost_page(results: CostResults) -> str:
             _times(results.warm_overhead),
         ),
     ]
+    alone = max(0.0, results.cold_seconds - results.start_seconds - results.baseline_seconds)
+    parts = (
+        f"Of the cold evaluation {results.start_seconds:.1f} s are its start, {results.baseline_seconds:.1f} s the "
+        f"reference's own runs (PyTorch eager and torch.compile measured), {alone:.1f} s the kernel's."
+    )
     names = [*results.cold_rungs, *(name for name in results.warm_rungs if name not in results.cold_rungs)]
     rungs = [(name, _seconds(results.cold_rungs.get(name)), _seconds(results.warm_rungs.get(name))) for name in names]
     lines = [f"# cost of judging {results.candidate} for {results.reference}", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; verdict `{results.status}`.", ""]
     lines += table(("seconds", "egg-graph", "KernelBench", "ratio"), rows)
-    lines += ["", _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
+    lines += ["", parts, "", _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
     return "\n".join(lines) + "\n"
 
 

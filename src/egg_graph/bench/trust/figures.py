@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from egg_graph.bench.trust.cost import CostResults
+from egg_graph.bench.trust.faults import FaultResults
 from egg_graph.bench.trust.soak import SoakResults
 from egg_graph.bench.trust.spread import SpreadResults, told
 from egg_graph.bench.trust.throughput import ThroughputResults
@@ -31,6 +32,8 @@ def figures(folder: Path) -> str:
             corpora.append((link, *_corpus(CorpusResults.model_validate(data))))
         elif "turns" in data:
             rest.append(f"- {link}: {_soak(SoakResults.model_validate(data))}")
+        elif "faults" in data:
+            rest.append(f"- {link}: {_faults(FaultResults.model_validate(data))}")
         elif "verdicts" in data:
             rest.append(f"- {link}: {told(SpreadResults.model_validate(data))}")
         elif "cold_seconds" in data:
@@ -88,6 +91,18 @@ def _soak(results: SoakResults) -> str:
     return (
         f"{len(results.turns)} evaluations on the {results.ladder} ladder, {results.faults} of them of faulty "
         f"candidates, {right} of {len(results.good)} right kernels found right: {complaints}."
+    )
+
+
+def _faults(results: FaultResults) -> str:
+    complaints = "; ".join(results.complaints) or "nothing to complain of"
+    expected = sum(fault.as_expected for fault in results.faults)
+    same = sum(fault.same_answer for fault in results.faults)
+    longest = max((fault.seconds for fault in results.faults), default=0.0)
+    return (
+        f"{expected} of {len(results.faults)} faults on the {results.ladder} ladder got the verdict expected, the "
+        f"slowest in {longest:.0f} s (a run may take {results.timeout:g} s); {same} of {len(results.faults)} right "
+        f"kernels judged next got the answer of before, bit for bit: {complaints}."
     )
 
 

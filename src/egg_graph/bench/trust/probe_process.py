@@ -16,6 +16,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     import torch
 
     from egg_graph.evaluator.problem.docket import Docket
+    from egg_graph.evaluator.turns import turns_on
     from egg_graph.knowledge import load_hardware
 
     torch.set_num_threads(1)
@@ -24,7 +25,8 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     )
     docket = Docket(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
     try:
-        surveyed = docket.surveyed
+        with turns_on(device).computing():  # not while somebody measures
+            surveyed = docket.surveyed
     except BadInput as error:
         return {"verdict": "unevaluable", "reason": str(error)}
     return {

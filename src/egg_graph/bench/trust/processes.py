@@ -39,6 +39,15 @@ class Process:
             return 0
 
     @property
+    def cpu_seconds(self) -> float:
+        """Processor time it took by itself; 0 where it ended."""
+        try:
+            fields = (PROC / str(self.pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def descriptors(self) -> int:
         """Open descriptors; 0 where it ended or is another user's."""
         try:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from egg_graph.bench.trust.processes import judges
 from egg_graph.bench.trust.terms import Terms, terms_now
@@ -61,12 +61,11 @@ def run_throughput(
     names: Sequence[str],
     out: Path | None = None,
     *,
-    workers: int = 2,
+    workers: Sequence[int] = (2,),
     ray: bool = False,
     count: int = 20,
     device: Literal["auto", "gpu", "none"] = "auto",
     kill_one: bool = False,
-    workers_per_gpu: int | None = None,
 ) -> ThroughputResults:
     """Evaluate `count` times with one worker and with several.
 
@@ -75,12 +74,11 @@ def run_throughput(
         candidates: kernels, taken in turn.
         names: of their files.
         out: results file.
-        workers: how many in the second pool.
-        ray: the second pool's workers are Ray actors.
+        workers: how many in each further pool; on GPUs they are dealt to those there are.
+        ray: the further pools' workers are Ray actors.
         count: evaluations by each pool, beside one to warm each worker up.
         device: ladder.
-        kill_one: kill a judge process of the second pool in the middle of the work.
-        workers_per_gpu: on GPUs, how many workers share one; None divides `workers` by the GPUs there are.
+        kill_one: kill a judge process of the last pool in the middle of the work.
     """
     from egg_graph.evaluator import environment
 
@@ -96,10 +94,10 @@ def run_throughput(
         cores=len(os.sched_getaffinity(0)),
     )
     row = [candidates[number % len(candidates)] for number in range(count)]
-    for many, by_ray in ((1, False), (workers, ray)):
-        pool = _pool(many, by_ray, gpu, workers_per_gpu)
+    for many, by_ray in ((1, False), *((several, ray) for several in workers)):
+        pool = _pool(many, by_ray, gpu)
         try:
-            pace = _pace(pool, task, row, many, by_ray, kill_one and many == workers)
+            pace = _pace(pool, task, row, many, by_ray, kill_one and many == workers[-1])
         finally:
             pool.close()
         results = results.model_copy(update={"paces": (*results.paces, pace)})
@@ -122,13 +120,15 @@ def throughput_page(results: ThroughputResults) -> str:
     lines = [f"# throughput on {results.reference}", "", results.terms.line]
     lines += [f"{results.cores} cores, device {results.device}; kernels: {', '.join(results.candidates)}.", ""]
     lines += table(header, rows)
-    if len(results.paces) == 2:
-        one, several = results.paces
-        lines += ["", f"{several.workers} workers do {several.per_minute / one.per_minute:.2f} times the work of one."]
+    one = results.paces[0]
+    lines += [
+        f"\n{several.workers} workers do {several.per_minute / one.per_minute:.2f} times the work of one."
+        for several in results.paces[1:]
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _pool(workers: int, ray: bool, gpu: bool, workers_per_gpu: int | None) -> Many:
+def _pool(workers: int, ray: bool, gpu: bool) -> Many:
     if ray:
         from egg_graph.evaluator.ray_pool import RayPool
 
@@ -141,8 +141,7 @@ def _pool(workers: int, ray: bool, gpu: bool, workers_per_gpu: int | None) -> Ma
 
     if workers == 1:
         return EvaluatorPool([0])
-    here: Any = visible_gpus()
-    return EvaluatorPool("all", workers_per_gpu=workers_per_gpu or max(1, workers // max(1, len(here))))
+    return EvaluatorPool("all", workers_per_gpu=max(1, workers // len(visible_gpus())))
 
 
 def _pace(pool: Many, task: KernelTask, row: Sequence[Candidate], workers: int, ray: bool, kill: bool) -> Pace:

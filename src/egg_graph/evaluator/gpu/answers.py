@@ -16,7 +16,6 @@ from egg_graph.evaluator.problem.answers import judge_leaves
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.precision import CAST
 from egg_graph.schema import Check, Finding
 
 
@@ -36,14 +35,7 @@ def arena(session: Session | None = None) -> Iterator[Arena]:
 
 def load(case: Case, docket: Docket, shared: Arena) -> dict[str, Any]:
     """Arguments of the worker's `load`: the constructor's at a case's shape, and the weights."""
-    dtype = CAST.get(docket.task.precision)
-    return {
-        "arguments": docket.arguments(case.overrides),
-        "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
-        "precision": docket.task.precision,
-        "seed": case.forward_seed,
-        "state": share_state(case, docket, shared),
-    }
+    return {**docket.construction(case), "state": share_state(case, docket, shared)}
 
 
 def share_state(case: Case, docket: Docket, shared: Arena) -> dict[str, dict[str, Any]]:

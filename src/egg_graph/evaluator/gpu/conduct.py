@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.arena import Overrun
-from egg_graph.evaluator.problem.answers import same_bytes
+from egg_graph.evaluator.problem.answers import input_mutated, same_bytes
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Finding
@@ -98,12 +98,7 @@ def judge_inputs(docket: Docket, case: Case, copies: Sequence[torch.Tensor]) -> 
         return []
     names = input_names(docket, case)
     return [
-        Finding(
-            kind="input_mutated",
-            message=f"forward changes its input {name}, which the reference leaves alone",
-            where=name,
-            cure="write to a fresh tensor (torch.empty_like), not to the input",
-        )
+        input_mutated(name)
         for name, before, after in zip(names, input_tensors(case), copies, strict=True)
         if not same_bytes(before, after)
     ]

@@ -40,6 +40,8 @@ from egg_graph.schema import (
 
 MEMORY_FRACTION = 0.6
 """Of the GPU's memory that a candidate may take."""
+OPPONENTS_PART = 0.05
+"""Of the GPU's memory that baselines of other tasks may take when another one comes."""
 Verdict = tuple[Status, str]
 
 
@@ -52,7 +54,7 @@ class GpuLadder:
     turns: Turns = field(default_factory=Turns)
     profiling: bool = False
     opponents: dict[str, Opponent] = field(default_factory=dict)
-    """Of the latest task alone: its tensors are large."""
+    """By task, those met last at the end; as many as `OPPONENTS_PART` of the memory holds."""
     best_ms: dict[str, float] = field(default_factory=dict)
     """By task, the fastest kernel so far; only a faster one is worth a profile."""
 
@@ -146,11 +148,15 @@ class GpuLadder:
     def opponent(self, docket: Docket) -> Opponent:
         """The task's baseline, measured at first need."""
         key = docket.task.digest
-        if key not in self.opponents:
-            self.opponents.clear()
+        opponent = self.opponents.pop(key, None)
+        if opponent is None:
+            most = OPPONENTS_PART * torch.cuda.mem_get_info()[1]
+            while self.opponents and sum(known.nbytes for known in self.opponents.values()) > most:
+                del self.opponents[next(iter(self.opponents))]  # the one not met for longest
             torch.cuda.empty_cache()
-            self.opponents[key] = Opponent(docket)
-        return self.opponents[key]
+            opponent = Opponent(docket)
+        self.opponents[key] = opponent
+        return opponent
 
     # ----------------------------------------------------------------------------------------------------- timing
 

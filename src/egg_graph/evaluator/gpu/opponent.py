@@ -72,6 +72,12 @@ class Opponent:
         self.floor = self._floor()
 
     @property
+    def nbytes(self) -> int:
+        """What it keeps on the GPU, about: inputs twice, answers, weights twice, and what flushes the cache."""
+        weights = sum(x.numel() * x.element_size() for x in self.case.state.values())
+        return self.raw.numel() + self.flush.numel() + self.case.nbytes + 2 * weights
+
+    @property
     def best(self) -> str:
         """`eager` or `compile`, whichever is faster."""
         return min(self.milliseconds, key=lambda name: self.milliseconds[name])

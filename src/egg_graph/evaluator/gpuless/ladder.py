@@ -23,7 +23,7 @@ from egg_graph.evaluator.gpuless.launches import FakeRun, Launch
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.precision import CAST
+from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.evaluator.sandbox.nursery import Ended, Limits, Nursery
 from egg_graph.evaluator.sandbox.outcome import finding_of
 from egg_graph.evaluator.statements import (
@@ -291,10 +291,9 @@ class Ladder:
     # ------------------------------------------------------------------------------------------------------ tools
 
     def _common(self, task: KernelTask) -> dict[str, Any]:
-        dtype = CAST.get(task.precision)
         return {
             "hardware": task.target.model_dump(mode="json"),
-            "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
+            "dtype": cast_name(task.precision),
             "wall_seconds": self.timeout,
         }
 

@@ -114,13 +114,18 @@ def mutated(docket: Docket, before: Sequence[Any], after: Sequence[Any]) -> list
     """Inputs that the call changed, bytewise."""
     names = docket.reference.forward_names(len(before))
     return [
-        Finding(
-            kind="input_mutated",
-            message=f"forward changes its input {name}, which the reference leaves alone",
-            where=name,
-            cure="write to a fresh tensor (torch.empty_like), not to the input",
-        )
+        input_mutated(name)
         for name, old, new in zip(names, before, after, strict=False)
         if isinstance(old, torch.Tensor)
         and (not isinstance(new, torch.Tensor) or exchange.as_bytes(old) != exchange.as_bytes(new))
     ]
+
+
+def input_mutated(name: str) -> Finding:
+    """An input that a call changed and the reference does not."""
+    return Finding(
+        kind="input_mutated",
+        message=f"forward changes its input {name}, which the reference leaves alone",
+        where=name,
+        cure="write to a fresh tensor (torch.empty_like), not to the input",
+    )

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_constants
@@ -188,6 +189,15 @@ class Docket:
             raise BadInput(
                 f"reference: get_init_inputs(): {error}; return numbers, strings, tensors and lists"
             ) from error
+
+    def construction(self, case: Case) -> dict[str, Any]:
+        """How `ModelNew` is made for a case, its weights apart, as JSON. Raises as `arguments`."""
+        return {
+            "arguments": self.arguments(case.overrides),
+            "dtype": cast_name(self.task.precision),
+            "precision": self.task.precision,
+            "seed": case.forward_seed,
+        }
 
     @cached_property
     def full_shape_inputs(self) -> list[Any]:

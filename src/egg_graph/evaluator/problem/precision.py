@@ -25,6 +25,12 @@ ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 """Of these, the first argument is added in fp32 and not rounded."""
 
 
+def cast_name(precision: Precision) -> str | None:
+    """What model and inputs are cast to (`bfloat16`); None where they stay as they are."""
+    dtype = CAST.get(precision)
+    return None if dtype is None else str(dtype).removeprefix("torch.")
+
+
 def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
     """Floating tensors to `dtype` (None keeps theirs); integers stay integers, every tensor is a fresh copy."""
 

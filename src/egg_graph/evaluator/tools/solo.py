@@ -23,17 +23,12 @@ WARM_FORWARDS = 3
 def hand_over(docket: Docket, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
     """Leave a case's weights and inputs in the folder that holds the candidate; returns the job's payload."""
     from egg_graph.evaluator import exchange
-    from egg_graph.evaluator.problem.precision import CAST
     from egg_graph.evaluator.sandbox.surroundings import clean_environment
 
     exchange.save(folder, "state", list(case.state.values()))
     exchange.save(folder, "inputs", case.inputs)
-    dtype = CAST.get(docket.task.precision)
     return {
-        "arguments": docket.arguments(case.overrides),
-        "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
-        "precision": docket.task.precision,
-        "seed": case.forward_seed,
+        **docket.construction(case),
         "state": list(case.state),
         "python_path": clean_environment()["PYTHONPATH"],
         **more,

@@ -1,0 +1,289 @@
+"""Faults one by one: each gets its own verdict in time, and a right kernel judged after it the answer of before."""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from egg_graph.bench.trust.corpus import candidate_of, finding_kinds, task_of
+from egg_graph.bench.trust.headers import Entry, read_entries
+from egg_graph.bench.trust.processes import Process, descendants, judges
+from egg_graph.bench.trust.terms import Terms, terms_now
+from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator.verdict import status_of
+from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
+from egg_graph.target import choose_target
+
+SLACK = 30.0
+"""Seconds beyond the time limit of a run that an evaluation may take: start, compilation, and a second try."""
+DENYING_NCU = """#!/bin/sh
+echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters"
+exit 1
+"""
+"""Answers as Nsight Compute does where a driver keeps its counters from users."""
+
+
+class Fault(Value):
+    """One fault, and the right kernel judged after it."""
+
+    name: str
+    what: str
+    status: str
+    findings: tuple[str, ...]
+    reason: str
+    as_expected: bool
+    seconds: float
+    after: str
+    """Status of the right kernel, judged next by the same evaluator."""
+    same_answer: bool
+    """Whether its errors against the reference are bit for bit those of before all faults."""
+
+
+class FaultResults(Value):
+    """All faults of one evaluator."""
+
+    terms: Terms
+    ladder: str
+    timeout: float
+    reference: str
+    candidate: str
+    before: str = ""
+    """Status of the right kernel before all faults."""
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """What a robust evaluator would not have done; empty if all is well."""
+        said = [f"{fault.name}: {fault.status} ({fault.reason[:80]})" for fault in self.faults if not fault.as_expected]
+        said += [
+            f"{fault.name}: took {fault.seconds:.0f} s" for fault in self.faults if fault.seconds > self.timeout + SLACK
+        ]
+        said += [f"after {fault.name} the right kernel is {fault.after}" for fault in self.faults if not _good(fault)]
+        said += [
+            f"after {fault.name} the right kernel has another answer"
+            for fault in self.faults
+            if _good(fault) and not fault.same_answer
+        ]
+        return tuple(said)
+
+
+def _good(fault: Fault) -> bool:
+    return fault.after in USABLE
+
+
+def run_faults(
+    folders: Sequence[Path],
+    right: Path,
+    out: Path | None = None,
+    *,
+    device: Literal["auto", "gpu", "none"] = "auto",
+    timeout: float = 10.0,
+    on_fault: Callable[[Fault], None] | None = None,
+) -> FaultResults:
+    """Judge faulty kernels and break processes, with a right kernel after each.
+
+    Args:
+        folders: faulty kernels, with headers.
+        right: a right kernel with a header.
+        out: results file, rewritten after every fault.
+        device: ladder to climb.
+        timeout: seconds that one run of a kernel may take.
+        on_fault: called after each.
+
+    Raises:
+        BadInput: for a bad header.
+    """
+    run = _Run(read_entries([right], None)[0], device, timeout)
+    results = FaultResults(
+        terms=terms_now(),
+        ladder="",
+        timeout=timeout,
+        reference=run.entry.header.problem,
+        candidate=run.entry.path.name,
+    )
+    with LocalEvaluator(device=device, timeout=timeout, seed=1) as local:
+        where = local.environment()
+        gpu = where.gpu is not None and device != "none"
+        first = run.right(local)
+        run.known = answers(first)
+        results = results.model_copy(
+            update={
+                "terms": results.terms.model_copy(update={"environment": where}),
+                "ladder": "gpu" if gpu else "cpu",
+                "before": str(first.status),
+            }
+        )
+        for make in run.all(read_entries(folders, None), local, gpu=gpu):
+            fault = make()
+            results = results.model_copy(update={"faults": (*results.faults, fault)})
+            if on_fault is not None:
+                on_fault(fault)
+            if out is not None:
+                write_results(out, results, faults_page(results), complaints=results.complaints)
+    return results
+
+
+def answers(evaluation: Evaluation) -> tuple[tuple[str, str, float, float], ...]:
+    """The errors of every comparison but those of timed calls, whose inputs no seed fixes."""
+    return tuple(
+        (check.name, check.family, check.error, check.max_abs) for check in evaluation.checks if check.name != "timed"
+    )
+
+
+class _Run:
+    """The right kernel, what it answered before, and the faults to provoke."""
+
+    def __init__(self, entry: Entry, device: Literal["auto", "gpu", "none"], timeout: float) -> None:
+        self.entry, self.device, self.timeout = entry, device, timeout
+        self.task: KernelTask = task_of(entry, choose_target("auto"))
+        self.candidate: Candidate = candidate_of(entry)
+        self.known: tuple[tuple[str, str, float, float], ...] = ()
+
+    def right(self, local: LocalEvaluator) -> Evaluation:
+        return local.evaluate(self.task, self.candidate)
+
+    def all(self, entries: Sequence[Entry], local: LocalEvaluator, *, gpu: bool) -> Iterator[Callable[[], Fault]]:
+        """Each fault as something to be called."""
+        ladder = "gpu" if gpu else "cpu"
+        for entry in entries:
+            if not entry.header.honest and ladder in entry.header.where:
+                yield lambda entry=entry: self.faulty(local, entry)  # type: ignore[misc]
+        yield lambda: self.past_the_gate(local)
+        yield lambda: self.killed(local, "worker killed", workers)
+        yield lambda: self.killed(local, "judge killed", judges)
+        if gpu:
+            yield lambda: self.counters_denied(local)
+
+    def faulty(self, local: LocalEvaluator, entry: Entry) -> Fault:
+        """A candidate that misbehaves."""
+        header = entry.header
+        task = task_of(entry, choose_target("auto"))
+        begun = time.monotonic()
+        evaluation = _evaluated(lambda: local.evaluate(task, candidate_of(entry)))
+        return self._fault(
+            local, header.name, entry.path.name, evaluation, begun, header.outcome(evaluation) == "caught"
+        )
+
+    def past_the_gate(self, local: LocalEvaluator) -> Fault:
+        """A fork bomb that no gate has seen, in the sandbox that candidates run in."""
+        from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
+        from egg_graph.evaluator.sandbox.outcome import finding_of
+
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory() as name:
+            nursery = Nursery(interpret=False, folder=Path(name), warm=("egg_graph.bench.trust.fault_jobs",))
+            folder = Path(name) / "job"
+            folder.mkdir()
+            try:
+                limits = Limits(wall_seconds=self.timeout)
+                end = nursery.run("egg_graph.bench.trust.fault_jobs:fork_bomb", {}, folder, limits)
+            finally:
+                nursery.stop()
+        finding = finding_of(end, limit=self.timeout)
+        found = () if finding is None else (finding,)
+        reason = found[0].message if found else "it came to an end"
+        evaluation = Evaluation(candidate="", task="", status=status_of(found), reason=reason, findings=found)
+        expected = "too_many_processes" in finding_kinds(evaluation)
+        return self._fault(local, "fork bomb behind the gate", "in the sandbox alone", evaluation, begun, expected)
+
+    def killed(self, local: LocalEvaluator, name: str, find: Callable[[], Sequence[Process]]) -> Fault:
+        """Somebody ends one of our processes in the middle of the right kernel's evaluation: nothing is lost."""
+        begun = time.monotonic()
+        found: list[Evaluation] = []
+        thread = threading.Thread(target=lambda: found.append(_evaluated(lambda: self.right(local))))
+        thread.start()
+        victims: Sequence[Process] = ()
+        while thread.is_alive() and not victims:
+            time.sleep(0.05)
+            victims = find()
+        for victim in victims:
+            os.kill(victim.pid, signal.SIGKILL)
+        thread.join()
+        expected = bool(victims) and found[0].usable and answers(found[0]) == self.known
+        return self._fault(local, name, f"{len(victims)} ended by SIGKILL", found[0], begun, expected)
+
+    def counters_denied(self, local: LocalEvaluator) -> Fault:
+        """A machine whose driver keeps hardware counters from users: the profile comes from elsewhere, and says so."""
+        begun = time.monotonic()
+        with _denying_ncu(), LocalEvaluator(device=self.device, timeout=self.timeout, profile=True) as other:
+            evaluation = _evaluated(lambda: other.evaluate(self.task, self.candidate, stage="tensor_tiling"))
+        profile = evaluation.profile
+        expected = evaluation.usable and profile.source not in ("none", "ncu") and "ERR_NVGPUCTRPERM" in profile.why
+        what = f"profile from {profile.source}: {profile.why}"
+        return self._fault(local, "ncu denied", what, evaluation, begun, expected)
+
+    def _fault(
+        self, local: LocalEvaluator, name: str, what: str, evaluation: Evaluation, begun: float, expected: bool
+    ) -> Fault:
+        seconds = time.monotonic() - begun
+        after = _evaluated(lambda: self.right(local))
+        return Fault(
+            name=name,
+            what=what,
+            status=evaluation.status,
+            findings=finding_kinds(evaluation),
+            reason=evaluation.reason,
+            as_expected=expected,
+            seconds=seconds,
+            after=after.status,
+            same_answer=answers(after) == self.known,
+        )
+
+
+def workers() -> tuple[Process, ...]:
+    """Candidates' processes: what the judges' nurseries have forked, once it works."""
+    nurseries = [child for judge in judges() for child in descendants(judge.pid) if child.parent == judge.pid]
+    forked = [process for nursery in nurseries for process in descendants(nursery.pid)]
+    return tuple(process for process in forked if process.cpu_seconds > 0.1)
+
+
+def _evaluated(evaluate: Callable[[], Evaluation]) -> Evaluation:
+    try:
+        return evaluate()
+    except (InfrastructureError, BadInput) as error:
+        return Evaluation(candidate="", task="", status="infra_error", reason=" ".join(str(error).split()))
+
+
+@contextmanager
+def _denying_ncu() -> Iterator[None]:
+    """An `ncu` that is found first and refuses."""
+    before = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "ncu"
+        program.write_text(DENYING_NCU)
+        program.chmod(0o755)
+        Path(folder).chmod(0o755)
+        os.environ["PATH"] = f"{folder}{os.pathsep}{before}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = before
+
+
+def faults_page(results: FaultResults) -> str:
+    """The faults as a Markdown page."""
+    rows = [
+        (
+            *(fault.name, fault.what, fault.status, ", ".join(fault.findings) or "-"),
+            *("yes" if fault.as_expected else "**no**", f"{fault.seconds:.1f}"),
+            f"{fault.after}, {'same answer' if fault.same_answer else '**another answer**'}",
+        )
+        for fault in results.faults
+    ]
+    complaints = [f"- {complaint}" for complaint in results.complaints] or ["Nothing to complain of."]
+    lines = ["# faults", "", results.terms.line, ""]
+    lines += [
+        f"{results.candidate} for {results.reference} was `{results.before}` before; a run of a kernel may take "
+        f"{results.timeout:g} s. Same answer: errors against the reference equal bit for bit, on the same seed.",
+        "",
+        *complaints,
+        "",
+    ]
+    header = ("fault", "what", "verdict", "findings", "as expected", "s", "right kernel judged next")
+    return "\n".join([*lines, *table(header, rows)]) + "\n"

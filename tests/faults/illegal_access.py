@@ -1,0 +1,33 @@
+# /// trick
+# id = "fault-10"
+# name = "illegal access of the GPU's memory"
+# problem = "softmax"
+# expect = ["runtime_error"]
+# finding = ["out_of_bounds"]
+# where = ["gpu"]
+# ///
+"""Planted: a store far outside of all memory ends the CUDA context."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    """One program, one row: one pass to load, one to store."""
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=mask, other=-float("inf"))
+    numerator = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, numerator / tl.sum(numerator, axis=0), mask=mask)
+    tl.store(out_ptr + (1 << 45) + columns, numerator, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
