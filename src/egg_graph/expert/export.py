@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
 from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.capturing import CannotCapture
-from egg_graph.expert.decompose import TABLE
+from egg_graph.expert.decomposing import Decomposing
 from egg_graph.expert.merging import merge, skeleton
 
 SMALLEST_SIZE = 8
@@ -31,7 +31,8 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
         CannotCapture: if the full shape has no graph.
     """
     logging.disable(logging.WARNING)
-    full = _export(source, {}, precision)
+    decomposing = Decomposing()
+    full = _export(source, {}, precision, decomposing)
     captures = [full]
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
@@ -39,7 +40,7 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
         if overrides in knobs:
             continue
         try:
-            smaller = _export(source, overrides, precision)
+            smaller = _export(source, overrides, precision, decomposing)
         except CannotCapture as error:
             notes.append(f"not captured at {overrides}: {error}")
             continue
@@ -154,7 +155,7 @@ def _runs(source: str, knobs: dict[str, int]) -> bool:
     return True
 
 
-def _export(source: str, knobs: dict[str, int], precision: str) -> _Capture:
+def _export(source: str, knobs: dict[str, int], precision: str, decomposing: Decomposing) -> _Capture:
     reference = load_reference(source, knobs)
     dtype = POLICY_DTYPE.get(precision)
     try:
@@ -164,7 +165,7 @@ def _export(source: str, knobs: dict[str, int], precision: str) -> _Capture:
                 _cast(model, dtype)
                 inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
             program = torch.export.export(model, tuple(inputs), strict=False)
-        program = program.run_decompositions(TABLE)
+        program = decomposing.run(program)
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError) as error:
         raise CannotCapture(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
     names = reference.forward_names(len(inputs))
