@@ -2,16 +2,9 @@
 
 import pytest
 
-from egg_graph.evaluator import LocalEvaluator
 from egg_graph.knowledge import load_hardware, prompt_text
 from egg_graph.schema import Candidate, KernelTask
 from egg_graph.tuning import parse_space
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with LocalEvaluator(device="none") as local:
-        yield local
 
 
 def candidate() -> Candidate:

@@ -73,11 +73,17 @@ def test_prompt_rendering(benchmark, mode):
     assert "class ModelNew" in benchmark(lambda: prompts.system("coder", brief) + prompts.coder(brief))
 
 
-def test_evaluator_round_trip(benchmark):
-    """One question to a warm judge process and its answer."""
+@pytest.fixture(scope="module")
+def warm():
+    """A judge process that is up."""
     with LocalEvaluator(device="none") as evaluator:
         evaluator.environment()
-        assert benchmark(evaluator.environment).torch
+        yield evaluator
+
+
+def test_evaluator_round_trip(benchmark, warm):
+    """One question to a warm judge process and its answer."""
+    assert benchmark(warm.environment).torch
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +99,11 @@ def kernel_and_task():
     return candidate, KernelTask(name="softmax", reference=reference, target=load_hardware("h200"))
 
 
-def test_one_evaluation_warm(benchmark, kernel_and_task):
+def test_one_evaluation_warm(benchmark, warm, kernel_and_task):
     """All that is proven of a kernel without a GPU, by a judge that knows the task."""
     candidate, task = kernel_and_task
-    with LocalEvaluator(device="none") as evaluator:
-        evaluator.baseline(task)
-        evaluation = benchmark.pedantic(evaluator.evaluate, args=(task, candidate), rounds=2, warmup_rounds=1)
+    warm.baseline(task)
+    evaluation = benchmark.pedantic(warm.evaluate, args=(task, candidate), rounds=2, warmup_rounds=1)
     assert evaluation.status == "correct"
     benchmark.extra_info["rungs"] = {rung.name: rung.seconds for rung in evaluation.rungs}
 

@@ -1,11 +1,16 @@
-"""`egg-graph evaluate` on real candidates, judged without a GPU."""
+"""`egg-graph evaluate` on real candidates, judged without a GPU: as a process of its own, or by one warm evaluator."""
 
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from egg_graph.cli import app
+from egg_graph.evaluator import LocalEvaluator
 from egg_graph.records import read_evidence
 
 REFERENCE = """
@@ -48,29 +53,50 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture
-def judge(tmp_path):
+def words(tmp_path):
+    """Write the files; returns the command's words."""
     (tmp_path / "reference.py").write_text(REFERENCE)
 
-    def run(candidate, *options, reference="reference.py"):
+    def command(candidate, *options, reference="reference.py"):
         (tmp_path / "candidate.py").write_text(candidate)
-        command = [
-            sys.executable,
-            "-m",
-            "egg_graph",
-            "evaluate",
-            reference,
-            "candidate.py",
-            "--device",
-            "none",
-            *options,
-        ]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+        return ["evaluate", reference, "candidate.py", "--device", "none", *options]
+
+    return command
+
+
+@pytest.fixture
+def command(words, tmp_path):
+    """The command as a user runs it, its evaluator included."""
+
+    def run(*given, **named):
+        whole = [sys.executable, "-m", "egg_graph", *words(*given, **named)]
+        return subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
 
     return run
 
 
-def test_a_right_kernel_is_accepted_with_its_evidence(judge, tmp_path):
-    result = judge(RIGHT, "--json", "--target", "h200", "--evidence", "record.json")
+@pytest.fixture(scope="module")
+def warm():
+    with LocalEvaluator(device="none") as evaluator:
+        yield evaluator
+
+
+@pytest.fixture
+def judge(words, warm, tmp_path, monkeypatch):
+    """The same command in this process, judged by an evaluator that is warm already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("egg_graph.evaluator.LocalEvaluator", lambda **settings: nullcontext(warm))
+
+    def run(*given, **named):
+        result = CliRunner().invoke(app, words(*given, **named))
+        return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+
+    return run
+
+
+def test_a_right_kernel_is_accepted_with_its_evidence(command, tmp_path):
+    result = command(RIGHT, "--json", "--target", "h200", "--evidence", "record.json")
     assert result.returncode == 0, result.stderr
     record = read_evidence(tmp_path / "record.json")
     assert (record.candidate.source, record.task.reference) == (RIGHT, REFERENCE)
@@ -98,17 +124,17 @@ def test_a_person_is_told_the_same(judge):
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "by"),
     [
-        "def (\n",
-        REFERENCE.replace("torch.relu(x)", "torch.relu(x, x, x)"),
-        REFERENCE.replace("Model", "Net"),
+        ("def (\n", "judge"),
+        (REFERENCE.replace("torch.relu(x)", "torch.relu(x, x, x)"), "command"),
+        (REFERENCE.replace("Model", "Net"), "judge"),
     ],
     ids=["no Python", "fails to run", "no Model"],
 )
-def test_a_broken_reference_is_one_line_and_exit_2(judge, tmp_path, broken):
+def test_a_broken_reference_is_one_line_and_exit_2(request, tmp_path, broken, by):
     (tmp_path / "broken.py").write_text(broken)
-    result = judge(RIGHT, "--json", "--target", "h200", reference="broken.py")
+    result = request.getfixturevalue(by)(RIGHT, "--json", "--target", "h200", reference="broken.py")
     assert result.returncode == 2, result.stdout + result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
     assert result.stdout == ""

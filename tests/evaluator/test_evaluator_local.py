@@ -38,7 +38,7 @@ def own() -> Iterator[LocalEvaluator]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-planted-secret")
         patch.setenv("MY_TOKEN", "planted-token")
-        with LocalEvaluator(device="none", timeout=12.0) as local:
+        with LocalEvaluator(device="none", timeout=8.0) as local:
             yield local
 
 
@@ -129,7 +129,7 @@ def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardwar
     evaluation = own.evaluate(task, candidate((PLANTED / name).read_text()))
     assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
     assert "line" in evaluation.findings[0].where
-    assert evaluation.seconds < 15
+    assert evaluation.seconds < 11
     assert own.evaluate(task, candidate(RIGHT)).status == "correct"
 
 

@@ -117,7 +117,6 @@ def test_tensor_cores_are_seen_in_the_compiled_matrix_product(judge) -> None:
 
 # name, reference, status, kinds, what the message or the place must name
 WRONG = [
-    ("syntax_error.txt", SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
     ("wrong_answer.py", SOFTMAX, "incorrect", {"wrong_values"}, "0.9901 times the expected"),
     ("off_by_one_mask.py", SOFTMAX, "incorrect", {"wrong_values", "unwritten_output"}, "never written"),
     ("out_of_bounds_load.py", SOFTMAX, "runtime_error", {"out_of_bounds"}, "x_ptr"),
@@ -137,6 +136,9 @@ WRONG = [
     ("wrong_structure.py", SOFTMAX, "incorrect", {"wrong_structure"}, "(*, *)"),
     ("weights_renamed.py", MATMUL, "invalid", {"weights_mismatch"}, "linear.weight"),
     ("unused_kernel.py", SOFTMAX, "invalid", {"no_triton_kernel"}, "launches no Triton kernel"),
+]
+OUTSIDE = [
+    ("syntax_error.txt", SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
     ("forbidden_import.py", SOFTMAX, "invalid", {"forbidden_import"}, "os"),
     ("uses_torch_compile.py", SOFTMAX, "invalid", {"forbidden_construct"}, "torch.compile"),
     ("no_kernel.py", SOFTMAX, "invalid", {"no_triton_kernel"}, "@triton.jit"),
@@ -144,19 +146,31 @@ WRONG = [
     ("no_entry_point.py", SOFTMAX, "invalid", {"missing_entry_point"}, "ModelNew"),
     ("subclasses_model.py", SOFTMAX, "invalid", {"forbidden_construct"}, "Model"),
 ]
+"""What the static gate turns away: it comes near no process."""
 
 
-@pytest.mark.parametrize(("name", "reference", "status", "kinds", "words"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
-    judge, name: str, reference: str, status: str, kinds: set[str], words: str
-) -> None:
-    evaluation = judge(name, reference=reference)
+def named(evaluation: Evaluation, status: str, kinds: set[str], words: str) -> None:
     assert (evaluation.status, evaluation.findings[0].kind) == (status, evaluation.findings[0].kind)
     first = evaluation.findings[0]
     assert first.kind in kinds, evaluation.findings
     assert words in f"{first.message} {first.where} {first.cure}"
     assert not evaluation.usable
     assert evaluation.merit == (2.0,)
+
+
+@pytest.mark.parametrize(("name", "reference", "status", "kinds", "words"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
+    judge, name: str, reference: str, status: str, kinds: set[str], words: str
+) -> None:
+    named(judge(name, reference=reference), status, kinds, words)
+    assert judge("softmax_right.py").status == "correct"
+
+
+def test_what_the_gate_turns_away_is_named_and_the_next_candidate_unharmed(judge) -> None:
+    for name, reference, status, kinds, words in OUTSIDE:
+        evaluation = judge(name, reference=reference)
+        named(evaluation, status, kinds, words)
+        assert [rung.name for rung in evaluation.rungs] == ["static_gate"], name
     assert judge("softmax_right.py").status == "correct"
 
 

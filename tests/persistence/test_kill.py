@@ -16,7 +16,8 @@ HERE = Path(__file__).parent
 def test_killed_at_any_write_and_resumed(tmp_path):
     command = [sys.executable, str(HERE / "harness.py"), str(tmp_path), "1", "8"]
     paths = [str(HERE.parent / "graph"), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LANGGRAPH_STRICT_MSGPACK": "true"}
+    settings = {"LANGGRAPH_STRICT_MSGPACK": "true", "OPENBLAS_NUM_THREADS": "1"}  # forks: no thread but the main one
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     whole, *killed = [json.loads(line) for line in done.stdout.splitlines()]

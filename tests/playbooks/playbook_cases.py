@@ -226,7 +226,7 @@ def candidates() -> list[tuple[str, str]]:
 
 
 def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, str], object]) -> Path:
-    """The candidate's file; `graphs` keeps what was captured, one graph for all variants of a precision."""
+    """The candidate's file; `graphs` keeps what was captured, one graph for all kinds of the same dtype."""
     from egg_graph.expert.export import export_graph
     from egg_graph.expert.plan import make_plan
     from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
@@ -234,9 +234,10 @@ def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, 
 
     precision, variant = kind.split("/")
     reference = CASES[name].reference
-    if (name, precision) not in graphs:
-        graphs[name, precision] = export_graph(reference, precision)
-    graph = graphs[name, precision]
+    dtype = POLICY_DTYPE.get(precision, "float32")
+    if (name, dtype) not in graphs:
+        graphs[name, dtype] = export_graph(reference, precision)
+    graph = graphs[name, dtype]
     groups = make_plan(graph, PLAYBOOKS).groups
     chosen = {g: variant for g, group in groups.items() if variant in BY_NAME[group.playbook].variants}
     assert not variant or chosen, f"{name} has no group with a variant {variant}"
