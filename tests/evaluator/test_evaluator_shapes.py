@@ -176,7 +176,8 @@ def test_an_integer_sum_that_wraps_does_so_at_smaller_shapes() -> None:
 
 def test_knobs_are_read_without_running_anything() -> None:
     source = (
-        "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\nunused = height = width = 9\n"
+        "raise SystemExit\nN, M = 64 * 64, 7\nshape: tuple = (3, 5)\nflag = True\nrate = 0.5\n"
+        "unused = height = width = 9\n"
         "def get_inputs():\n    x = torch.rand(N, 2 * 512, height, width)\n    return [x[0], x.sum(-1), *made()]\n"
         "def made():\n    return [torch.rand(M, *shape)]\n"
     )

@@ -66,6 +66,9 @@ class InProcess:
             self.alive = False
             raise CandidateFailed(Finding.model_validate(describe_failure(error, self.folder)), "") from error
 
+    def start(self, memory_fraction: float) -> None:
+        self.ask("start", memory_fraction=memory_fraction)
+
     def close(self) -> None:
         self.alive = False
 

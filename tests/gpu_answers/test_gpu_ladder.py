@@ -39,7 +39,7 @@ class Base:
     def gate(self, candidate: Candidate, climb: Climb) -> bool:
         return True
 
-    def fake_call(self, docket: Docket, budget: float, wall: float) -> dict[str, Any]:
+    def fake_call(self, docket: Docket, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
         return {}
 
     def launches(self, task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> None:
@@ -119,6 +119,29 @@ def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
     climb, _ = ladder.climb(docket, candidate(RIGHT), None, finalist=True)
     assert asked == ["trace", "sanitize"]
     assert "repeats" in {rung.name for rung in climb.rungs}
+
+
+def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
+    ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU's answers are right: what was read there is masked away."""
+    shapes: list[str] = []
+
+    def launches(task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> None:
+        if call["shape"] == "awkward":
+            climb.fail("full_shape_launches", [Finding(kind="out_of_bounds", message="a load beyond x")], 0.5)
+
+    def fake_call(docket: Docket, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
+        shapes.append(shape)
+        return {"shape": shape}
+
+    monkeypatch.setattr(ladder.base, "launches", launches)
+    monkeypatch.setattr(ladder.base, "fake_call", fake_call)
+    climb, verdict = ladder.climb(docket, candidate(RIGHT), None)
+    assert shapes == ["full", "awkward"]
+    assert verdict is None
+    assert climb.failed
+    assert {rung.name: rung.outcome for rung in climb.rungs}["bounds_at_odd_shape"] == "failed"
 
 
 def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def race_of(stand_in: None, docket: Docket, tmp_path: Path) -> Callable[..., Rac
         )
         (tmp_path / "candidate.py").write_text(source)
         session = Timed(tmp_path)
-        session.ask("start", memory_fraction=0.5)
+        session.start(0.5)
         return gpu_timing.race(session, docket, Opponent(docket), "stand-in")  # type: ignore[arg-type]
 
     return raced

@@ -47,7 +47,7 @@ class Ground:
         (folder / "candidate.py").write_text(source)
         session = Session(self.nursery, folder, 60.0)
         try:
-            session.ask("start", memory_fraction=0.6)
+            session.start(0.6)
             return race(session, docket, opponent, torch.cuda.get_device_name(0))
         finally:
             session.close()

@@ -160,6 +160,7 @@ def spread(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
     candidate: Annotated[Path, typer.Argument(help="A right kernel for it.")],
     count: Annotated[int, typer.Option(min=2, help="Fresh evaluators.")] = 10,
+    together: Annotated[int, typer.Option(min=1, help="Evaluators at a time; they measure in turns.")] = 1,
     device: Annotated[Device, DEVICE] = "auto",
     precision: Annotated[Precision, PRECISION] = "tf32",
     out: Annotated[Path | None, OUT] = None,
@@ -179,7 +180,9 @@ def spread(
         console.print(f"{plain(verdict.status)}  {plain(verdict.reason)}", soft_wrap=True)
 
     task, kernel = read_task(reference, precision), read_candidate(candidate)
-    results = run_spread(task, kernel, candidate.name, out, count=count, device=device, on_verdict=tell)
+    results = run_spread(
+        task, kernel, candidate.name, out, count=count, device=device, together=together, on_verdict=tell
+    )
     typer.echo(spread_page(results))
     if results.contradiction:
         raise typer.Exit(REJECTED)

@@ -10,8 +10,8 @@ from torch.export import exported_program
 from egg_graph.expert.decompose import TABLE
 
 Rule = Callable[..., Any]
-SPLIT = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp", None)
-DECOMPOSE = getattr(exported_program, "_decompose_exported_program", None)
+SPLIT: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_decomp", None)
+DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
 OPTIONS = ("ep", "cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops")
 KNOWN = bool(SPLIT and DECOMPOSE and tuple(inspect.signature(DECOMPOSE).parameters) == OPTIONS)
 """Whether this PyTorch has the two halves of `run_decompositions` as we know them."""

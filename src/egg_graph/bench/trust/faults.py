@@ -156,7 +156,8 @@ class _Run:
                 yield lambda entry=entry: self.faulty(local, entry)  # type: ignore[misc]
         yield lambda: self.past_the_gate(local)
         yield lambda: self.killed(local, "worker killed", workers)
-        yield lambda: self.killed(local, "judge killed", judges)
+        yield lambda: self.killed(local, "nurseries killed", nurseries)
+        yield lambda: self.killed(local, "judge killed", lambda idle: judges())
         if gpu:
             yield lambda: self.counters_denied(local)
 
@@ -192,16 +193,16 @@ class _Run:
         expected = "too_many_processes" in finding_kinds(evaluation)
         return self._fault(local, "fork bomb behind the gate", "in the sandbox alone", evaluation, begun, expected)
 
-    def killed(self, local: LocalEvaluator, name: str, find: Callable[[], Sequence[Process]]) -> Fault:
-        """Somebody ends one of our processes in the middle of the right kernel's evaluation: nothing is lost."""
-        begun = time.monotonic()
+    def killed(self, local: LocalEvaluator, name: str, find: Callable[[Sequence[Process]], Sequence[Process]]) -> Fault:
+        """Somebody ends some of our processes in the middle of the right kernel's evaluation: nothing is lost."""
+        begun, idle = time.monotonic(), descendants()
         found: list[Evaluation] = []
         thread = threading.Thread(target=lambda: found.append(_evaluated(lambda: self.right(local))))
         thread.start()
         victims: Sequence[Process] = ()
         while thread.is_alive() and not victims:
             time.sleep(0.05)
-            victims = find()
+            victims = find(idle)
         for victim in victims:
             os.kill(victim.pid, signal.SIGKILL)
         thread.join()
@@ -236,11 +237,15 @@ class _Run:
         )
 
 
-def workers() -> tuple[Process, ...]:
-    """Candidates' processes: what the judges' nurseries have forked, once it works."""
-    nurseries = [child for judge in judges() for child in descendants(judge.pid) if child.parent == judge.pid]
-    forked = [process for nursery in nurseries for process in descendants(nursery.pid)]
-    return tuple(process for process in forked if process.cpu_seconds > 0.1)
+def workers(idle: Sequence[Process]) -> tuple[Process, ...]:
+    """Candidates' processes at work: those that were not there before."""
+    return tuple(process for process in descendants() if process not in idle and process.cpu_seconds > 0.1)
+
+
+def nurseries(idle: Sequence[Process]) -> tuple[Process, ...]:
+    """What candidates' processes are forked from, once there are some."""
+    parents = {worker.parent for worker in workers(idle)}
+    return tuple(process for process in idle if process.pid in parents)
 
 
 def _evaluated(evaluate: Callable[[], Evaluation]) -> Evaluation:

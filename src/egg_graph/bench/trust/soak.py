@@ -18,6 +18,7 @@ from egg_graph.bench.trust.processes import Process, descendants, everybody, jud
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from egg_graph.target import choose_target
 
@@ -225,8 +226,11 @@ def soak_page(results: SoakResults) -> str:
 
 
 def gpu_bytes() -> int | None:
-    """Bytes in use on the first GPU as its driver tells, by whomever; None where there is no driver to ask."""
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+    """Bytes in use on the first visible GPU as its driver tells, by whomever; None where there is none to ask."""
+    visible = visible_gpus()
+    if not visible:
+        return None
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={visible[0]}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         return int(answer.split()[0]) << 20

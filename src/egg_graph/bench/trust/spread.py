@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -70,6 +71,7 @@ def run_spread(
     *,
     count: int = 10,
     device: Literal["auto", "gpu", "none"] = "auto",
+    together: int = 1,
     on_verdict: Callable[[Ratio], None] | None = None,
 ) -> SpreadResults:
     """Judge one kernel in `count` fresh evaluators, with secret seeds of their own.
@@ -81,21 +83,26 @@ def run_spread(
         out: results file, rewritten after every verdict.
         count: evaluators.
         device: ladder; without a GPU nothing is timed, and the verdicts alone are compared.
+        together: evaluators at a time; they measure in turns.
         on_verdict: called after each.
     """
     results = SpreadResults(
         terms=terms_now(), reference=task.name, candidate=name, precision=task.precision, count=count
     )
-    for _ in range(count):
-        with LocalEvaluator(device=device) as fresh:
-            evaluation = fresh.evaluate(task, candidate)
-        terms = results.terms.model_copy(update={"environment": evaluation.environment})
-        verdict = _ratio(evaluation)
-        results = results.model_copy(update={"verdicts": (*results.verdicts, verdict), "terms": terms})
-        if on_verdict is not None:
-            on_verdict(verdict)
-        if out is not None:
-            write_results(out, results, spread_page(results), summary=_summary(results))
+
+    def fresh(number: int) -> Evaluation:
+        with LocalEvaluator(device=device) as own:
+            return own.evaluate(task, candidate)
+
+    with ThreadPoolExecutor(together) as threads:
+        for evaluation in threads.map(fresh, range(count)):
+            terms = results.terms.model_copy(update={"environment": evaluation.environment})
+            verdict = _ratio(evaluation)
+            results = results.model_copy(update={"verdicts": (*results.verdicts, verdict), "terms": terms})
+            if on_verdict is not None:
+                on_verdict(verdict)
+            if out is not None:
+                write_results(out, results, spread_page(results), summary=_summary(results))
     return results
 
 

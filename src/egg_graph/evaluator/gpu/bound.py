@@ -1,8 +1,8 @@
-"""The lower bound on time beside a GPU: one forward at full shape in the interpreter, while the GPU works."""
+"""What the interpreter knows and a GPU does not tell, found while the GPU works: a lower bound, and stray accesses."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections.abc import Mapping
 from typing import Any
 
 from egg_graph.evaluator.evidence import Climb
@@ -11,24 +11,56 @@ from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.verdict import reason_of, rejecting
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
+ODD = "bounds_at_odd_shape"
 FAKE_BUDGET, FAKE_SECONDS = 1.0, 20.0
 """Seconds that the interpreter may take for the lower bound: per launch, after the first two programs, and in all."""
 PROVEN_BY_FAKES: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
 """What the interpreter's word rejects even where the GPU's answer is right."""
 
 
-def begin(base: Ladder, docket: Docket, candidate: Candidate) -> Future[Climb]:
-    """Start it in the background; inputs are drawn here, in the judge's own thread: random numbers have one source."""
-    call = base.fake_call(docket, FAKE_BUDGET, min(FAKE_SECONDS, base.timeout))
-    return base.pool.submit(_bound, base, docket.task, candidate, call)
+class Bounding:
+    """Two runs without values in the background: at full shape for the bound, at an odd shape for the bounds of
+    tensors, which a GPU does not check.
+
+    Inputs are drawn here, in the judge's own thread: random numbers have one source.
+
+    Args:
+        base: whose interpreter runs them.
+        docket: of the task.
+        candidate: to be run.
+    """
+
+    def __init__(self, base: Ladder, docket: Docket, candidate: Candidate) -> None:
+        seconds = min(FAKE_SECONDS, base.timeout)
+        shape = "awkward" if "awkward" in docket.shapes else "shrunk"
+        calls = [base.fake_call(docket, FAKE_BUDGET, seconds, shape=name) for name in ("full", shape)]
+        self.full = base.pool.submit(_bound, base, docket.task, candidate, calls[0])
+        self.odd = base.pool.submit(_in_bounds, base, docket.task, candidate, calls[1], docket.shapes[shape])
+
+    def absorb(self, climb: Climb) -> None:
+        """Wait for both and add what they proved."""
+        for name, future in (("roofline", self.full), (ODD, self.odd)):
+            try:
+                climb.absorb(future.result())
+            except InfrastructureError as error:  # the evidence of the GPU stands without it
+                climb.skipped(name, f"not run: {error}")
 
 
-def absorb(bounding: Future[Climb], climb: Climb) -> None:
-    """Wait for it and add what it proved."""
-    try:
-        climb.absorb(bounding.result())
-    except InfrastructureError as error:  # the evidence of the GPU stands without it
-        climb.skipped("roofline", f"no lower bound: {error}")
+def _in_bounds(
+    base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any], sizes: Mapping[str, int]
+) -> Climb:
+    """Whether every access at an odd shape is inside of its tensor: one that is masked away later shows nowhere."""
+    run_found, found = Climb(), Climb()
+    run = base.launches(task, candidate, call, run_found)
+    seconds = sum(rung.seconds for rung in run_found.rungs)
+    at = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "its own shape"
+    if proven := [finding for finding in run_found.findings if finding.kind in PROVEN_BY_FAKES]:
+        found.fail(ODD, proven, seconds, run_found.log)
+    elif run is None:
+        found.skipped(ODD, f"not proven at {at}: the interpreter stopped", seconds)
+    else:
+        found.passed(ODD, f"every access of the programs run is inside of its tensor at {at}", seconds)
+    return found
 
 
 def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> Climb:

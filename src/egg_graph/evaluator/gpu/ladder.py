@@ -67,12 +67,14 @@ class GpuLadder:
         climb = Climb()
         if not self.base.gate(candidate, climb):
             return climb, None
-        bounding = gpu_bound.begin(self.base, docket, candidate)
+        bounding = gpu_bound.Bounding(self.base, docket, candidate)
         with self.base.job_folder(candidate) as folder:
             verdict = self._on_gpu(docket, folder, climb, finalist)
             if climb.failed:
                 return climb, None
-            gpu_bound.absorb(bounding, climb)
+            bounding.absorb(climb)
+            if climb.failed:
+                return climb, None
             with self.turns.measuring():
                 if finalist:
                     trace(self.base.compiling, docket, self.opponent(docket).case, folder, climb)
@@ -120,13 +122,13 @@ class GpuLadder:
         """
         watch = MemoryWatch(MEMORY_FRACTION) if watched else None
         session = Session(self.base.compiling, candidate_folder, self.base.timeout, watch)
-        session.ask("start", memory_fraction=MEMORY_FRACTION)
+        session.start(MEMORY_FRACTION)
         return session
 
     def _start(self, session: Session, climb: Climb) -> bool:
         try:
             with stopwatch() as took:
-                session.ask("start", memory_fraction=MEMORY_FRACTION)
+                session.start(MEMORY_FRACTION)
         except CandidateFailed as failure:
             climb.fail("process", [failure.finding], took[0], failure.log)
             return False

@@ -6,7 +6,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from typing import Any
 from egg_graph.evaluator.sandbox.nursery import GRACE, Ended, Limits, Nursery, await_fate, ended
 from egg_graph.evaluator.sandbox.outcome import finding_of
 from egg_graph.evaluator.sandbox.untrusted import parse
-from egg_graph.schema import Finding
+from egg_graph.schema import Finding, InfrastructureError
 
 SESSION_SECONDS = 900.0
 """The nursery ends a session that lasts longer, whatever it does."""
+START_SECONDS = 120.0
+"""A nursery that was lost imports for some of them before it forks again."""
 KILL = b"k"
 GLANCE = 0.1
 """Seconds between two looks at what the worker takes of the GPU's memory."""
@@ -65,18 +67,34 @@ class Session:
         """Whether commands can still be given."""
         return self.fate is not None
 
+    def start(self, memory_fraction: float) -> None:
+        """Open the GPU; nothing of the candidate runs yet, so its time limit does not count.
+
+        Raises:
+            CandidateFailed: as `ask`.
+            InfrastructureError: if the worker does not start in time.
+        """
+        try:
+            self._ask("start", START_SECONDS, {"memory_fraction": memory_fraction})
+        except CandidateFailed as failure:
+            if failure.finding.kind == "timeout":
+                raise InfrastructureError(f"no process for a candidate started within {START_SECONDS:.0f} s") from None
+            raise
+
     def blank(self) -> Session:
         """Another worker of the same kind, which nobody tells to load the candidate."""
         return Session(self.nursery, self.folder, self.timeout)
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """One command, one answer.
+        """One command, one answer, within this session's timeout.
 
         Raises:
             CandidateFailed: if the candidate raised, died, or took too long.
             InfrastructureError: if the nursery was lost.
         """
-        limit = self.timeout
+        return self._ask(do, self.timeout, arguments)
+
+    def _ask(self, do: str, limit: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.control.settimeout(limit)
         try:
             self.control.sendall(json.dumps({"do": do, "limit": limit, **arguments}).encode() + b"\n")

@@ -256,7 +256,7 @@ class _Race:
             lead = self.course.lead
             blank = self.session.blank()
             try:
-                blank.ask("start", memory_fraction=1.0)
+                blank.start(1.0)
                 blank.ask("clock", **self.course.forms)
                 for size in (n for n in SIZES if n == calls or n + lead <= self.course.sets):
                     self.opponent.idle[size] = []

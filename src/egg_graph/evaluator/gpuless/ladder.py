@@ -184,20 +184,27 @@ class Ladder:
         return climb
 
     def fake_call(
-        self, docket: Docket, budget_seconds: float | None = None, wall_seconds: float | None = None
+        self,
+        docket: Docket,
+        budget_seconds: float | None = None,
+        wall_seconds: float | None = None,
+        *,
+        shape: str = "full",
     ) -> dict[str, Any]:
-        """What a full-shape run needs to know.
+        """What a run without values needs to know.
 
         Args:
             docket: of the task.
             budget_seconds: per launch; a sixth of the timeout if None.
             wall_seconds: of the whole run; the timeout if None.
+            shape: `full`, or a name of `Docket.shapes`.
         """
+        overrides = {} if shape == "full" else docket.shapes[shape]
         return {
             **self._common(docket.task),
             "wall_seconds": self.timeout if wall_seconds is None else wall_seconds,
-            "arguments": docket.arguments({}),
-            "inputs": docket.full_shape_inputs,
+            "arguments": docket.arguments(overrides),
+            "inputs": docket.input_forms(overrides),
             "budget_seconds": self.timeout / 6 if budget_seconds is None else budget_seconds,
         }
 

@@ -199,11 +199,15 @@ class Docket:
             "seed": case.forward_seed,
         }
 
-    @cached_property
-    def full_shape_inputs(self) -> list[Any]:
-        """Forms of the inputs at the reference's own shape, as JSON."""
+    def input_forms(self, overrides: dict[str, int]) -> list[Any]:
+        """Forms of the inputs at a shape, as JSON.
+
+        Raises:
+            BadInput: if they have no such form.
+        """
+        reference = load_reference(self.task.reference, overrides) if overrides else self.reference
         with FakeTensorMode(allow_non_fake_inputs=True):
-            inputs = self.reference.inputs(0)
+            inputs = reference.inputs(0)
         try:
             return [exchange.encode(value, exchange.form) for value in inputs]
         except exchange.ExchangeError as error:

@@ -17,6 +17,8 @@ from egg_graph.schema import Precision
 Answer = list[torch.Tensor]
 WITHOUT_INPUT = ("zeros", "ones", "one constant", "noise of the right mean and spread", "the answer to other inputs")
 """Nulls that look at no input: whichever passes, the problem is degenerate on such inputs."""
+SAMPLE = 1 << 20
+"""Elements of a large answer that its mean, median and spread are taken from: more would not be sorted, or not fit."""
 ULP = {torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 
 
@@ -110,24 +112,27 @@ def _as_answered(leaf: Leaf) -> torch.Tensor:
     return leaf.expected.to(leaf.dtype)
 
 
-def _finite(x: torch.Tensor) -> torch.Tensor:
-    values = x[torch.isfinite(x)]
-    return values if values.numel() else torch.zeros(1, dtype=x.dtype, device=x.device)
+def _some(x: torch.Tensor) -> torch.Tensor:
+    """Finite elements, `SAMPLE` of a large tensor, in fp64 where they are real numbers with a point."""
+    sample = x.flatten()[:: max(1, x.numel() // SAMPLE)]
+    values = sample[torch.isfinite(sample)]
+    values = values if values.numel() else torch.zeros(1, dtype=x.dtype, device=x.device)
+    return values.double() if x.dtype.is_floating_point else values
 
 
 def _typical(x: torch.Tensor) -> float | bool | complex:
     """The mean; for integers the median."""
-    values = _finite(x)
+    values = _some(x)
     if x.dtype.is_complex:
         return complex(values.mean().item())
-    typical = values.double().mean() if x.dtype.is_floating_point else values.double().median()
+    typical = values.mean() if x.dtype.is_floating_point else values.double().median()
     return bool(round(float(typical))) if x.dtype == torch.bool else float(typical)
 
 
 def _noise(x: torch.Tensor) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return torch.full_like(x, _typical(x))
-    values = _finite(x).double()
+    values = _some(x)
     draw = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(x.device)
     spread = float(values.std()) if values.numel() > 1 else 0.0
     return (draw * spread + float(values.mean())).to(x.dtype)
