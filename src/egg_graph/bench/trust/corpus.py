@@ -14,6 +14,7 @@ from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evalu
 from egg_graph.bench.trust.writing import write_results
 from egg_graph.bench.version import version
 from egg_graph.evaluator import EvaluatorPool, LocalEvaluator, gpu_present
+from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from egg_graph.target import choose_target
 
@@ -47,7 +48,7 @@ def run_corpus(
         only: ids to judge; all of them if empty.
         keep: keep the rows that `out` holds of unchanged files on the same terms.
         target: GPU to compile for.
-        workers: evaluators side by side on the one machine; on a GPU they measure in turns.
+        workers: evaluators side by side, dealt to the machine's GPUs; on one GPU they measure in turns.
         on_row: called with each new row.
         evaluator: one that is already warm; it is left open.
 
@@ -103,7 +104,7 @@ def _evaluator(device: Literal["auto", "gpu", "none"], timeout: float, workers: 
     if workers == 1:
         return LocalEvaluator(device=device, timeout=timeout)
     if device == "gpu" or (device == "auto" and gpu_present()):
-        return EvaluatorPool([0], workers_per_gpu=workers, timeout=timeout)
+        return EvaluatorPool("all", workers_per_gpu=max(1, workers // len(visible_gpus())), timeout=timeout)
     return EvaluatorPool(workers=workers, timeout=timeout)
 
 

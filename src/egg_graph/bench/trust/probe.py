@@ -6,6 +6,7 @@ answer to other inputs, ...) are put to it under our budgets and under KernelBen
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any, Literal
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator.detect import environment
+from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.evaluator.sandbox.surroundings import clean_environment
 from egg_graph.schema import BadInput, Precision, Value
 
@@ -79,7 +81,7 @@ def probe_suite(
         device: `gpu` runs the references on the GPU, where the fixed tolerance is tried at their own shapes if memory
             allows; `none` on the CPU, mostly at reduced shapes.
         precision: policy under which candidates would be judged.
-        workers: processes at a time.
+        workers: processes at a time, dealt to the GPUs there are.
         seconds: for one problem; longer is `not probed`.
         reported: TOML file of what others have said about these problems, for the page.
         keep: keep the rows that `out` has; probe the rest.
@@ -93,10 +95,12 @@ def probe_suite(
     results = ProbeResults(terms=terms, precision=precision, asked=len(references))
     kept = {row.problem: row for row in _kept(out, results)} if keep else {}
 
+    gpus = itertools.cycle(visible_gpus() if device == "gpu" else ())
+
     def one(reference: Path) -> Probe:
         if (name := _name(reference)) in kept:
             return kept[name]
-        found = _one(reference, device, precision, seconds)
+        found = _one(reference, next(gpus, None), precision, seconds)
         if on_probe is not None:
             on_probe(found)
         return found
@@ -142,13 +146,15 @@ def _name(reference: Path) -> str:
     return f"{reference.parent.name}/{reference.stem}"
 
 
-def _one(reference: Path, device: str, precision: Precision, seconds: float) -> Probe:
+def _one(reference: Path, gpu: str | None, precision: Precision, seconds: float) -> Probe:
+    """One problem in a process of its own, on a GPU by its UUID or on the CPU."""
     started = time.monotonic()
+    device, environment = ("gpu", {"CUDA_VISIBLE_DEVICES": gpu}) if gpu else ("none", {})
     command = [sys.executable, "-m", "egg_graph.bench.trust.probe_process", str(reference.resolve()), device, precision]
     name = _name(reference)
     try:
         done = subprocess.run(
-            command, env=clean_environment(), capture_output=True, text=True, timeout=seconds, check=False
+            command, env=clean_environment() | environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return Probe(problem=name, verdict="not probed", reason=f"not done within {seconds:.0f} s", seconds=seconds)
