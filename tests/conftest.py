@@ -56,3 +56,10 @@ def evaluator() -> Iterator[LocalEvaluator]:
     """One warm evaluator without a GPU for the whole session; a lost child must not disturb the next test."""
     with LocalEvaluator(device="none", timeout=20.0, seed=20261121) as local:
         yield local
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[LocalEvaluator]:
+    """One as users make it, seeds of its own included: it judges finalists, which gives it a fresh seed each time."""
+    with LocalEvaluator(device="none") as local:
+        yield local

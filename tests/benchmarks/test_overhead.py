@@ -73,16 +73,9 @@ def test_prompt_rendering(benchmark, mode):
     assert "class ModelNew" in benchmark(lambda: prompts.system("coder", brief) + prompts.coder(brief))
 
 
-@pytest.fixture(scope="module")
-def warm():
-    """A judge process that is up."""
-    with LocalEvaluator(device="none") as evaluator:
-        evaluator.environment()
-        yield evaluator
-
-
 def test_evaluator_round_trip(benchmark, warm):
     """One question to a warm judge process and its answer."""
+    warm.environment()
     assert benchmark(warm.environment).torch
 
 

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
-from egg_graph.evaluator import LocalEvaluator
 from egg_graph.records import read_evidence
 
 REFERENCE = """
@@ -73,12 +72,6 @@ def command(words, tmp_path):
         return subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
 
     return run
-
-
-@pytest.fixture(scope="module")
-def warm():
-    with LocalEvaluator(device="none") as evaluator:
-        yield evaluator
 
 
 @pytest.fixture

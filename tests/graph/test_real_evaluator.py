@@ -3,7 +3,6 @@
 import pytest
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Analysis, Diagnosis, Draft
 
 REFERENCE = """
@@ -65,11 +64,10 @@ class Hand:
 
 
 @pytest.mark.slow
-def test_caught_repaired_swept_and_finished():
+def test_caught_repaired_swept_and_finished(warm):
     team = Hand()
-    with LocalEvaluator(device="none") as evaluator:
-        graph = build_egg_graph(team=team, evaluator=evaluator)
-        state = graph.invoke({"reference": REFERENCE, "name": "relu"}, context=Context(target="h100", device="none"))
+    graph = build_egg_graph(team=team, evaluator=warm)
+    state = graph.invoke({"reference": REFERENCE, "name": "relu"}, context=Context(target="h100", device="none"))
     seed, repair, *tuned = state["attempts"]
     assert seed.evaluation.status == "incorrect" and "unwritten_output" in team.seen
     assert repair.candidate.mode == "repair" and repair.improved

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from playbook_cases import CASES, attention, module, product, scan
 
+from egg_graph.expert import decomposing
 from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.export import export_graph
 from egg_graph.expert.plan import Plan, make_plan
@@ -40,6 +41,14 @@ def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardwar
     group = playbook.match(graph, graph.nodes[0].name, frozenset(n.name for n in graph.nodes))
     assert group is not None
     return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not decomposing.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
+@pytest.mark.parametrize("name", ["long_epilogue", "written_out"])
+def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = capture(CASES[name].reference)
+    monkeypatch.setattr(decomposing, "KNOWN", False)
+    assert capture.__wrapped__(CASES[name].reference) == ours
 
 
 def test_whole_chain_joins_its_product() -> None:
