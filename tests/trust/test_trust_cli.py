@@ -67,6 +67,7 @@ def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(tmp_path):
         "segmentation fault": ("runtime_error", ["crashed"], True),
         "fork bomb behind the gate": ("runtime_error", ["too_many_processes"], True),
         "worker killed": ("correct", [], True),
+        "nurseries killed": ("correct", [], True),
         "judge killed": ("correct", [], True),
     }
 

@@ -22,7 +22,7 @@ TERMS = Terms(version="0", evaluator="e", started="now")
 
 
 def turns(count, **changes):
-    told = {"id": "x", "fault": False, "status": "correct", "outcome": "right", "seconds": 1.0, "judge": 7}
+    told = {"id": "x", "fault": False, "status": "correct", "outcome": "right", "seconds": 1.0, "judges": (7,)}
     told |= {"resident_bytes": 100 << 20, "descriptors": 20, "processes": 3}
     return tuple(
         Turn(**{**told, **{name: value(number) if callable(value) else value for name, value in changes.items()}})
@@ -72,7 +72,7 @@ class TestSoak:
         assert len(left.complaints) == 3
 
     def test_a_lost_judge_is_counted(self):
-        assert soak(turns=turns(40, judge=lambda number: number // 20)).judges == 2
+        assert soak(turns=turns(40, judges=lambda number: (number // 20,))).judges == 2
 
 
 class TestSpread:

@@ -86,6 +86,7 @@ def soak(
     problems: Annotated[Path | None, typer.Option(help="Folder of references; beside a corpus if left out.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 20.0,
     seed: Annotated[int, typer.Option(help="Of the mixture.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Evaluators side by side, each with a row of its own.")] = 1,
     max_seconds: Annotated[float | None, typer.Option(help="End the row after this, before --count.")] = None,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
@@ -115,6 +116,7 @@ def soak(
         problems=problems,
         timeout=timeout,
         seed=seed,
+        workers=workers,
         most_seconds=math.inf if max_seconds is None else max_seconds,
         on_turn=tell,
     )

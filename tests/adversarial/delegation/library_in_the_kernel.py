@@ -2,8 +2,8 @@
 # id = "D6-kernel"
 # name = "the library called by an interpreted kernel"
 # problem = "matmul"
-# expect = ["compile_error"]
-# finding = ["kernel_compile_error"]
+# expect = ["compile_error", "runtime_error"]
+# finding = ["kernel_compile_error", "exception"]
 # where = ["cpu", "gpu"]
 # terms = {triton_only = true}
 # ///

@@ -1,6 +1,7 @@
 """What `/proc` says of our processes: who descends from whom, how much memory and how many descriptors they hold."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,11 @@ class Process:
             return int((PROC / str(self.pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             return 0
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it started."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / os.sysconf("SC_CLK_TCK")
 
     @property
     def cpu_seconds(self) -> float:

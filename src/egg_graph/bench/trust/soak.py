@@ -6,8 +6,10 @@ import random
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -17,7 +19,7 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.processes import Process, descendants, everybody, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
-from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator import LocalEvaluator, environment
 from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from egg_graph.target import choose_target
@@ -26,6 +28,8 @@ GROWN_BYTES = 64 << 20
 """Growth of the evaluator's resident memory, from the second quarter to the last, that is called growth."""
 GROWN_DESCRIPTORS = 8
 GROWN_GPU_BYTES = 64 << 20
+SETTLED = 10.0
+"""Seconds after which a process is one that stays; a candidate's is gone by then, or belongs to a fault."""
 
 
 class Turn(Value):
@@ -39,12 +43,13 @@ class Turn(Value):
     """As in a corpus run."""
     seconds: float
     resident_bytes: int
-    """Of the judge and all its children, after the evaluation."""
+    """Of our processes that are there for longer (judges, nurseries), after the evaluation."""
     descriptors: int
     """Of the same."""
     processes: int
-    judge: int
-    """Number of the judge process; another one means that the judge was lost and started anew."""
+    """Of all."""
+    judges: tuple[int, ...]
+    """Numbers of the judge processes; a new one means that one was lost and started anew."""
 
 
 class SoakResults(Value):
@@ -54,6 +59,8 @@ class SoakResults(Value):
     ladder: str
     count: int
     seed: int
+    workers: int = 1
+    """Evaluators side by side, each with a row of its own."""
     turns: tuple[Turn, ...] = ()
     processes_left: tuple[str, ...] | None = None
     """Command lines of processes of ours that outlived the evaluator; None until it was looked."""
@@ -78,19 +85,19 @@ class SoakResults(Value):
 
     @property
     def judges(self) -> int:
-        """How many judge processes it took; 1 if none was lost."""
-        return len({turn.judge for turn in self.turns})
+        """How many judge processes it took; one for each evaluator if none was lost."""
+        return len({judge for turn in self.turns for judge in turn.judges})
 
     @property
     def growth(self) -> tuple[int, int]:
-        """Bytes and descriptors that the evaluator holds more in the last quarter than in the second, by median."""
+        """Bytes and descriptors that an evaluator holds more in the last quarter than in the second, by median."""
         quarter = len(self.turns) // 4
         if not quarter:
             return 0, 0
         second, last = self.turns[quarter : 2 * quarter], self.turns[-quarter:]
         return (
-            int(median(turn.resident_bytes for turn in last) - median(turn.resident_bytes for turn in second)),
-            int(median(turn.descriptors for turn in last) - median(turn.descriptors for turn in second)),
+            int(median(map(_bytes_each, last)) - median(map(_bytes_each, second))),
+            int(median(map(_descriptors_each, last)) - median(map(_descriptors_each, second))),
         )
 
     @property
@@ -111,6 +118,14 @@ class SoakResults(Value):
         return tuple(said)
 
 
+def _bytes_each(turn: Turn) -> float:
+    return turn.resident_bytes / max(1, len(turn.judges))
+
+
+def _descriptors_each(turn: Turn) -> float:
+    return turn.descriptors / max(1, len(turn.judges))
+
+
 def run_soak(
     folders: Sequence[Path],
     out: Path | None = None,
@@ -121,11 +136,12 @@ def run_soak(
     problems: Path | None = None,
     timeout: float = 20.0,
     seed: int = 1,
+    workers: int = 1,
     most_problems: int = 8,
     most_seconds: float = math.inf,
     on_turn: Callable[[Turn], None] | None = None,
 ) -> SoakResults:
-    """Evaluate `count` kernels of some corpora in one evaluator, then look for what it left.
+    """Evaluate `count` kernels of some corpora, one after another, then look for what was left.
 
     The mixture is fixed by the seed. After each faulty candidate comes a right one, which must be found right.
 
@@ -138,6 +154,7 @@ def run_soak(
         problems: folder of references; None finds it beside a corpus.
         timeout: seconds that one run of a candidate may take; an endless loop costs as much.
         seed: of the mixture.
+        workers: evaluators side by side, dealt to the machine's GPUs; each takes its part of `count` in a row.
         most_problems: problems in the mixture, those with most faulty candidates first: each costs memory while it is
             known.
         most_seconds: no evaluation begins later than that; the row may end before `count`.
@@ -146,7 +163,7 @@ def run_soak(
     Raises:
         BadInput: if the corpora hold no right kernel for this ladder.
     """
-    results = SoakResults(terms=terms_now(), ladder="", count=count, seed=seed)
+    results = SoakResults(terms=terms_now(), ladder="", count=count, seed=seed, workers=workers)
     entries = read_entries(folders, problems)
     home = Path(tempfile.mkdtemp(prefix="egg-soak-"))  # all that the evaluator makes lands in it, and can be counted
     old_home, tempfile.tempdir = tempfile.tempdir, str(home)
@@ -155,24 +172,36 @@ def run_soak(
     before, shared_before, others = gpu_bytes(), _shared_memory(), set(descendants())
     begun = time.monotonic()
     seen: set[Process] = set()
-    try:
-        with LocalEvaluator(device=device, timeout=timeout) as local:
-            where = local.environment()
-            ladder = "gpu" if where.gpu is not None and device != "none" else "cpu"
-            results = results.model_copy(
-                update={"ladder": ladder, "terms": results.terms.model_copy(update={"environment": where})}
-            )
-            here = [entry for entry in entries if ladder in entry.header.where]
-            hardware = choose_target("auto")
-            for entry in mixture(here, count, faults, random.Random(seed), most_problems):
+    one_at_a_time = threading.Lock()
+
+    def row(number: int) -> None:
+        """One evaluator's part."""
+        nonlocal results
+        gpus = visible_gpus() if ladder == "gpu" else ()
+        gpu = gpus[number % len(gpus)] if gpus else None
+        part = count // workers + (number < count % workers)
+        with LocalEvaluator(device=device, timeout=timeout, gpu=gpu) as local:
+            for entry in mixture(here, part, faults, random.Random(seed + number), most_problems):
                 if time.monotonic() - begun > most_seconds:
                     break
                 turn = _turn(local, entry, hardware, seen)
-                results = results.model_copy(update={"turns": (*results.turns, turn)})
-                if on_turn is not None:
-                    on_turn(turn)
-                if out is not None and len(results.turns) % 20 == 0:
-                    write_results(out, results, soak_page(results), complaints=results.complaints)
+                with one_at_a_time:
+                    results = results.model_copy(update={"turns": (*results.turns, turn)})
+                    if on_turn is not None:
+                        on_turn(turn)
+                    if out is not None and len(results.turns) % 20 == 0:
+                        write_results(out, results, soak_page(results), complaints=results.complaints)
+
+    try:
+        where = environment(use_gpu=device != "none")
+        ladder = "gpu" if where.gpu is not None and device != "none" else "cpu"
+        results = results.model_copy(
+            update={"ladder": ladder, "terms": results.terms.model_copy(update={"environment": where})}
+        )
+        here = [entry for entry in entries if ladder in entry.header.where]
+        hardware = choose_target("auto")
+        with ThreadPoolExecutor(workers) as threads:
+            list(threads.map(row, range(workers)))
         time.sleep(2.0)  # the kernel and the driver take a moment to bury the dead
         ours = {*seen, *(p for p in everybody() if p.holds(str(home)))} - others
         left = [process for process in ours if process.alive]
@@ -206,11 +235,12 @@ def soak_page(results: SoakResults) -> str:
     rows = [
         ("evaluations", f"{len(results.turns)} of {results.count}, {results.faults} of them of faulty candidates"),
         ("right kernels found right", f"{len(results.good) - len(results.disturbed)} of {len(results.good)}"),
+        ("evaluators side by side, each with a row of its own", f"{results.workers}"),
         ("judge processes used", f"{results.judges}"),
         ("seconds an evaluation, median and longest", f"{median(seconds):.1f}, {max(seconds):.1f}" if seconds else "-"),
         ("processes left", "not looked yet" if left is None else str(len(left))),
         ("files left", "not looked yet" if files is None else str(len(files))),
-        ("growth of resident memory", f"{grown_bytes / 2**20:+.0f} MiB, second quarter to last, medians"),
+        ("growth of resident memory", f"{grown_bytes / 2**20:+.0f} MiB an evaluator, second quarter to last, medians"),
         ("growth of open descriptors", f"{grown_descriptors:+d}"),
         ("GPU memory in use before and after", _gpu_told(results)),
     ]
@@ -226,14 +256,14 @@ def soak_page(results: SoakResults) -> str:
 
 
 def gpu_bytes() -> int | None:
-    """Bytes in use on the first visible GPU as its driver tells, by whomever; None where there is none to ask."""
+    """Bytes in use on all visible GPUs as their driver tells, by whomever; None where there is none to ask."""
     visible = visible_gpus()
     if not visible:
         return None
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={visible[0]}"]
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={','.join(visible)}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
-        return int(answer.split()[0]) << 20
+        return sum(int(word) for word in answer.split()) << 20
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
 
@@ -272,16 +302,17 @@ def _turn(local: LocalEvaluator, entry: Entry, hardware: Hardware, seen: set[Pro
     judge = judges()
     household = [*judge, *(process for one in judge for process in descendants(one.pid))]
     seen.update(household)
+    settled = [process for process in household if process.age_seconds > SETTLED]
     return Turn(
         id=entry.header.id,
         fault=not entry.header.honest,
         status=status,
         outcome=outcome,
         seconds=seconds,
-        resident_bytes=sum(process.resident_bytes for process in household),
-        descriptors=sum(process.descriptors for process in household),
+        resident_bytes=sum(process.resident_bytes for process in settled),
+        descriptors=sum(process.descriptors for process in settled),
         processes=len(household),
-        judge=judge[0].pid if judge else 0,
+        judges=tuple(process.pid for process in judge),
     )
 
 
