@@ -10,7 +10,6 @@ import pytest
 
 from egg_graph.bench.trust.corpus import run_corpus
 from egg_graph.bench.trust.headers import read_entries
-from egg_graph.evaluator import LocalEvaluator
 
 TESTS = Path(__file__).parents[1]
 BUGS, RIGHT = read_entries([TESTS / "bugs"]), read_entries([TESTS / "right"])
@@ -45,21 +44,15 @@ QUICK_RIGHT = (
 )
 
 
-@pytest.fixture(scope="module")
-def local():
-    with LocalEvaluator(device="none", timeout=60.0) as evaluator:
-        yield evaluator
-
-
 @pytest.mark.parametrize("name", QUICK_BUGS)
-def test_bug(local, name):
-    (row,) = run_corpus([TESTS / "bugs" / f"{name}.py"], evaluator=local).rows
+def test_bug(warm, name):
+    (row,) = run_corpus([TESTS / "bugs" / f"{name}.py"], evaluator=warm).rows
     assert row.outcome == "caught", row.told.reason
 
 
 @pytest.mark.parametrize("name", QUICK_RIGHT)
-def test_right(local, name):
-    (row,) = run_corpus([TESTS / "right" / f"{name}.py"], evaluator=local).rows
+def test_right(warm, name):
+    (row,) = run_corpus([TESTS / "right" / f"{name}.py"], evaluator=warm).rows
     assert row.outcome == "right", row.told.reason
 
 

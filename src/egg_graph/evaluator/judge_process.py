@@ -34,7 +34,10 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    compiling = Nursery(interpret=False, folder=folder, warm=(JOBS, WORKER))
+    # PyTorch's compiler would start a process per core for one baseline, and keep them.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    worker = () if settings["device"] == "none" else (WORKER,)
+    compiling = Nursery(interpret=False, folder=folder, warm=(JOBS, *worker))
     # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
     interpreting = Nursery(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
     compiling.start()

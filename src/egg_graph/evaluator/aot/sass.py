@@ -27,7 +27,7 @@ def read(cubin: bytes) -> Binary:
         file.write(cubin)
         file.flush()
         usage = _USAGE.search(_tool("cuobjdump", "-res-usage", file.name))
-        listing = _tool("nvdisasm", "-c", file.name)
+        listing = _tool("nvdisasm", "-c", "-ndf", file.name)  # counting needs no data flow, which takes long
     if usage is None:
         raise InfrastructureError("cuobjdump reported no resource usage for a compiled kernel")
     registers, stack, local = map(int, usage.groups())

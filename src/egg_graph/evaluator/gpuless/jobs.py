@@ -24,6 +24,7 @@ def warm_up() -> None:
     import triton.language as _language  # noqa: F401 - imported for its weight
 
     if os.environ.get("TRITON_INTERPRET") != "1":
+        _warm_up_compiler()
         return
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -33,6 +34,20 @@ def warm_up() -> None:
     install()
     with FakeTensorMode(), torch.no_grad():
         torch.nn.functional.linear(torch.empty(2, 2), torch.empty(2, 2))
+
+
+def _warm_up_compiler() -> None:
+    """What every process that compiles would import, and half a second for hashing the whole compiler."""
+    from importlib import import_module
+
+    for module in (
+        *("triton.backends", "triton.compiler.code_generator", "triton.experimental.gluon"),
+        *("egg_graph.evaluator.aot.compile", "egg_graph.evaluator.aot.resources"),
+    ):
+        import_module(module)
+    from triton.runtime.cache import triton_key
+
+    triton_key()
 
 
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
