@@ -47,9 +47,9 @@ class CostResults(Value):
     candidate: str
     precision: str
     status: str
-    start_seconds: float
+    start_seconds: float | None = None
     """Until a fresh evaluator knows where it is."""
-    baseline_seconds: float
+    baseline_seconds: float | None = None
     """The reference's own runs, once for each task."""
     cold_seconds: float
     """A fresh evaluator's first evaluation: its start, the reference's own runs and all rungs."""
@@ -143,18 +143,25 @@ def cost_page(results: CostResults) -> str:
             _times(results.warm_overhead),
         ),
     ]
-    alone = max(0.0, results.cold_seconds - results.start_seconds - results.baseline_seconds)
-    parts = (
-        f"Of the cold evaluation {results.start_seconds:.1f} s are its start, {results.baseline_seconds:.1f} s the "
-        f"reference's own runs (PyTorch eager and torch.compile measured), {alone:.1f} s the kernel's."
-    )
     names = [*results.cold_rungs, *(name for name in results.warm_rungs if name not in results.cold_rungs)]
     rungs = [(name, _seconds(results.cold_rungs.get(name)), _seconds(results.warm_rungs.get(name))) for name in names]
     lines = [f"# cost of judging {results.candidate} for {results.reference}", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; verdict `{results.status}`.", ""]
     lines += table(("seconds", "egg-graph", "KernelBench", "ratio"), rows)
-    lines += ["", parts, "", _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
+    lines += ["", *_parts(results), _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
     return "\n".join(lines) + "\n"
+
+
+def _parts(results: CostResults) -> list[str]:
+    """What a cold evaluation is made of, where it was measured."""
+    start, baseline = results.start_seconds, results.baseline_seconds
+    if start is None or baseline is None:
+        return []
+    told = (
+        f"Of the cold evaluation {start:.1f} s are its start, {baseline:.1f} s the reference's own runs (PyTorch eager "
+        f"and torch.compile measured), {results.cold_seconds - start - baseline:.1f} s the kernel's."
+    )
+    return [told, ""]
 
 
 def _kernelbench_told(theirs: KernelBenchCost) -> str:
