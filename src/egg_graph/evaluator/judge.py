@@ -20,6 +20,7 @@ from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.ladder import Ladder
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.dockets import Dockets
 from egg_graph.evaluator.sandbox.nursery import Nursery
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.tools.profile import compiled_profile
@@ -38,6 +39,8 @@ from egg_graph.schema import (
     Trial,
 )
 
+DOCKETS_PART, DOCKETS_BYTES = 0.15, 2 << 30
+"""What the cases of other tasks may hold when a new one comes: of the GPU's memory, and without one."""
 REFERENCE_SECONDS = 600
 """For the reference's own runs before any candidate's."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
@@ -61,7 +64,6 @@ class Judge:
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
         self.told = False
         """Whether the root seed has left this process."""
-        self.dockets: dict[str, Docket] = {}
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
         self.nurseries = (compiling, interpreting)
@@ -69,6 +71,8 @@ class Judge:
         compiled = compiled_driver(folder) if self.on_gpu else None
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
+        held = DOCKETS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else DOCKETS_BYTES
+        self.dockets = Dockets(self._open, held, self._forget)
         self.turns = turns_on("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
@@ -92,14 +96,16 @@ class Judge:
             return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
         raise BadInput(f"the judge knows no method {method}")
 
-    def docket(self, task: KernelTask) -> Docket:
-        """The task's docket, opened at first sight."""
-        if task.digest not in self.dockets:
-            self.dockets[task.digest] = Docket(task, self.root_seed, torch.device("cuda" if self.on_gpu else "cpu"))
-        return self.dockets[task.digest]
+    def _open(self, task: KernelTask) -> Docket:
+        return Docket(task, self.root_seed, torch.device("cuda" if self.on_gpu else "cpu"))
+
+    def _forget(self, digest: str) -> None:
+        if self.gpu is not None:
+            self.gpu.opponents.pop(digest, None)
+            torch.cuda.empty_cache()
 
     def baseline(self, task: KernelTask) -> Baseline:
-        docket = self.docket(task)
+        docket = self.dockets.of(task)
         docket.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
         with self.turns.computing():
@@ -119,7 +125,7 @@ class Judge:
         started = time.monotonic()
         if finalist:
             self._fresh_seed()
-        docket = self.docket(task)
+        docket = self.dockets.of(task)
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
@@ -147,9 +153,9 @@ class Judge:
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:
-            return screen_without_gpu(self.ladder, self.docket(task), candidates)
+            return screen_without_gpu(self.ladder, self.dockets.of(task), candidates)
         with self.turns.alone_throughout():
-            return screen_on_gpu(self.gpu, self.docket(task), candidates)
+            return screen_on_gpu(self.gpu, self.dockets.of(task), candidates)
 
     def release(self) -> None:
         """Give back the GPU memory that tasks hold; the next call establishes them anew."""

@@ -46,6 +46,13 @@ class Docket:
     def __post_init__(self) -> None:
         self.reference = load_reference(self.task.reference)
 
+    @property
+    def nbytes(self) -> int:
+        """What its cases hold, about: inputs, answers and weights."""
+        cases = [case for cases in self.known.values() for case in cases]
+        weights = sum(x.numel() * x.element_size() for case in cases for x in case.state.values())
+        return weights + sum(case.nbytes for case in cases)
+
     def seed(self, name: str, index: int) -> int:
         """The seed of one case: the same in every run with the same root seed, unpredictable without it."""
         digest = hashlib.sha256(f"{self.root_seed}/{self.task.digest}/{name}/{index}".encode()).digest()
