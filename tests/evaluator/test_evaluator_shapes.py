@@ -148,6 +148,18 @@ def test_a_group_that_is_normalised_keeps_several_channels() -> None:
         assert (one - other).norm() > 0.1 * one.norm()
 
 
+def test_a_window_stays_a_window() -> None:
+    source = reference(
+        forward("return self.pool(x)", setup=("self.pool = nn.AvgPool2d(window)",)),
+        "batch = 16\nchannels = 64\nside = 2048\nwindow = 11",
+        "[torch.rand(batch, channels, side, side)]",
+        "[window]",
+        "window",
+    )
+    for overrides in choose_shapes(source):
+        assert {"window": 11, **overrides}["window"] > 1
+
+
 def test_bounds_of_values_are_no_sizes_unless_they_are_sizes_too() -> None:
     source = reference(
         forward("return x.sum(1)"),

@@ -187,7 +187,8 @@ class _Search:
         """Every knob by the same factor: groups go on holding several channels, and dividing them."""
         largest = max((self.full[name] for name in self.wide), default=1)
         power = 1 << (level[0].bit_length() - 1)
-        overrides = {name: max(1, self.full[name] * power // largest) for name in self.wide if power < largest}
+        least = 3  # a window of one element is none
+        overrides = {name: max(least, self.full[name] * power // largest) for name in self.wide if power < largest}
         for name in self.leading:
             overrides.setdefault(name, self._leading_value("shrunk", name))
         return {name: value for name, value in overrides.items() if value != self.full[name]}
