@@ -148,6 +148,25 @@ def test_a_group_that_is_normalised_keeps_several_channels() -> None:
         assert (one - other).norm() > 0.1 * one.norm()
 
 
+def test_a_shape_that_depends_on_the_data_is_found_by_running_it() -> None:
+    source = reference(forward("return torch.bincount(x, minlength=50)"), "N = 4096", "[torch.randint(0, 50, (N,))]")
+    shrunk, awkward = choose_shapes(source)
+    assert shrunk["N"] < 4096
+    assert awkward["N"] % 2
+
+
+def test_the_width_of_a_head_stays_a_power_of_two() -> None:
+    """Most attention kernels take it for a block size, which must be one."""
+    source = reference(
+        forward("return F.scaled_dot_product_attention(q, k, v)", arguments="q, k, v"),
+        "batch = 32\nheads = 32\nsequence = 512\nhead_dim = 128",
+        "[torch.rand(batch, heads, sequence, head_dim) for _ in range(3)]",
+    )
+    for overrides in choose_shapes(source):
+        width = {"head_dim": 128, **overrides}["head_dim"]
+        assert width & (width - 1) == 0
+
+
 def test_a_window_stays_a_window() -> None:
     source = reference(
         forward("return self.pool(x)", setup=("self.pool = nn.AvgPool2d(window)",)),

@@ -39,9 +39,11 @@ def test_a_family_keeps_forms_integers_and_numbers_and_repeats_itself(name: str)
     for old, new, other in zip(DRAWN[:4], first, again, strict=False):
         assert (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
         assert torch.equal(new, other)
-    assert all(torch.equal(old, new) for old, new in zip(DRAWN[1:4], first[1:4], strict=True))
+    assert all(torch.equal(old, new) for old, new in zip(DRAWN[2:4], first[2:4], strict=True))
     assert first[4] == 3
-    assert not torch.equal(DRAWN[0], first[0])
+    of_integers = name in families.OF_INTEGERS
+    assert torch.equal(DRAWN[0], first[0]) is of_integers
+    assert torch.equal(DRAWN[1], first[1]) is not of_integers
 
 
 def test_inputs_of_one_sign_get_both() -> None:
@@ -59,6 +61,8 @@ def test_inputs_of_one_sign_get_both() -> None:
         (torch.rand(16, 16) + torch.rand(16, 16).t(), "free"),
         ((lambda a: a + a.t())(torch.rand(16, 16)), "pattern"),
         (torch.randn(64), "free"),
+        (torch.arange(64).float(), "counts"),
+        (torch.arange(64), "whole"),
     ],
 )
 def test_structure_is_seen(x: torch.Tensor, kind: str) -> None:
@@ -73,7 +77,17 @@ def test_structure_is_kept() -> None:
     for name in families.families_of([a + a.t()]):
         (moved,) = families.apply(name, [a + a.t()], 5)
         assert torch.equal(moved, moved.t())
-    assert families.families_of([torch.randint(9, (50,))]) == ()
+    assert set(families.families_of([torch.randint(9, (50,))])) == families.OF_INTEGERS
+    assert families.families_of([torch.rand(50) > 0.5]) == ()
+
+
+def test_infinities_stay_where_they_are_while_the_rest_moves() -> None:
+    x = torch.randn(16, 32)
+    x[3, 4], x[5, 6] = torch.inf, -torch.inf
+    for name in families.families_of([x]):
+        (moved,) = families.apply(name, [x], 5)
+        assert (moved[3, 4], moved[5, 6]) == (torch.inf, -torch.inf)
+        assert not torch.equal(moved, x)
 
 
 def test_a_softmax_without_its_maximum_overflows_on_large_inputs_alone() -> None:
@@ -83,6 +97,59 @@ def test_a_softmax_without_its_maximum_overflows_on_large_inputs_alone() -> None
         e = torch.exp(case.inputs[0])
         assert accepts(case, e / e.sum(1, keepdim=True)) is right
         assert accepts(case, torch.softmax(case.inputs[0], 1))
+
+
+ON = {
+    "huge": ("x[0].logsumexp(1)", "torch.randn(8, 100)", lambda x: x.exp().sum(1).log()),
+    "sunk": ("x[0].amax(1)", "torch.randn(8, 100)", lambda x: x.amax(1).clamp_min(-1e4)),
+    "zero_rows": ("F.normalize(x[0], dim=1)", "torch.rand(24, 40)", lambda x: x / x.norm(dim=1, keepdim=True)),
+    "integers_negated": (
+        "x[0].sum(1)",
+        "torch.randint(0, 9, (8, 40), dtype=torch.int32)",
+        lambda x: (x.long() & 0xFFFFFFFF).sum(1),
+    ),
+    "integers_wide": (
+        "x[0] + x[0]",
+        "torch.randint(0, 9, (8, 40), dtype=torch.int8)",
+        lambda x: (2 * x.int()).clamp(-128, 127).to(torch.int8),
+    ),
+}
+"""By family: a reference, its inputs, and an answer that is right until then."""
+
+
+@pytest.mark.parametrize("family", ON)
+def test_what_goes_wrong_far_from_the_given_inputs_shows(family: str) -> None:
+    answer, inputs, wrong = ON[family]
+    source = reference(answer, inputs)
+    loaded = load_reference(source)
+    given = build_case(loaded, "ieee", name="test", overrides={}, seed=3, device=torch.device("cpu"))
+    assert accepts(given, wrong(given.inputs[0]))
+    case = on(source, family)
+    assert not accepts(case, wrong(case.inputs[0]))
+    assert accepts(case, case.leaves[0].pytorch)
+
+
+def test_an_index_is_no_number() -> None:
+    with pytest.raises(Unevaluable, match="indices"):
+        on(reference("x[0][x[1]]", "torch.rand(50, 8), torch.randint(0, 50, (40,))"), "integers_wide")
+
+
+def test_what_only_moves_numbers_is_exact() -> None:
+    source = reference("x[0].t().contiguous()", "torch.rand(40, 24)")
+    case = on(source, "negated")
+    right = case.inputs[0].t().contiguous()
+    assert accepts(case, right)
+    assert not accepts(case, torch.nextafter(right, torch.zeros(())))
+
+
+def test_a_weight_changes_its_sign_unless_the_reference_needs_it() -> None:
+    def weights(expression: str) -> torch.Tensor:
+        loaded = load_reference(reference(expression, "torch.rand(8, 400)", "self.w = nn.Parameter(torch.ones(400))"))
+        case = build_case(loaded, "ieee", name="test", overrides={}, seed=3, device=torch.device("cpu"))
+        return case.state["w"]
+
+    assert bool((weights("x[0] * self.w") < 0).any())
+    assert bool((weights("x[0] * self.w.sqrt()") > 0).all())
 
 
 def test_a_relu_that_does_nothing_shows_on_negated_inputs() -> None:

@@ -19,6 +19,7 @@ from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.interpreter import loops
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
+from egg_graph.evaluator.interpreter.warmed import Warmed
 from egg_graph.evaluator.interpreter.work import Work
 from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
 from egg_graph.schema import Knob
@@ -28,10 +29,11 @@ GRID_LIMITS = (2**31 - 1, 65535, 65535)
 Triple = tuple[int, int, int]
 
 
-def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> None:
+def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Warmed | None:
     """Replacement of `InterpretedFunction.run`."""
     if warmup:
-        return
+        own = {name for name in OPTIONS if name not in self.arg_names}
+        return Warmed(self, {name: value for name, value in keywords.items() if name in own})
     session = current()
     started = time.perf_counter()
     function = self.rewrite()
@@ -43,7 +45,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
     total = shape[0] * shape[1] * shape[2]
     if session.silent:
         session.configs = ()
-        return
+        return None
     session.memory.begin_launch()
     device = {
         name: value if name in constexprs else to_device(value, name, session.memory, fake=session.fake)
@@ -78,6 +80,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
         )
     )
     session.configs = ()
+    return None
 
 
 def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:

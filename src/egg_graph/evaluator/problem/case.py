@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from egg_graph.evaluator.exchange import flatten
 from egg_graph.evaluator.problem.budgets import Unevaluable, calibrated
 from egg_graph.evaluator.problem.compare import Emulation, Leaf, relative_error
-from egg_graph.evaluator.problem.families import AS_GIVEN, apply
+from egg_graph.evaluator.problem.families import AS_GIVEN, OF_INTEGERS, apply
 from egg_graph.evaluator.problem.precision import CAST, PRODUCTS, TF32Products, cast_inputs, cast_model, pytorch_at
 from egg_graph.evaluator.problem.reference import Reference, one_line
 from egg_graph.schema import BadInput, Precision
@@ -32,8 +32,9 @@ __all__ = [
     "with_other_weights",
 ]
 
-NEARBY = 2.0**-23
-"""Relative size of the changes that show how much a problem amplifies rounding."""
+NEARBY, TF32_ULP = 2.0**-23, 2.0**-10
+"""Relative size of the changes that show how much a problem amplifies rounding: fp32's, and where products are of numbers
+rounded to TF32, that one: a softmax of large scores makes much of little, and each right kernel another much."""
 EXACT_OPERATORS = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "div"}
     | {
@@ -55,6 +56,15 @@ EXACT_OPERATORS = frozenset(
 )
 """ATen operators that keep numbers of few significant bits exact, in whatever order they sum (`mean` and the like are
 exact only if the count is a power of two; the answer itself tells)."""
+ON_INTEGERS = frozenset(
+    {"add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "fmod", "neg", "abs", "sign", "sum", "cumsum"}
+    | {"amax", "amin", "max", "min", "argmax", "argmin", "maximum", "minimum", "clamp", "clamp_min", "clamp_max"}
+    | {"where", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "cat", "stack", "clone", "copy_"}
+    | {"_to_copy", "mean", "sort", "cummax", "cummin", "relu", "flip", "pow", "square"}
+)
+"""Operators that take integers for numbers, whatever they are; no index among them."""
+MOVES = frozenset({"clone", "copy_", "cat", "stack", "flip", "roll", "constant_pad_nd", "tril", "triu"})
+"""Operators that move numbers as they are."""
 _VIEWS = frozenset(
     {
         "view",
@@ -159,11 +169,23 @@ def build_case(
         model = reference.model(seed)
         inputs = reference.inputs(seed + 1)
     model, inputs = model.to(device), tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
-    randomise_constants(model, seed + 2)
-    model = cast_model(model, precision)
-    return _case(
-        reference, precision, model, inputs, _state(model), name=name, overrides=overrides, seed=seed, device=device
-    )
+
+    def case(model: nn.Module) -> Case:
+        model = cast_model(model, precision)
+        return _case(
+            reference, precision, model, inputs, _state(model), name=name, overrides=overrides, seed=seed, device=device
+        )
+
+    try:
+        built = case(_randomised(model, seed + 2))
+        spoilt = _holds_nan(built) and bool(built.state)
+    except Unevaluable:
+        spoilt = True
+    if spoilt:  # by a weight that must not change its sign: the root of it is taken, say
+        built = case(_randomised(model, seed + 2, signs=False))
+    if not built.updates:
+        return built
+    return case(_aged(built.model, list(built.updates), seed + 4))
 
 
 def with_other_inputs(
@@ -217,9 +239,7 @@ def with_other_weights(case: Case, reference: Reference, precision: Precision, *
     device = _device_of(case)
     with _on(device):
         model = reference.model(seed)
-    model = model.to(device)
-    randomise_constants(model, seed + 2)
-    model = cast_model(model, precision)
+    model = cast_model(_randomised(model.to(device), seed + 2), precision)
     return _case(reference, precision, model, case.inputs, _state(model), like=case, seed=seed)
 
 
@@ -236,18 +256,24 @@ def family_case(case: Case, reference: Reference, precision: Precision, *, famil
     with _on(device):
         drawn = reference.inputs(seed + 1)
     drawn = tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    if family in OF_INTEGERS and not case.operators <= ON_INTEGERS | _VIEWS:  # a wrong index would end a GPU's context
+        raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")
     model = _few_bits(case.model) if family == "integers" and case.state else case.model
     state = case.state if model is case.model else _state(model)
     other = _case(reference, precision, model, apply(family, drawn, seed), state, like=case, seed=seed, family=family)
-    if any(bool(torch.isnan(leaf.expected).any()) for leaf in other.leaves):
+    if _holds_nan(other) and not _holds_nan(case):
         raise Unevaluable("PyTorch's own answer holds NaN there")
     if family in ("infinite", "minus_infinite") and other.operators & PRODUCTS:
         raise Unevaluable("infinities within matrix products are no contract: splitting an operand makes NaN of them")
-    if family in ("ties", "integers", "infinite", "minus_infinite") and _orders_equals(other):
+    if family in ("ties", "integers", "infinite", "minus_infinite", *OF_INTEGERS) and _orders_equals(other):
         raise Unevaluable("which index stands for equal values is nobody's contract")
     if family == "integers" and precision in ("ieee", "tf32") and other.operators <= EXACT_OPERATORS | _VIEWS:
         other.leaves = [_exactly_so(leaf) for leaf in other.leaves]
     return other
+
+
+def _holds_nan(case: Case) -> bool:
+    return any(bool(torch.isnan(leaf.expected).any()) for leaf in case.leaves)
 
 
 def _orders_equals(case: Case) -> bool:
@@ -314,11 +340,16 @@ def _case(
     in_fp32 = run.at("ieee").leaves if precision == "tf32" else answer
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows it to everyone.
     in_tf32 = (run.emulate("tf32") if precision == "tf32" and device.type == "cuda" else None) or answer
-    nearby = run.nearby(expected) if family != AS_GIVEN and against == "fp64" else []
+    nearby: list[list[torch.Tensor]] = []
+    if family != AS_GIVEN and against == "fp64":
+        rounded = precision == "tf32" and bool(operators & PRODUCTS)
+        nearby = run.nearby(expected, TF32_ULP, 4) if rounded else run.nearby(expected, NEARBY, 2)
     leaves = [
         calibrated(a, e, f, t, [near[i] for near in nearby], precision)
         for i, (a, e, f, t) in enumerate(zip(answer, expected, in_fp32, in_tf32, strict=True))
     ]
+    if operators <= MOVES | _VIEWS:
+        leaves = [_exactly_so(leaf) for leaf in leaves]
     names = reference.forward_names(len(inputs))
     return Case(
         name=name,
@@ -341,9 +372,12 @@ def _case(
     )
 
 
-def randomise_constants(model: nn.Module, seed: int) -> None:
-    """Move parameters that start constant (gamma = 1, beta = 0) off their constant, so that ignoring them shows."""
+def _randomised(model: nn.Module, seed: int, *, signs: bool = True) -> nn.Module:
+    """A copy whose parameters that start constant (gamma = 1, beta = 0) are off their constant, some of them of the
+    other sign, so that ignoring them shows, or their sign, or what is far from the constant."""
+    model = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(seed)
+    spread = 1.0 if signs else 0.25
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.is_floating_point() or not parameter.numel():
@@ -351,7 +385,24 @@ def randomise_constants(model: nn.Module, seed: int) -> None:
             low, high = float(parameter.min()), float(parameter.max())
             if low == high:
                 noise = torch.randn(parameter.shape, generator=generator).clamp_(-2, 2).to(parameter)
-                parameter.copy_(0.25 * noise if low == 0.0 else low * (1 + 0.25 * noise))
+                parameter.copy_(0.25 * noise if low == 0.0 else low * (1 + spread * noise))
+    return model
+
+
+def _aged(model: nn.Module, updated: Sequence[str], seed: int) -> nn.Module:
+    """A copy as it is after some use: what its forward updates (running statistics, a counter) is not as it began."""
+    model = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if name not in updated or not value.numel():
+                continue
+            noise = torch.rand(value.shape, generator=generator).to(value.device)
+            if value.is_floating_point():
+                value.copy_(value * (1 + 0.5 * noise) + torch.where(value == 0, 0.5 * noise - 0.25, 0.0))
+            elif value.dtype != torch.bool:
+                value.add_((7 * noise).to(value.dtype) + 2)
+    return model
 
 
 @dataclass
@@ -397,13 +448,13 @@ class _Runner:
             return wide, name, frozenset(operators.names), given.updates
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
-    def nearby(self, expected: list[torch.Tensor]) -> list[list[torch.Tensor]]:
-        """fp64 answers to inputs that differ by an ulp of float32. Where they do not fit, `expected` itself: the
+    def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> list[list[torch.Tensor]]:
+        """fp64 answers to inputs that differ by up to half an ulp. Where they do not fit, `expected` itself: the
         answer's infinities move, and PyTorch's own error must do."""
         generator = torch.Generator().manual_seed(self.seed)
         answers = []
-        for _ in range(2):
-            inputs = tree_map_only(torch.Tensor, lambda x: _nudge(x, generator), self.inputs)
+        for _ in range(draws):
+            inputs = tree_map_only(torch.Tensor, lambda x: _nudge(x, ulp, generator), self.inputs)
             leaves = self._wide(inputs, torch.float64).leaves
             answers.append(
                 [
@@ -488,12 +539,12 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _nudge(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Every element moved by up to an ulp of float32, in fp64; integers as they are."""
+def _nudge(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
+    """Every element moved by up to half an ulp, a relative one, in fp64; integers as they are."""
     if not x.is_floating_point():
         return x
     draw = torch.rand(x.shape, generator=generator, dtype=torch.float64).to(x.device)
-    return x.double() * (1 + NEARBY * (draw - 0.5))
+    return x.double() * (1 + ulp * (draw - 0.5))
 
 
 def _must_repeat(

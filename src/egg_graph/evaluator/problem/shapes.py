@@ -21,6 +21,8 @@ from egg_graph.evaluator.problem.reference import Reference, load_reference, sha
 from egg_graph.schema import BadInput
 
 HEADS = re.compile(r"(n|num|number_of)?_?(q|kv|query|key|key_value)?_?heads?")
+HEAD_WIDTH = re.compile(r"(qk_|v_)?head_?(dim|size|width)|(dim|d|size)_?heads?|d_(k|qk|v)")
+"""Part of an architecture, and a block size in most kernels for it, which must be a power of two."""
 Kind = Literal["shrunk", "awkward"]
 SMALL = 8
 """Integers up to this are left alone at first: they are axes, kernel sizes, strides, heads, not sizes."""
@@ -156,6 +158,8 @@ class _Search:
         chosen = dict(shrunk)
         limit = self.trial(shrunk)
         for name in (*self.wide, *self.leading):
+            if HEAD_WIDTH.fullmatch(name.lower()):
+                continue
             now = chosen.get(name, self.full[name])
             for value in (*AWKWARD_VALUES, *(5 * divisor for divisor in self._divisors(name))):
                 moved = {**chosen, name: value}
@@ -178,6 +182,10 @@ class _Search:
         for name in self.wide:
             full = self.full[name]
             value = by_size.setdefault(full, next(cycle)) if tied else next(cycle)
+            if HEAD_WIDTH.fullmatch(name.lower()):
+                value = min(full, 1 << (value.bit_length() - 1))
+                overrides[name] = value
+                continue
             overrides[name] = value if value < full else full - 1 if kind == "awkward" and full % 2 == 0 else full
         for name in self.leading:
             overrides.setdefault(name, self._leading_value(kind, name))
@@ -319,14 +327,14 @@ def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
 def _measure(reference: Reference) -> Size:
     """Run once under fake tensors; on real ones where the reference looks at values and its inputs are small."""
     import torch
-    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
     try:
         return _forward(reference, FakeTensorMode(allow_non_fake_inputs=True))
     except BadInput as error:
-        if not isinstance(error.__cause__, DataDependentOutputException | AssertionError):
+        if not isinstance(error.__cause__, DataDependentOutputException | DynamicOutputShapeException | AssertionError):
             raise
-    except (DataDependentOutputException, AssertionError):
+    except (DataDependentOutputException, DynamicOutputShapeException, AssertionError):
         pass  # AssertionError: fake and real tensors met; the reference made one outside of torch's sight
     shapes = _input_shapes(reference)
     if sum(math.prod(shape) for shape in shapes) > 32 * MAX_ELEMENTS:

@@ -1,0 +1,28 @@
+# /// trick
+# id = "bug-49"
+# name = "signed integers summed as unsigned"
+# problem = "integer_sum"
+# expect = ["incorrect"]
+# ///
+"""Negative integers are summed as large positive ones."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sum_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0)
+    x = x.to(tl.uint32, bitcast=True).to(tl.int64)
+    tl.store(out_ptr + row, tl.sum(x, axis=0))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty(x.shape[0], device=x.device, dtype=torch.int64)
+        sum_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
