@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 NEARBY, TF32_ULP = 2.0**-23, 2.0**-10
-"""Relative size of the changes that show how much a problem amplifies rounding: fp32's, and TF32's where products are of
-numbers rounded to that: a softmax of large scores makes much of little, and each right kernel another much."""
+"""Relative size of the changes that show how much a problem amplifies rounding: fp32's, and TF32's where products are
+of numbers so rounded: a softmax of large scores makes much of little, and each right kernel another much."""
 EXACT_OPERATORS = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "div"}
     | {
