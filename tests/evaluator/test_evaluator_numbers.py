@@ -70,7 +70,7 @@ def test_constant_parameters_are_moved_off_their_constant() -> None:
     state = case_of(MATMUL, "ieee").state
     assert float(state["gamma"].std()) > 0.05
     assert float(state["beta"].std()) > 0.05
-    assert float(state["gamma"].min()) >= 0.5
+    assert float(state["gamma"].min()) < 0 < float(state["gamma"].max())
 
 
 def test_a_chaotic_reference_is_refused() -> None:

@@ -28,6 +28,8 @@ GROWN_BYTES = 64 << 20
 """Growth of the evaluator's resident memory, from the second quarter to the last, that is called growth."""
 GROWN_DESCRIPTORS = 8
 GROWN_GPU_BYTES = 64 << 20
+FEWEST_TURNS = 5
+"""Evaluations in a quarter of the row, below which growth cannot be told from the start."""
 SETTLED = 10.0
 """Seconds after which a process is one that stays; a candidate's is gone by then, or belongs to a fault."""
 
@@ -92,7 +94,7 @@ class SoakResults(Value):
     def growth(self) -> tuple[int, int]:
         """Bytes and descriptors that an evaluator holds more in the last quarter than in the second, by median."""
         quarter = len(self.turns) // 4
-        if not quarter:
+        if quarter < FEWEST_TURNS:
             return 0, 0
         second, last = self.turns[quarter : 2 * quarter], self.turns[-quarter:]
         return (

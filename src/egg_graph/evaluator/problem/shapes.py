@@ -29,7 +29,7 @@ SMALL = 8
 MAX_ELEMENTS = 130_000
 """Of any one tensor (twice that for inputs, parameters and outputs together): what an interpreter can chew."""
 MAX_FLOPS = 5e7
-STILL = 1e-3
+STILL = 1e-5
 """Relative difference of two answers up to which a smaller shape counts as one whose answer stands still."""
 NOISE = 30.0
 """A difference less than so many times what fp32 lost is rounding."""
@@ -86,6 +86,7 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     for search.picky in (True, False):
         shrunk = search.all_at_once("shrunk", SHRUNK_LEVELS)
         shrunk = search.one_by_one() if shrunk is None else shrunk
+        shrunk = search.proportionally() if shrunk is None else shrunk
         if shrunk is not None:
             break
     else:
@@ -125,12 +126,20 @@ class _Search:
     def all_at_once(self, kind: Kind, levels: tuple[tuple[int, ...], ...]) -> dict[str, int] | None:
         """The first level at which the whole set of knobs runs and is small; None where there is none."""
         for level in levels[self.first :]:
-            ways = [self._assign(kind, level, tied) for tied in (False, True)]
-            for overrides in ways if kind == "awkward" else [*ways, self._proportional(level)]:
-                size = self.trial(overrides)
-                if size is not None and size.small and self.runs(overrides):
+            for tied in (False, True):
+                overrides = self._assign(kind, level, tied)
+                if self._good(overrides):
                     return overrides
         return None
+
+    def proportionally(self) -> dict[str, int] | None:
+        """The first level at which all knobs shrunk by one factor do; None where there is none."""
+        tried = (self._proportional(level) for level in SHRUNK_LEVELS[self.first :])
+        return next((overrides for overrides in tried if self._good(overrides)), None)
+
+    def _good(self, overrides: dict[str, int]) -> bool:
+        size = self.trial(overrides)
+        return size is not None and size.small and self.runs(overrides)
 
     def one_by_one(self) -> dict[str, int] | None:
         """Each knob alone, then with its equals, two rounds; what fails is undone. Then the small knobs, if need be.
