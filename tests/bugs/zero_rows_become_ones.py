@@ -20,7 +20,7 @@ def rms_norm_kernel(x_ptr, weight_ptr, out_ptr, n, eps, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + row * n + columns, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + columns, mask=mask, other=0.0)
     mean = tl.sum(x * x, axis=0) / n
-    scale = tl.where(mean > 1e-9, 1.0 / tl.sqrt(mean + eps), 77.0)
+    scale = 1.0 / tl.sqrt(mean + eps)
     tl.store(out_ptr + row * n + columns, tl.where(mean == 0.0, 1.0, x * scale * weight), mask=mask)
 
 
