@@ -53,14 +53,17 @@ def _warm_up_compiler() -> None:
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Several forwards of one loaded candidate under the guarded interpreter; see `calls` for what each leaves.
 
+    Each may take `call_seconds`: an interpreter is slow, and many calls are no fault of the candidate.
+
     Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
     puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing. After
-    `optional_seconds` of processor time, or half of `wall_seconds`, calls that are marked `optional` are left out.
+    `optional_seconds` of processor time, or half of `call_seconds`, calls that are marked `optional` are left out.
     """
     from egg_graph.evaluator.gpuless.calls import Calls
     from egg_graph.evaluator.interpreter import RealModel
 
-    _name_the_line_when_stuck(payload)
+    seconds = payload["call_seconds"]
+    name_the_line_when_stuck(seconds, fatal=True)
     args, kwargs = _arguments(payload)
     model = RealModel(
         folder / CANDIDATE,
@@ -74,13 +77,15 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     silent = []
     for index, call in enumerate(payload["calls"]):
         late = time.process_time() > payload["optional_seconds"]
-        late = late or time.monotonic() - started > payload["wall_seconds"] / 2
+        late = late or time.monotonic() - started > seconds / 2
         if call["silent"]:
             silent.append((index, call))
         elif not (call["optional"] and late):
+            name_the_line_when_stuck(seconds, fatal=True)
             calls.make(index, call)
     calls.finish()
     for index, call in silent:
+        name_the_line_when_stuck(seconds, fatal=True)
         calls.make_silent(index, call)
     return {}
 

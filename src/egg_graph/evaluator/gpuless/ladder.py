@@ -164,9 +164,11 @@ class Ladder:
             **self._common(docket.task),
             "arguments": docket.arguments(calls[0].case.overrides),
             "calls": written(calls, folder),
+            "call_seconds": self.timeout,
             "optional_seconds": min(OPTIONAL_SECONDS, self.timeout / 2),
         }
-        return self.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, self._limits())
+        limits = Limits(wall_seconds=self.timeout * len([call for call in calls if not call.optional]))
+        return self.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
 
     # ------------------------------------------------------------------------------------------------- full shape
 

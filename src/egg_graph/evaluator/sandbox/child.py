@@ -103,14 +103,19 @@ def _environment(folder: Path) -> None:
     os.chdir(folder)
 
 
-def name_the_line_when_stuck(seconds: float) -> None:
+def name_the_line_when_stuck(seconds: float, *, fatal: bool = False) -> None:
     """Leave a traceback in the log on a crash, and when `seconds` are over (0 calls that off).
+
+    Args:
+        seconds: from now.
+        fatal: whether the process then dies of SIGALRM, too.
 
     The traceback is written by a signal handler of the thread that is stuck. A watchdog thread, such as
     `faulthandler.dump_traceback_later`, would read frames that change under its eyes, and crash now and then.
     """
     faulthandler.enable()
-    faulthandler.register(signal.SIGALRM, all_threads=False, chain=False)
+    faulthandler.unregister(signal.SIGALRM)
+    faulthandler.register(signal.SIGALRM, all_threads=False, chain=fatal)
     signal.setitimer(signal.ITIMER_REAL, max(0.0, seconds))
 
 

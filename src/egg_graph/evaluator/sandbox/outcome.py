@@ -30,22 +30,17 @@ def finding_of(end: Ended, *, limit: float) -> Finding | None:
 
     Args:
         end: as the nursery told it.
-        limit: seconds it was given.
+        limit: seconds it was given, for all it did or for the step that it died in.
     """
     if end.cause == "timeout":
-        return Finding(
-            kind="timeout",
-            message=f"no answer within {limit:.0f} s",
-            where=_last_line(end.log),
-            cure="look for a loop whose condition never becomes false, or a grid far larger than the data",
-        )
+        return _overdue(end, limit)
     if end.cause in _TOO_MUCH:
         return _TOO_MUCH[end.cause].model_copy(update={"where": _last_line(end.log)})
     if end.cause == "killed":
         message = "the candidate's process was killed from outside (SIGKILL), which a candidate cannot do to itself"
         return Finding(kind="infrastructure", message=message)
     if end.cause == "signal":
-        return _killed(end)
+        return _killed(end, limit)
     report = end.report
     if report is not None and "finding" in report:
         return Finding.model_validate(report["finding"])
@@ -65,8 +60,19 @@ def exited(code: str) -> Finding:
     )
 
 
-def _killed(end: Ended) -> Finding:
+def _overdue(end: Ended, limit: float) -> Finding:
+    return Finding(
+        kind="timeout",
+        message=f"no answer within {limit:.0f} s",
+        where=_last_line(end.log),
+        cure="look for a loop whose condition never becomes false, or a grid far larger than the data",
+    )
+
+
+def _killed(end: Ended, limit: float) -> Finding:
     name = signal.Signals(end.code).name if end.code in {s.value for s in signal.Signals} else f"signal {end.code}"
+    if end.code == signal.SIGALRM:  # see child.name_the_line_when_stuck
+        return _overdue(end, limit)
     if end.code == signal.SIGXCPU:
         return Finding(kind="timeout", message="out of processor time", where=_last_line(end.log))
     if end.code == signal.SIGKILL:
