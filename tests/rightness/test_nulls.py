@@ -44,6 +44,17 @@ def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, wo
     assert any(word in sound.unevaluable for word in words.split("|")), sound.unevaluable
 
 
+def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:
+    """As KernelBench L2/58: one random bias pushes every answer past a clamp, for some draws of it."""
+    for seed in range(3):
+        task = docket(
+            h200, "torch.clamp(x[0] + self.b, 0, 1)", "torch.rand(N, M)", "self.b = nn.Parameter(4 * torch.randn(1))"
+        ).task
+        known = Docket(task, seed)
+        assert known.soundness.unevaluable == ""
+        assert all(case.leaves[0].expected.std() > 0 for name in known.shapes for case in known.cases(name))
+
+
 def test_active_dropout_is_named_and_its_cure_told(h200) -> None:
     known = docket(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").soundness
     assert known.kind == "stochastic_problem"

@@ -10,6 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
+from egg_graph.evaluator.interpreter.session import current
+
 CUDA = torch.device("cuda", 0)
 _PROPERTIES = {torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.device: CUDA}
 
@@ -30,6 +32,12 @@ def _property(function: Any) -> Any:
         return None
 
 
+def _address(tensor: torch.Tensor) -> int:
+    """Where kernels find a tensor, so that a table of addresses serves them; the host finds nothing there."""
+    session = current()
+    return session.memory.pointer(tensor, "an address from data_ptr()", fake=session.fake)
+
+
 class PretendCuda(TorchFunctionMode):
     """Redirect requests for a CUDA device to the CPU."""
 
@@ -42,6 +50,8 @@ class PretendCuda(TorchFunctionMode):
             return args[0]
         if function is torch.Tensor.get_device:
             return 0
+        if function is torch.Tensor.data_ptr:
+            return _address(args[0])
         args = tuple("cpu" if is_cuda(a) else a for a in args)
         kwargs = {name: "cpu" if is_cuda(value) else value for name, value in kwargs.items()}
         if type(kwargs.get("device")) is int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from egg_graph.evaluator.interpreter.session import Session
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
 
 WINDOW_BITS = 42
 MIDDLE = 1 << (WINDOW_BITS - 1)
@@ -155,6 +155,8 @@ def _check_several(
     for number in np.unique(numbers[mask]):
         lanes = mask & (numbers == number)
         region = session.memory.regions.get(int(number))
+        if region is None and session.fake:
+            raise Unfakeable(f"a {verb} goes through an address that was read from memory")
         if region is None:
             raise KernelFault(
                 "out_of_bounds",

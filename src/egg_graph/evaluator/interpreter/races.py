@@ -1,4 +1,7 @@
-"""Races between programs, which a serial interpreter would hide: who wrote and who read each element in one launch."""
+"""Races between programs, and between the threads of one, which a serial interpreter would hide: who wrote and who
+read each element in one launch."""
+
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,6 +12,33 @@ from egg_graph.schema import Finding
 SEVERAL = -1
 
 
+ONE_WARP = 32
+BY_BARRIER = "Put tl.debug_barrier() between the two, or keep the values in registers (tl.trans, tl.sum, tl.gather)."
+
+
+@dataclass
+class Lanes:
+    """Per element, which lane of which block last touched it, and in which span between two barriers.
+
+    Two blocks of one shape are laid out alike over a program's threads: a lane reads what it wrote itself. What another
+    lane wrote is there only after a barrier.
+    """
+
+    size: int
+    lane: np.ndarray = field(init=False)
+    span: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lane, self.span = np.zeros(self.size, np.int64), np.zeros(self.size, np.int32)
+
+    def refine(self, factor: int) -> None:
+        self.lane, self.span = np.repeat(self.lane, factor), np.repeat(self.span, factor)
+
+    def of_others(self, index: np.ndarray, lane: np.ndarray, span: int) -> np.ndarray:
+        """Which elements another lane touched, with no barrier since."""
+        return (self.span[index] == span) & (self.lane[index] != lane)
+
+
 class Touched:
     """Per element of one storage, 1 + the program that last wrote it and that read it; 0 is nobody."""
 
@@ -16,11 +46,18 @@ class Touched:
         self.granule = granule
         self.writer = np.zeros(max(1, nbytes // granule), np.int32)
         self.reader = np.zeros_like(self.writer)
+        self.stored: Lanes | None = None
+        """Lanes that stored; None as long as nothing was."""
+        self.loaded: Lanes | None = None
+        """Lanes that loaded, of what was stored to as well."""
 
     def refine(self, granule: int) -> None:
         """Track smaller elements from now on."""
         factor = self.granule // granule
         self.writer, self.reader = np.repeat(self.writer, factor), np.repeat(self.reader, factor)
+        for lanes in (self.stored, self.loaded):
+            if lanes is not None:
+                lanes.refine(factor)
         self.granule = granule
 
 
@@ -39,6 +76,23 @@ def elements(access: Access, itemsize: int) -> tuple[Touched, np.ndarray]:
     if itemsize > touched.granule:
         index = (index[:, None] + np.arange(itemsize // touched.granule)).reshape(-1)
     return touched, index
+
+
+def _lanes(session: Session, access: Access, elements: int) -> np.ndarray:
+    """A number for each active lane (repeated as its elements are), the same in every block of one shape."""
+    launch = session.launch
+    assert launch is not None
+    shape = tuple(n for n in access.mask.shape if n > 1)
+    first = launch.shapes.setdefault(shape, len(launch.shapes)) << 32
+    lanes = first + np.flatnonzero(access.mask)
+    return np.repeat(lanes, elements // max(1, lanes.size))
+
+
+def _watches_threads(session: Session, access: Access) -> bool:
+    """Threads of one warp run in step, and what is not larger is laid out in copies that nobody can foresee."""
+    launch = session.launch
+    assert launch is not None
+    return launch.warps > 1 and not access.offsets.size == 1
 
 
 def note_load(session: Session, access: Access, itemsize: int) -> None:

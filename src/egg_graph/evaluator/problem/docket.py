@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.nulls import is_constant
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
@@ -22,6 +23,8 @@ from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_con
 from egg_graph.evaluator.problem.survey import survey
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
+DRAWS = 5
+"""Of weights and inputs for a case, as long as the answer hangs on nothing: a bias may push all of it past a clamp."""
 SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Seeds per shape; a further shape gets one."""
 KEPT_BYTES = 2 << 30
@@ -161,15 +164,29 @@ class Docket:
             yield case
 
     def build(self, name: str, overrides: dict[str, int], index: int) -> Case:
-        """Run the reference for one case."""
-        return build_case(
-            load_reference(self.task.reference, overrides),
-            self.task.precision,
-            name=name,
-            overrides=overrides,
-            seed=self.seed(name, index),
-            device=self.device,
-        )
+        """Run the reference for one case; on further draws of weights and inputs where the answer hangs on nothing.
+
+        Raises:
+            Unevaluable: if no draw can be judged.
+        """
+        dull: Case | Unevaluable | None = None
+        for draw in range(DRAWS):
+            try:
+                case = self._drawn(name, overrides, self.seed(f"{name}/{draw}" if draw else name, index))
+            except Unevaluable as problem:
+                dull = dull or problem
+                continue
+            if not is_constant(case, self.task.precision):
+                return case
+            dull = dull or case
+        if isinstance(dull, Case):
+            return dull  # what no draw mends is told by name when nulls are put to it
+        assert dull is not None
+        raise dull
+
+    def _drawn(self, name: str, overrides: dict[str, int], seed: int) -> Case:
+        reference = load_reference(self.task.reference, overrides)
+        return build_case(reference, self.task.precision, name=name, overrides=overrides, seed=seed, device=self.device)
 
     def with_other_inputs(self, case: Case) -> Case:
         """A case at full shape that differs from `case` in the inputs alone. See `problem.with_other_inputs`."""

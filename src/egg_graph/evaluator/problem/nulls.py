@@ -73,6 +73,17 @@ def tightened(null: Null, case: Case, precision: Precision) -> list[Leaf] | None
     return tighter if any(a is not b for a, b in zip(tighter, case.leaves, strict=True)) else None
 
 
+def is_constant(case: Case, precision: Precision) -> bool:
+    """Whether a constant passes, whatever the budget. (Of a single number nothing can be asked so.)"""
+    if all(leaf.expected.numel() < 2 for leaf in case.leaves):
+        return False
+    for null in constants_of(case):
+        tighter = tightened(null, case, precision) or case.leaves
+        if passes(null, replace(case, leaves=tighter), precision):
+            return True
+    return False
+
+
 def accepted_by_kernelbench(
     answer: Answer, other: Answer, given: Sequence[torch.Tensor], reweighted: Answer | None, precision: Precision
 ) -> tuple[str, ...]:
