@@ -1,7 +1,12 @@
 """How an answer came about, without a GPU: replays, kept buffers, stale weights, kernels that do not matter."""
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+import torch
+
+from egg_graph.evaluator.gpu.worker_output import describe_leaf
+from egg_graph.evaluator.problem.answers import judge_strides, stride_notes
 from egg_graph.schema import Candidate, KernelTask
 
 REFERENCE = """
@@ -95,6 +100,12 @@ FORWARDS = {
         "wrong_shape",
     ),
     "sparse": ("return launch(x, self.scale, torch.empty_like(x)).to_sparse()", "incorrect", "wrong_structure"),
+    "gaps": (
+        "wide = torch.empty(x.shape[0], x.shape[1] + 8, device=x.device, dtype=x.dtype)\n"
+        "wide[:, : x.shape[1]] = launch(x, self.scale, torch.empty_like(x))\nreturn wide[:, : x.shape[1]]",
+        "incorrect",
+        "wrong_strides",
+    ),
     "half": ("return launch(x, self.scale, torch.empty_like(x)).half()", "incorrect", "wrong_dtype"),
     "weight replaced": (
         "out = launch(x, self.scale, torch.empty_like(x))\n"
@@ -139,3 +150,30 @@ def test_a_kernel_made_for_the_smaller_shapes_is_called_specialised(evaluator, h
     found = evaluator.evaluate(task, Candidate(source=source, author="test", stage="tensor_tiling", mode="seed"))
     assert found.status == "incorrect", found.reason
     assert found.findings[0].kind == "specialised_to_shape", found.findings
+
+
+REFERENCES = {"contiguous": torch.zeros(4, 1, 3), "turned": torch.zeros(3, 1, 4).permute(2, 1, 0)}
+LEAVES = {
+    "the same": (torch.zeros(4, 1, 3), "", ""),
+    "free stride of one row": (torch.empty_strided((4, 1, 3), (3, 99, 1)), "", ""),
+    "turned": (torch.zeros(3, 1, 4).permute(2, 1, 0), "", "contiguous"),
+    "gaps": (torch.zeros(4, 1, 5)[:, :, :3], "contiguous", "contiguous"),
+    "expanded": (torch.zeros(1, 1, 3).expand(4, 1, 3), "contiguous turned", "contiguous turned"),
+}
+"""A leaf; next to which references it is refused where they compute, and where they move numbers alone."""
+
+
+@pytest.mark.parametrize("name", LEAVES)
+@pytest.mark.parametrize("order", REFERENCES)
+@pytest.mark.parametrize("moves_only", [False, True])
+def test_strides_are_held_to_what_the_reference_allows(name: str, order: str, moves_only: bool) -> None:
+    leaf, computed, moved = LEAVES[name]
+    case = SimpleNamespace(leaves=[SimpleNamespace(pytorch=REFERENCES[order])], moves_only=moves_only)
+    kinds = [finding.kind for finding in judge_strides(case, [describe_leaf(leaf, ())])]
+    assert kinds == (["wrong_strides"] if order in (moved if moves_only else computed).split() else [])
+
+
+def test_an_order_that_is_not_refused_is_told() -> None:
+    case = SimpleNamespace(leaves=[SimpleNamespace(pytorch=REFERENCES["contiguous"])], moves_only=False)
+    (note,) = stride_notes(case, [describe_leaf(LEAVES["turned"][0], ())])
+    assert ".view(-1) fails" in note

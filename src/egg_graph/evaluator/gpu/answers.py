@@ -157,8 +157,10 @@ def readable(form: Any) -> bool:
     """Whether the worker's word on a leaf makes sense at all."""
     if not isinstance(form, dict) or "strange" in form:
         return isinstance(form, dict)
-    shape = form.get("shape")
-    sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n < 1 << 40 for n in shape)
+    shape, stride = form.get("shape"), form.get("stride")
+    if not isinstance(shape, list) or not isinstance(stride, list) or len(shape) != len(stride):
+        return False
+    sizes = all(type(n) is int and 0 <= n < 1 << 40 for n in (*shape, *stride))
     return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
 
 

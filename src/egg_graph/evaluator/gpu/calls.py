@@ -29,9 +29,9 @@ from egg_graph.evaluator.gpu.answers import (
     source_of,
 )
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.conduct import reused, stride_notes
+from egg_graph.evaluator.gpu.conduct import reused
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes, weights_changed
+from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.arena import Overrun
-from egg_graph.evaluator.problem.answers import input_mutated, same_bytes
+from egg_graph.evaluator.problem.answers import input_mutated, judge_strides, same_bytes
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Finding
@@ -33,7 +33,7 @@ def input_names(docket: Docket, case: Case) -> list[str]:
 
 def judge_form(docket: Docket, case: Case, forms: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Device, strides and memory of the leaves, as the worker told them."""
-    findings: list[Finding] = []
+    findings = judge_strides(case, forms)
     names = input_names(docket, case)
     for number, form in enumerate(forms):
         where = f"output {number}" if len(forms) > 1 else "the output"
@@ -41,21 +41,9 @@ def judge_form(docket: Docket, case: Case, forms: Sequence[Mapping[str, Any]]) -
         if not device.startswith("cuda"):
             message = f"{where} lies on {device} where the reference's is on the GPU"
             findings.append(Finding(kind="wrong_device", message=message, where=where))
-        if form.get("overlapping"):
-            findings.append(_expanded(form, where))
         owners = [] if case.aliases else form.get("aliases", ())
         findings += [_aliased(str(owner), names, where) for owner in owners[:1]]
     return findings
-
-
-def _expanded(form: Mapping[str, Any], where: str) -> Finding:
-    return Finding(
-        kind="wrong_strides",
-        message=f"{where} has shape {form['shape']} with strides {form['stride']}: several elements share an address, "
-        "so that writing to one would change others",
-        where=where,
-        cure="return a dense tensor: write every element, or call .contiguous()",
-    )
 
 
 def _aliased(owner: str, names: Sequence[str], where: str) -> Finding:
@@ -78,15 +66,6 @@ def reused(where: str) -> Finding:
         where=where,
         cure="allocate the output anew in every forward (torch.empty_like), and return nothing that is kept",
     )
-
-
-def stride_notes(case: Case, forms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Layouts worth telling and no reason to reject: memory between the elements of a leaf."""
-    return [
-        f"output {number} has strides {form['stride']} with memory between its elements"
-        for number, form in enumerate(forms)
-        if form.get("gaps") and not form.get("overlapping")
-    ]
 
 
 # ---------------------------------------------------------------------------------------------- what it was given

@@ -79,7 +79,6 @@ class Calls:
             "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
             "aliases": aliases,
-            "overlapping": [i for i, form in enumerate(forms) if form.get("overlapping")],
         }
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.integrity import computing, judge_integrity
-from egg_graph.evaluator.problem.answers import judge_leaves, mutated, weights_changed
+from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
@@ -63,6 +63,7 @@ class Word:
 
     findings: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -201,6 +202,7 @@ class Hearing:
             word.findings.append(Finding(kind="exited", message=f"the process left no readable answer: {error}"))
             return
         word.checks += [check] if check is not None else []
+        word.notes += [] if index or check is None else stride_notes(case, report["forms"] if report else ())
         if index and any(finding.kind in VALUES for finding in findings):
             findings = [*self._replayed(index, call), *findings]
         word.findings += [f.model_copy(update={"where": _where(f.where, call)}) if index else f for f in findings]
@@ -234,21 +236,14 @@ class Hearing:
         return [*findings, *compared], check
 
     def _memory(self, case: Case, report: dict[str, Any]) -> Iterator[Finding]:
-        """An answer must lie in memory of its own."""
+        """An answer must lie in memory of its own, in an order that the reference's users may count on."""
         if report["aliases"] and not case.aliases:
             yield Finding(
                 kind="aliased_output",
                 message=f"the answer lies in the memory of {', '.join(map(str, report['aliases']))}",
                 cure="return a fresh tensor (torch.empty_like), which later changes do not reach",
             )
-        dense = [i for i in report["overlapping"] if not _overlaps(case.leaves[int(i)].pytorch)]
-        if dense:
-            yield Finding(
-                kind="wrong_strides",
-                message="elements of the answer share memory (stride 0), where the reference's have their own",
-                where=f"output {dense[0]}",
-                cure="write every element; expand() makes views, not values",
-            )
+        yield from judge_strides(case, report["forms"])
 
     def _replayed(self, index: int, call: Call) -> Iterator[Finding]:
         """The same answer as to another case, where the reference's differ."""
@@ -357,7 +352,3 @@ def _where(where: str, call: Call) -> str:
 def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Two answers, byte for byte."""
     return [exchange.as_bytes(torch.as_tensor(x)) for x in a] == [exchange.as_bytes(torch.as_tensor(x)) for x in b]
-
-
-def _overlaps(x: torch.Tensor | None) -> bool:
-    return x is not None and any(n > 1 and s == 0 for n, s in zip(x.shape, x.stride(), strict=True))

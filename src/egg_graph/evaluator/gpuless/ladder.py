@@ -124,7 +124,8 @@ class Ladder:
             rung,
             f"right on {count(seeds, 'seed')} at {name} shape {show(docket.shapes[name])} in the guarded "
             f"interpreter: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {calls[0].case.against}; "
-            "every access in bounds, no write race, every output element written, inputs and weights unchanged",
+            "every access in bounds, no write race, every output element written, inputs and weights unchanged"
+            + "".join(f"; {note}" for note in given.notes),
             seconds,
         )
         if name == docket.family_shape:

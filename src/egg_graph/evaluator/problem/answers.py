@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator import exchange
+from egg_graph.evaluator.gpu.worker_output import overlapping
 from egg_graph.evaluator.problem.case import Case, Update
-from egg_graph.evaluator.problem.compare import compare, relative_error
+from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import WRONG_HERE
 from egg_graph.schema import Check, Finding, KernelTask
@@ -48,6 +49,65 @@ def judge_leaves(
         if worst is None or (check.passed, -check.error) < (worst.passed, -worst.error):
             worst = check
     return findings, worst
+
+
+def judge_strides(case: Case, forms: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Leaves laid out as the reference's are not: elements that share an address, memory between them, or another
+    order where the reference does nothing but put its numbers in order.
+
+    Args:
+        case: what was asked; where the reference's own leaf is no contiguous one, any dense order will do.
+        forms: of each leaf, as the candidate's process told them (see `describe_leaf`).
+    """
+    findings = []
+    for number, (form, leaf) in enumerate(zip(forms, case.leaves, strict=False)):
+        where = f"output {number}" if len(forms) > 1 else "the output"
+        if form.get("overlapping") and not (leaf.pytorch is not None and overlapping(leaf.pytorch)):
+            why = "several elements share an address, so that writing to one would change others"
+            findings.append(_strides(form, where, why))
+        elif _turned(form, leaf) and form.get("gaps"):
+            findings.append(_strides(form, where, "there is memory between its elements, and the reference's has none"))
+        elif _turned(form, leaf) and case.moves_only:
+            why = "the reference does nothing but lay its numbers out in order, and here they are not"
+            findings.append(_strides(form, where, why))
+    return findings
+
+
+def stride_notes(case: Case, forms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Layouts worth telling and no reason to reject: dense ones in another order than the reference's."""
+    return [
+        f"output {number} has strides {form['stride']} where the reference's is contiguous: .view(-1) fails on it"
+        for number, (form, leaf) in enumerate(zip(forms, case.leaves, strict=False))
+        if _turned(form, leaf)
+    ]
+
+
+def _turned(form: Mapping[str, Any], leaf: Leaf) -> bool:
+    """Whether a leaf is not contiguous where the reference's is."""
+    due = leaf.pytorch
+    if due is None or form.get("shape") != list(due.shape) or not due.is_contiguous():
+        return False
+    return not _contiguous(form["shape"], form["stride"])
+
+
+def _strides(form: Mapping[str, Any], where: str, why: str) -> Finding:
+    return Finding(
+        kind="wrong_strides",
+        message=f"{where} has shape {form['shape']} with strides {form['stride']}: {why}",
+        where=where,
+        cure="return a dense tensor in the reference's order: allocate it by its shape, and have the kernel write every "
+        "element to its place; expand(), .T and slices make views, not values",
+    )
+
+
+def _contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """As `Tensor.is_contiguous`: a dimension of size 1 may have any stride."""
+    step = 1
+    for size, told in reversed(list(zip(shape, stride, strict=True)) if 0 not in shape else []):
+        if size > 1 and told != step:
+            return False
+        step *= size
+    return True
 
 
 def _in_family(finding: Finding, family: str) -> Finding:

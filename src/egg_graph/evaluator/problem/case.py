@@ -65,6 +65,8 @@ ON_INTEGERS = frozenset(
 """Operators that take integers for numbers, whatever they are; no index among them."""
 MOVES = frozenset({"clone", "copy_", "cat", "stack", "flip", "roll", "constant_pad_nd", "tril", "triu"})
 """Operators that move numbers as they are."""
+PLACES = frozenset({"gather", "index", "index_select", "embedding", "take", "repeat", "repeat_interleave", "im2col"})
+"""Operators that do so by an index, or several times over."""
 _VIEWS = frozenset(
     {
         "view",
@@ -132,6 +134,11 @@ class Case:
     @property
     def budget(self) -> float:
         return min((leaf.budget for leaf in self.leaves), default=0.0)
+
+    @property
+    def moves_only(self) -> bool:
+        """The reference computes nothing: it puts numbers into another order."""
+        return bool(self.operators & (MOVES | PLACES)) and self.operators <= MOVES | PLACES | _VIEWS
 
     @property
     def nbytes(self) -> int:
