@@ -87,15 +87,15 @@ class _Gate:
         self.findings: list[Finding] = []
         self.called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         self.refused: set[int] = set()
-        """Attribute chains already told of, and their shorter beginnings."""
+        """Names already told of, attribute chains, and their shorter beginnings."""
 
     def run(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
+        self._tests()
         for node in ast.walk(self.tree):
             self._construct(node)
-        self._tests()
         kernels = list(self._kernels())
         if not kernels:
             self._add("no_triton_kernel", self.tree, "no function is decorated with @triton.jit", "write one")
@@ -151,7 +151,7 @@ class _Gate:
             self._refuse(node, f"module-level {node.name}()")
 
     def _name(self, node: ast.Name) -> None:
-        if self.names.is_bound(node):
+        if self.names.is_bound(node) or id(node) in self.refused:
             return
         if node.id in BUILTINS:
             word = "call of" if id(node) in self.called else "use of"
@@ -324,10 +324,11 @@ class _Gate:
                         f"test code: {node.name}()",
                         "leave only imports, kernels, wrappers, ModelNew",
                     )
-            elif isinstance(node, ast.If) and "__name__" in {
-                n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)
-            }:
-                self._add("test_code", node, 'test code: `if __name__ == "__main__"`', "leave it out")
+            elif isinstance(node, ast.If):
+                asked = [n for n in ast.walk(node.test) if isinstance(n, ast.Name) and n.id == "__name__"]
+                if asked:
+                    self._add("test_code", node, 'test code: `if __name__ == "__main__"`', "leave it out")
+                    self.refused.update(map(id, asked))
 
     # ------------------------------------------------------------------------------------------------ kernels
 

@@ -85,7 +85,7 @@ SYSTEM_MODULES = frozenset(
 BUILTINS = frozenset(
     {
         *("eval", "exec", "compile", "open", "input", "breakpoint", "globals", "locals", "vars"),
-        *("__import__", "__builtins__", "__loader__", "__spec__", "__file__"),
+        *("__import__", "__builtins__", "__loader__", "__spec__", "__file__", "__name__", "__package__"),
     }
 )
 NEVER_ASKED_FOR = SYSTEM_MODULES - {"io", "time", "code", "glob", "pickle", "logging", "traceback", "concurrent"}

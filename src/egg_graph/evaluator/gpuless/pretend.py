@@ -23,6 +23,10 @@ DEFAULTS = {
 """Of an H100, where no target or figure is given."""
 
 
+IN_USE = 42 << 20
+"""Bytes of GPU memory that are in use: a process that holds inputs and weights has some."""
+
+
 def figure(hardware: Hardware | None, name: str) -> int:
     """A figure of the target, else the default."""
     if hardware is not None and name in hardware.figures:
@@ -143,6 +147,7 @@ def pretend_gpu(hardware: Hardware | None) -> None:
     import torch
     from triton.runtime import driver
 
+    capacity = figure(hardware, "dram_capacity")
     answers: dict[str, Callable[..., Any]] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -164,9 +169,9 @@ def pretend_gpu(hardware: Hardware | None) -> None:
         "device_of": lambda tensor: nullcontext(),
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
-        "memory_allocated": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "mem_get_info": lambda device=None: (figure(hardware, "dram_capacity"),) * 2,
+        **dict.fromkeys(("memory_allocated", "max_memory_allocated"), lambda device=None: IN_USE // 2),
+        **dict.fromkeys(("memory_reserved", "max_memory_reserved"), lambda device=None: IN_USE),
+        "mem_get_info": lambda device=None: (capacity - IN_USE, capacity),
         "Stream": _Stream,
     }
     for name, answer in answers.items():
