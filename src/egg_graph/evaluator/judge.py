@@ -18,9 +18,9 @@ from egg_graph.evaluator.detect import environment
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.kept import Kept
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.dockets import Dockets
 from egg_graph.evaluator.sandbox.nursery import Nursery
 from egg_graph.evaluator.screen import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.tools.profile import compiled_profile
@@ -72,7 +72,7 @@ class Judge:
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
         held = DOCKETS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else DOCKETS_BYTES
-        self.dockets = Dockets(self._open, held, self._forget)
+        self.dockets: Kept[Docket] = Kept(held, self._forget)
         self.turns = turns_on("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
@@ -96,16 +96,17 @@ class Judge:
             return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
         raise BadInput(f"the judge knows no method {method}")
 
-    def _open(self, task: KernelTask) -> Docket:
-        return Docket(task, self.root_seed, torch.device("cuda" if self.on_gpu else "cpu"))
+    def _docket(self, task: KernelTask) -> Docket:
+        device = torch.device("cuda" if self.on_gpu else "cpu")
+        return self.dockets.of(task.digest, lambda: Docket(task, self.root_seed, device))
 
     def _forget(self, digest: str) -> None:
         if self.gpu is not None:
-            self.gpu.opponents.pop(digest, None)
+            self.gpu.opponents.drop(digest)
             torch.cuda.empty_cache()
 
     def baseline(self, task: KernelTask) -> Baseline:
-        docket = self.dockets.of(task)
+        docket = self._docket(task)
         docket.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
         with self.turns.computing():
@@ -125,7 +126,7 @@ class Judge:
         started = time.monotonic()
         if finalist:
             self._fresh_seed()
-        docket = self.dockets.of(task)
+        docket = self._docket(task)
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
@@ -153,9 +154,9 @@ class Judge:
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:
-            return screen_without_gpu(self.ladder, self.dockets.of(task), candidates)
+            return screen_without_gpu(self.ladder, self._docket(task), candidates)
         with self.turns.alone_throughout():
-            return screen_on_gpu(self.gpu, self.dockets.of(task), candidates)
+            return screen_on_gpu(self.gpu, self._docket(task), candidates)
 
     def release(self) -> None:
         """Give back the GPU memory that tasks hold; the next call establishes them anew."""

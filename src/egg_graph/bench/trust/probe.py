@@ -149,12 +149,12 @@ def _name(reference: Path) -> str:
 def _one(reference: Path, gpu: str | None, precision: Precision, seconds: float) -> Probe:
     """One problem in a process of its own, on a GPU by its UUID or on the CPU."""
     started = time.monotonic()
-    device, environment = ("gpu", {"CUDA_VISIBLE_DEVICES": gpu}) if gpu else ("none", {})
+    device, visible = ("gpu", {"CUDA_VISIBLE_DEVICES": gpu}) if gpu else ("none", {})
     command = [sys.executable, "-m", "egg_graph.bench.trust.probe_process", str(reference.resolve()), device, precision]
     name = _name(reference)
     try:
         done = subprocess.run(
-            command, env=clean_environment() | environment, capture_output=True, text=True, timeout=seconds, check=False
+            command, env=clean_environment() | visible, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return Probe(problem=name, verdict="not probed", reason=f"not done within {seconds:.0f} s", seconds=seconds)

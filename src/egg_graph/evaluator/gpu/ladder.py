@@ -23,6 +23,7 @@ from egg_graph.evaluator.gpu.opponent import Opponent
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
 from egg_graph.evaluator.gpu.watch import MemoryWatch
 from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.kept import Kept
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.statements import compile_statement, no_launch, spills
 from egg_graph.evaluator.tools import profiling as gpu_profile
@@ -45,6 +46,10 @@ OPPONENTS_PART = 0.05
 Verdict = tuple[Status, str]
 
 
+def _opponents() -> Kept[Opponent]:
+    return Kept(OPPONENTS_PART * torch.cuda.mem_get_info()[1])
+
+
 @dataclass
 class GpuLadder:
     """The tools of the ladder on a GPU."""
@@ -53,8 +58,8 @@ class GpuLadder:
     machine: str
     turns: Turns = field(default_factory=Turns)
     profiling: bool = False
-    opponents: dict[str, Opponent] = field(default_factory=dict)
-    """By task, those met last at the end; as many as `OPPONENTS_PART` of the memory holds."""
+    opponents: Kept[Opponent] = field(default_factory=_opponents)
+    """By task; as many as `OPPONENTS_PART` of the memory holds."""
     best_ms: dict[str, float] = field(default_factory=dict)
     """By task, the fastest kernel so far; only a faster one is worth a profile."""
 
@@ -149,16 +154,12 @@ class GpuLadder:
 
     def opponent(self, docket: Docket) -> Opponent:
         """The task's baseline, measured at first need."""
-        key = docket.task.digest
-        opponent = self.opponents.pop(key, None)
-        if opponent is None:
-            most = OPPONENTS_PART * torch.cuda.mem_get_info()[1]
-            while self.opponents and sum(known.nbytes for known in self.opponents.values()) > most:
-                del self.opponents[next(iter(self.opponents))]  # the one not met for longest
+
+        def make() -> Opponent:
             torch.cuda.empty_cache()
-            opponent = Opponent(docket)
-        self.opponents[key] = opponent
-        return opponent
+            return Opponent(docket)
+
+        return self.opponents.of(docket.task.digest, make)
 
     # ----------------------------------------------------------------------------------------------------- timing
 

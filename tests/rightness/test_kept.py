@@ -1,7 +1,7 @@
 """An evaluator that meets one task after another does not keep all of them."""
 
+from egg_graph.evaluator.kept import Kept
 from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.dockets import Dockets
 from egg_graph.schema import Hardware, KernelTask
 
 REFERENCE = """
@@ -31,18 +31,22 @@ def tasks(h200: Hardware, count: int) -> list[KernelTask]:
 def test_the_tasks_met_last_are_kept_as_far_as_memory_goes(h200: Hardware) -> None:
     forgotten: list[str] = []
     one, two, three, four = tasks(h200, 4)
-    dockets = Dockets(lambda task: Docket(task, 1), 0.0, forgotten.append)
-    first = dockets.of(one)
+    dockets: Kept[Docket] = Kept(0.0, forgotten.append)
+
+    def docket(task: KernelTask) -> Docket:
+        return dockets.of(task.digest, lambda: Docket(task, 1))
+
+    first = docket(one)
     assert first.nbytes == 0
-    assert dockets.of(two) is not first
-    assert dockets.of(one) is first, "nothing is forgotten while nothing is held"
+    assert docket(two) is not first
+    assert docket(one) is first, "nothing is forgotten while nothing is held"
     first.cases("shrunk")
     assert first.nbytes >= 2 * 64 * 96 * 4
     dockets.most_bytes = first.nbytes - 1
-    kept = dockets.of(three)
+    kept = docket(three)
     assert forgotten == [two.digest, one.digest], "the one not met for longest goes first, until the rest holds little"
-    assert dockets.of(three) is kept
-    assert dockets.of(one) is not first
+    assert docket(three) is kept
+    assert docket(one) is not first
     dockets.clear()
-    assert dockets.of(four).nbytes == 0
-    assert dockets.of(three) is not kept
+    assert docket(four).nbytes == 0
+    assert docket(three) is not kept
