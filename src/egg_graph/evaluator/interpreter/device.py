@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from egg_graph.evaluator.interpreter.session import current
+from egg_graph.evaluator.interpreter.session import current, is_running
 
 CUDA = torch.device("cuda", 0)
 _PROPERTIES = {torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.device: CUDA}
@@ -50,7 +50,7 @@ class PretendCuda(TorchFunctionMode):
             return args[0]
         if function is torch.Tensor.get_device:
             return 0
-        if function is torch.Tensor.data_ptr:
+        if function is torch.Tensor.data_ptr and is_running():
             return _address(args[0])
         args = tuple("cpu" if is_cuda(a) else a for a in args)
         kwargs = {name: "cpu" if is_cuda(value) else value for name, value in kwargs.items()}

@@ -100,6 +100,11 @@ def current() -> Session:
     return _Current.session
 
 
+def is_running() -> bool:
+    """Whether a run is under way."""
+    return _Current.session is not None
+
+
 def is_fake() -> bool:
     """Whether the run under way computes no values."""
     return _Current.session is not None and _Current.session.mode == "fake"
