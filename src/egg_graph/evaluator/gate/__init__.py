@@ -202,7 +202,8 @@ class _Gate:
     def _store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
         word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
         if any(name.split(".")[0] in ROOTS for name in dotted):
-            self._refuse(node, f"{word} {min(dotted)}", "leave the library as it is")
+            cure = "leave the library as it is: its flags are set as the task's precision asks, for your calls of it too"
+            self._refuse(node, f"{word} {min(dotted)}", cure)
             self.refused.add(id(node))
         elif self._is_a_class_or_module(node.value):
             self._refuse(node, f"{word} {node.attr} of a class that is not the candidate's own", "leave it as it is")

@@ -12,7 +12,7 @@ WRITES = "a kernel writes nothing but its results"
 STARTS = "a kernel starts no processes and no threads"
 TIMES = "a kernel does not time or test itself"
 SHARED = "it changes the library for everybody in the process"
-HIDES = "it hides operators from those who count them"
+HIDES = "it hides operators from those who count them; launch the kernel itself in forward"
 EVALUATES = "it runs text that nobody has read"
 INSIDE = "it is no part of the public interface"
 

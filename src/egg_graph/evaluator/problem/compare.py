@@ -267,7 +267,8 @@ def _degraded(
             message=f"{over}: what a plain fp32 tl.dot makes, which drops the low mantissa bits of its operands "
             f"({truncated:.1e} when emulated) where PyTorch rounds them",
             where=where,
-            cure="round operands before tl.dot: tl.inline_asm_elementwise('cvt.rna.tf32.f32 $0, $1;', '=r,r', …)",
+            cure="round every operand of every tl.dot: x = tl.inline_asm_elementwise('cvt.rna.tf32.f32 $0, $1;', "
+            "'=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
         )
     if precision == "ieee" and truncated is not None and 0.2 * truncated <= error <= 1.6 * truncated:
         return Finding(
