@@ -2,9 +2,13 @@
 
 import datetime
 import json
+import math
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -56,9 +60,9 @@ def run_corpus(
         BadInput: for a bad header or a results file made on other terms.
     """
     entries = _chosen(read_entries(folders, problems), only)
-    local = evaluator or _evaluator(device, timeout, workers)
+    evaluators = [evaluator] if evaluator is not None else _evaluators(device, timeout, workers)
     try:
-        where = local.environment()
+        where = evaluators[0].environment()
         ladder: Literal["cpu", "gpu"] = "gpu" if where.gpu is not None and device != "none" else "cpu"
         hardware = choose_target(target)
         here = [entry for entry in entries if ladder in entry.header.where]
@@ -78,34 +82,65 @@ def run_corpus(
         )
         kept = {row.file: row for row in _kept(results, out)} if keep and out is not None else {}
 
-        def judged(entry: Entry) -> tuple[CorpusRow, bool]:
-            row = kept.get(_shown(entry))
-            if row is not None and row.digest == entry.digest:
-                return row, False
-            return _judge(local, entry, hardware, repeat, finalist), True
-
         places = {_shown(entry): place for place, entry in enumerate(here)}
-        # Problem by problem, since an evaluator has to learn each; the results keep the order of the files.
-        with ThreadPoolExecutor(workers) as threads:
-            for row, new in threads.map(judged, sorted(here, key=lambda entry: entry.header.problem)):
-                if new and on_row is not None:
+        known = [row for entry in here if (row := kept.get(_shown(entry))) and row.digest == entry.digest]
+        results = results.model_copy(update={"rows": tuple(known)})
+        done = {row.file for row in known}
+        parts = deque(_parts([entry for entry in here if _shown(entry) not in done], len(evaluators)))
+        one_at_a_time = threading.Lock()
+
+        def add(row: CorpusRow) -> None:
+            nonlocal results
+            with one_at_a_time:
+                if on_row is not None:
                     on_row(row)
                 rows = sorted((*results.rows, row), key=lambda known: places[known.file])
                 results = results.model_copy(update={"rows": tuple(rows)})
                 if out is not None:
                     write_results(out, results, corpus_page(results), **_counted(results))
+
+        def take(local: LocalEvaluator | EvaluatorPool) -> None:
+            while True:
+                try:
+                    part = parts.popleft()
+                except IndexError:
+                    return
+                for entry in part:
+                    add(_judge(local, entry, hardware, repeat, finalist))
+
+        with ThreadPoolExecutor(len(evaluators)) as threads:
+            list(threads.map(take, evaluators))
         return results
     finally:
-        if evaluator is None:
+        for local in evaluators if evaluator is None else ():
             local.close()
 
 
-def _evaluator(device: Literal["auto", "gpu", "none"], timeout: float, workers: int) -> LocalEvaluator | EvaluatorPool:
-    if workers == 1:
-        return LocalEvaluator(device=device, timeout=timeout)
-    if device == "gpu" or (device == "auto" and gpu_present()):
-        return EvaluatorPool("all", workers_per_gpu=max(1, workers // len(visible_gpus())), timeout=timeout)
-    return EvaluatorPool(workers=workers, timeout=timeout)
+def _evaluators(
+    device: Literal["auto", "gpu", "none"], timeout: float, workers: int
+) -> Sequence[LocalEvaluator | EvaluatorPool]:
+    gpus = visible_gpus() if device == "gpu" or (device == "auto" and gpu_present()) else ()
+    return [
+        LocalEvaluator(device=device, timeout=timeout, gpu=gpus[number % len(gpus)] if gpus else None)
+        for number in range(workers)
+    ]
+
+
+def _parts(entries: Sequence[Entry], workers: int) -> list[list[Entry]]:
+    """Files of one problem each, since an evaluator has to learn a problem and to measure its baseline; the largest
+    parts first, and none so large that the other evaluators would have to wait for it."""
+    most = max(1, math.ceil(len(entries) / (4 * workers)))
+    parts: list[list[Entry]] = []
+    for _, group in groupby(sorted(entries, key=_problem), key=_problem):
+        files = list(group)
+        parts += [files[start : start + most] for start in range(0, len(files), most)]
+    return sorted(parts, key=len, reverse=True)
+
+
+def _problem(entry: Entry) -> tuple[str, str, bool]:
+    """What an evaluator learns once."""
+    header = entry.header
+    return header.problem, header.precision, header.terms.triton_only
 
 
 def _counted(results: CorpusResults) -> dict[str, object]:
