@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from egg_graph.evaluator import growth
 from egg_graph.evaluator.gpu.memory import raw_bytes
 from egg_graph.evaluator.problem.compare import poison_
 
@@ -18,12 +19,14 @@ NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
 class FreshPoison(TorchDispatchMode):
     """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen."""
 
-    FACTORIES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
-
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if growth.name_of(function) not in growth.GROWING:
+            return function(*args, **(kwargs or {}))
+        before = growth.sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        if function.overloadpacket.__name__ in self.FACTORIES and isinstance(result, torch.Tensor) and result.is_cuda:
-            poison_(result)
+        fresh = growth.added(result, before)
+        if fresh is not None and fresh.is_cuda:
+            poison_(fresh)
         return result
 
 

@@ -6,23 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
+from egg_graph.evaluator import growth
 from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.memory import AddressSpace
+from egg_graph.evaluator.interpreter.memory import AddressSpace, Written
 from egg_graph.schema import Finding
-
-aten = torch.ops.aten
-FACTORIES = {
-    aten.empty.memory_format,
-    aten.empty_strided.default,
-    aten.empty_like.default,
-    aten.new_empty.default,
-    aten.new_empty_strided.default,
-    aten.empty_permuted.default,
-}
-
 
 @dataclass
 class Allocation:
@@ -42,14 +32,19 @@ class Poison(TorchDispatchMode):
         self.allocations: dict[int, Allocation] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if growth.name_of(function) not in growth.GROWING:
+            return function(*args, **(kwargs or {}))
+        before = growth.sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        if function in FACTORIES and result.layout == torch.strided and result.device.type == "cpu":
-            storage = result.untyped_storage()
-            elements = storage.nbytes() // result.element_size()
-            fill_with_poison(torch.empty(0, dtype=result.dtype).set_(storage, 0, (elements,), (1,)))
+        fresh = growth.added(result, before)
+        if fresh is None or fresh.untyped_storage().device.type != "cpu":  # the pretended GPU may answer for tensors
+            return result
+        fill_with_poison(fresh)
+        storage = result.untyped_storage()
+        if storage._cdata not in before:
             if not result.is_inference():  # those have no version to tell who wrote
                 self.allocations[storage._cdata] = Allocation(result, result._version)
-            self.memory.written[storage._cdata] = np.zeros(elements, bool)
+            self.memory.written[storage._cdata] = Written(np.zeros(fresh.numel(), bool), storage.nbytes())
         return result
 
     def unwritten(self, output: Any) -> list[Finding]:
@@ -77,7 +72,9 @@ class Poison(TorchDispatchMode):
         allocation = self.allocations.get(storage._cdata)
         if allocation is None or leaf.is_inference() or leaf._version != allocation.version:
             return None
-        written = self.memory.written[storage._cdata]
+        written = self.memory.written[storage._cdata].elements
+        if self.memory.written[storage._cdata].nbytes != storage.nbytes():
+            return None  # PyTorch moved it: only values tell
         if leaf.element_size() != allocation.tensor.element_size() or leaf.numel() == 0:
             return None
         shape = [1 if stride == 0 else size for size, stride in zip(leaf.shape, leaf.stride(), strict=True)]
@@ -87,6 +84,22 @@ class Poison(TorchDispatchMode):
             written[leaf.storage_offset() :], tuple(shape), tuple(leaf.stride()), writeable=False
         )
         return ~view
+
+
+def watch_storages() -> None:
+    """`storage.resize_` is no operator: what it adds is poisoned here, as numbers that are not, whatever their width."""
+    original = torch.UntypedStorage.resize_
+
+    def resize_(self: Any, size: int) -> Any:
+        before = self.nbytes()
+        result = original(self, size)
+        with _disable_current_modes():
+            fresh = growth.beyond(self, before, torch.bfloat16)
+            if fresh is not None and self.device.type == "cpu":
+                fill_with_poison(fresh)
+        return result
+
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
 
 
 def fill_with_poison(flat: torch.Tensor) -> None:
@@ -100,5 +113,8 @@ def fill_with_poison(flat: torch.Tensor) -> None:
         flat.view(torch.uint8).fill_(0x7F)
     elif flat.dtype.is_complex:
         fill_with_poison(torch.view_as_real(flat).reshape(-1))
-    elif flat.dtype != torch.bool:
+    elif flat.dtype == torch.bool:
+        flat.fill_(True)
+        flat[::7].fill_(False)  # neither is what fresh memory holds
+    else:
         flat.fill_(formats.POISON_INTEGER[size])

@@ -106,7 +106,7 @@ def float32_to_float8(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def undefined(shape: tuple[int, ...], dtype: np.dtype[Any], *, bfloat16: bool = False) -> np.ndarray:
-    """An array of undefined values: poisoned NaN for floats, a sentinel for integers, False for booleans."""
+    """An array of undefined values: poisoned NaN for floats, a sentinel for integers, True for booleans."""
     if bfloat16:
         return np.full(shape, POISON_BFLOAT16, np.uint16)
     if dtype.kind == "f":
@@ -114,7 +114,7 @@ def undefined(shape: tuple[int, ...], dtype: np.dtype[Any], *, bfloat16: bool = 
         return np.broadcast_to(bits.view(dtype), shape or (1,)).reshape(shape)
     if dtype.kind in "iu":
         return np.full(shape, POISON_INTEGER[dtype.itemsize], dtype)
-    return np.zeros(shape, dtype)
+    return np.ones(shape, dtype)
 
 
 def poisoned(values: np.ndarray) -> np.ndarray:

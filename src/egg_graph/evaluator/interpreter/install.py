@@ -24,6 +24,7 @@ def install() -> None:
     if not isinstance(tl.standard.sum, interpreter.InterpretedFunction):
         raise RuntimeError("triton was imported before TRITON_INTERPRET=1 was set")
     from egg_graph.evaluator.interpreter import (
+        allocations,
         arithmetic,
         assembly,
         descriptors,
@@ -41,6 +42,7 @@ def install() -> None:
         part.install(interpreter.InterpreterBuilder)
     for whole in (execution, libdevice, reductions):
         whole.install()
+    allocations.watch_storages()
     interpreter.interpreter_builder.options = _options(interpreter)
     _patch_language(interpreter, tl)
     _warm_up(interpreter, tl)

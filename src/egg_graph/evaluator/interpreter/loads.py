@@ -141,12 +141,12 @@ def _note_written(session: Session, access: Access, itemsize: int) -> None:
     """Remember which elements of a storage from `torch.empty` a kernel wrote."""
     assert access.region is not None
     written = session.memory.written.get(access.region.storage._cdata)
-    if written is None:
+    if written is None or written.nbytes != access.region.nbytes:
         return
-    granule = access.region.nbytes // written.size
+    granule = written.nbytes // written.elements.size
     offsets = access.offsets.astype(np.int64)[access.mask]
     for start in range(0, max(itemsize, 1), granule):
-        written[(offsets + start) // granule] = True
+        written.elements[(offsets + start) // granule] = True
 
 
 def _bits(values: np.ndarray) -> np.ndarray:

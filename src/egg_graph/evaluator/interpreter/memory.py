@@ -44,6 +44,16 @@ class Region:
         return (self.number << WINDOW_BITS) + MIDDLE
 
 
+@dataclass(frozen=True)
+class Written:
+    """What kernels wrote of a storage."""
+
+    elements: np.ndarray
+    """Of each, whether."""
+    nbytes: int
+    """Of the storage when it was allocated: one that has grown since is another."""
+
+
 @dataclass
 class AddressSpace:
     """All storages that a run has handed to kernels."""
@@ -51,8 +61,8 @@ class AddressSpace:
     regions: dict[int, Region] = field(default_factory=dict)
     """By number, from 1: address 0 belongs to nobody."""
     by_storage: dict[int, Region] = field(default_factory=dict)
-    written: dict[int, np.ndarray] = field(default_factory=dict)
-    """Storage key -> which elements kernels wrote; kept for storages from `torch.empty` (real runs)."""
+    written: dict[int, Written] = field(default_factory=dict)
+    """By storage key; kept for storages from `torch.empty` (real runs)."""
 
     def region_of(self, tensor: Any, *, fake: bool) -> Region:
         """The region of a tensor's storage, made at first sight."""
@@ -62,7 +72,10 @@ class AddressSpace:
             number = len(self.regions) + 1
             region = Region(number, int(storage.nbytes()), 0 if fake else storage.data_ptr(), storage)
             self.regions[number] = self.by_storage[key] = region
-        return self.by_storage[key]
+        region = self.by_storage[key]
+        if not fake:  # a storage that was resized lies elsewhere
+            region.nbytes, region.address = int(storage.nbytes()), storage.data_ptr()
+        return region
 
     def pointer(self, tensor: Any, name: str, *, fake: bool) -> int:
         """Virtual address of a tensor's first element; `name` is the argument it is passed as."""

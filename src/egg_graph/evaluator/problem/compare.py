@@ -69,10 +69,10 @@ class Comparison:
 
 
 def poison_(tensor: torch.Tensor) -> torch.Tensor:
-    """Fill with the poison NaN (integers: a sentinel), in place."""
+    """Fill with the poison NaN (integers: a sentinel, booleans: True), in place."""
     bits = POISON_BITS.get(tensor.dtype)
     if bits is None:
-        return tensor if tensor.dtype == torch.bool or tensor.dtype.is_complex else tensor.fill_(90)
+        return tensor if tensor.dtype.is_complex else tensor.fill_(tensor.dtype == torch.bool or 90)
     as_int = _BITS[tensor.dtype.itemsize]
     signed = bits - (1 << (8 * tensor.dtype.itemsize)) if bits >> (8 * tensor.dtype.itemsize - 1) else bits
     tensor.view(as_int).fill_(signed)
