@@ -14,6 +14,7 @@ from egg_graph.evaluator.interpreter import formats
 from egg_graph.evaluator.interpreter.memory import AddressSpace, Written
 from egg_graph.schema import Finding
 
+
 @dataclass
 class Allocation:
     """A storage from `torch.empty*`."""
@@ -87,7 +88,7 @@ class Poison(TorchDispatchMode):
 
 
 def watch_storages() -> None:
-    """`storage.resize_` is no operator: what it adds is poisoned here, as numbers that are not, whatever their width."""
+    """`storage.resize_` is no operator: what it adds is poisoned here, as NaN of any width."""
     original = torch.UntypedStorage.resize_
 
     def resize_(self: Any, size: int) -> Any:
@@ -99,7 +100,7 @@ def watch_storages() -> None:
                 fill_with_poison(fresh)
         return result
 
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
+    torch.UntypedStorage.resize_ = resize_
 
 
 def fill_with_poison(flat: torch.Tensor) -> None:

@@ -54,6 +54,7 @@ def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_i
     """`tl.dot`: products accumulated in fp32 (int32 for int8, fp64 for fp64)."""
     session = current()
     assert session.launch is not None
+    session.launch.meet()
     name = precision_name(a, input_precision)
     flops = 2.0 * a.data.shape[-1] * accumulator.data.size
     session.launch.dot_flops[name] = session.launch.dot_flops.get(name, 0.0) + flops

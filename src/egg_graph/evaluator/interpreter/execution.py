@@ -52,6 +52,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
         for name, value in bound.items()
     }
     with _launching(session, self) as progress:
+        progress.warps = int(options.get("num_warps", progress.warps))
         work = _run_programs(session, progress, lambda: function(**device), shape)
     session.computing_launches += progress.computes
     executed = len(work.programs)
@@ -171,6 +172,7 @@ def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[
         program = (linear % shape[0], linear // shape[0] % shape[1], linear // (shape[0] * shape[1]))
         progress.program, progress.linear, progress.synchronised = program, linear, False
         progress.loaded = []
+        progress.meet()
         builder.set_grid_idx(*program)
         body()
         work.add(linear, session, progress)

@@ -1,5 +1,7 @@
 """Loads, stores and atomics of the builder, guarded."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import formats, overflow, races
 from egg_graph.evaluator.interpreter.memory import Access, check_access
-from egg_graph.evaluator.interpreter.session import Session, current
+from egg_graph.evaluator.interpreter.session import Session, current, threads_meet
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype, to_float
 from egg_graph.evaluator.sandbox.faults import KernelFault
 
@@ -173,8 +175,25 @@ def print_values(self: Any, prefix: str, hexadecimal: bool, values: Any, is_sign
             print(session.launch.program, prefix, to_float(value))
 
 
+def barrier(self: Any) -> None:
+    """`tl.debug_barrier`."""
+    threads_meet()
+
+
+def meeting(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator that goes through shared memory."""
+
+    @wraps(operator)
+    def method(*args: Any) -> Any:
+        threads_meet()
+        return operator(*args)
+
+    return method
+
+
 def install(builder: type[InterpreterBuilder]) -> None:
     """Replace the builder's memory operators."""
     builder.create_masked_load, builder.create_masked_store = load, store
     builder.create_atomic_rmw, builder.create_atomic_cas = atomic_rmw, atomic_cas
-    builder.create_print = print_values
+    builder.create_gather, builder.create_histogram = meeting(builder.create_gather), meeting(builder.create_histogram)
+    builder.create_print, builder.create_barrier = print_values, barrier

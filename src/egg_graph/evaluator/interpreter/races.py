@@ -12,7 +12,6 @@ from egg_graph.schema import Finding
 SEVERAL = -1
 
 
-ONE_WARP = 32
 BY_BARRIER = "Put tl.debug_barrier() between the two, or keep the values in registers (tl.trans, tl.sum, tl.gather)."
 
 
@@ -88,11 +87,41 @@ def _lanes(session: Session, access: Access, elements: int) -> np.ndarray:
     return np.repeat(lanes, elements // max(1, lanes.size))
 
 
-def _watches_threads(session: Session, access: Access) -> bool:
-    """Threads of one warp run in step, and what is not larger is laid out in copies that nobody can foresee."""
+def _note_lanes_that_load(session: Session, access: Access, touched: Touched, index: np.ndarray) -> None:
+    """A race if another lane of this program stored one of the elements, with no barrier since."""
     launch = session.launch
-    assert launch is not None
-    return launch.warps > 1 and not access.offsets.size == 1
+    assert launch is not None and access.region is not None
+    if touched.stored is None or launch.warps == 1:
+        return
+    lane = _lanes(session, access, index.size)
+    if touched.stored.of_others(index, lane, launch.span).any():
+        what = "loads elements that another thread of the same program has stored, with no barrier between"
+        _report(session, access.region, what, BY_BARRIER)
+    if touched.loaded is None:
+        touched.loaded = Lanes(touched.writer.size)
+    several = touched.loaded.of_others(index, lane, launch.span)
+    touched.loaded.lane[index] = np.where(several, SEVERAL, lane)
+    touched.loaded.span[index] = launch.span
+
+
+def _note_lanes_that_store(
+    session: Session, access: Access, touched: Touched, index: np.ndarray, changed: np.ndarray
+) -> None:
+    """A race if what changes was stored or loaded by another lane of this program, with no barrier since."""
+    launch = session.launch
+    assert launch is not None and access.region is not None
+    if launch.warps == 1:  # its threads go in step
+        return
+    lane = _lanes(session, access, index.size)
+    if touched.stored is None:
+        touched.stored = Lanes(touched.writer.size)
+    for verb, lanes in (("stored", touched.stored), ("loaded", touched.loaded)):
+        if lanes is not None and (changed & lanes.of_others(index, lane, launch.span)).any():
+            what = f"overwrites elements that another thread of the same program has {verb}, with no barrier between"
+            _report(session, access.region, what, BY_BARRIER)
+            break
+    touched.stored.lane[index[changed]] = lane[changed]
+    touched.stored.span[index[changed]] = launch.span
 
 
 def note_load(session: Session, access: Access, itemsize: int) -> None:
@@ -106,6 +135,7 @@ def note_load(session: Session, access: Access, itemsize: int) -> None:
         _report(session, access.region, "reads elements that another program writes in the same launch")
     reader = touched.reader[index]
     touched.reader[index] = np.where((reader == 0) | (reader == me), me, SEVERAL)
+    _note_lanes_that_load(session, access, touched, index)
 
 
 def note_store(session: Session, access: Access, itemsize: int, changed: np.ndarray) -> None:
@@ -129,6 +159,7 @@ def note_store(session: Session, access: Access, itemsize: int, changed: np.ndar
         elif (changed & (reader != 0) & (reader != me)).any():
             _report(session, access.region, "overwrites elements that another program reads in the same launch")
     touched.writer[index] = me
+    _note_lanes_that_store(session, access, touched, index, changed)
 
 
 def note_atomic(session: Session, access: Access, itemsize: int) -> None:
@@ -140,6 +171,7 @@ def note_atomic(session: Session, access: Access, itemsize: int) -> None:
     if not launch.synchronised and ((writer != 0) & (writer != launch.linear + 1)).any():
         _report(session, access.region, "updates atomically what another program plainly stores in the same launch")
     launch.synchronised = True
+    launch.meet()
 
 
 def note_lanes_conflict(session: Session, region: Region) -> None:
@@ -147,7 +179,10 @@ def note_lanes_conflict(session: Session, region: Region) -> None:
     _report(session, region, "stores different values to one element from several lanes of one program")
 
 
-def _report(session: Session, region: Region, what: str) -> None:
+BY_OWNER = "Let each program own its output elements, or combine with tl.atomic_add, or split into two launches."
+
+
+def _report(session: Session, region: Region, what: str, cure: str = BY_OWNER) -> None:
     launch = session.launch
     assert launch is not None
     line = session.candidate_line()
@@ -158,5 +193,5 @@ def _report(session: Session, region: Region, what: str) -> None:
         kind="write_race",
         message=f"the kernel {what} ('{region.name}'), so the result depends on the order of execution",
         where=f"kernel {launch.kernel}, line {line}, argument '{region.name}', program {launch.program}",
-        cure="Let each program own its output elements, or combine with tl.atomic_add, or split into two launches.",
+        cure=cure,
     )

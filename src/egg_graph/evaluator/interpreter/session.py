@@ -23,6 +23,11 @@ class LaunchInProgress:
     """Linear index of `program`, x fastest."""
     synchronised: bool = False
     """The program has executed an atomic, so later accesses may be ordered by it."""
+    warps: int = 4
+    span: int = 0
+    """Number of the span between two barriers of one program that is under way; every program begins one."""
+    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Shapes of the blocks that were accessed, numbered."""
     load_bytes: int = 0
     store_bytes: int = 0
     atomics: int = 0
@@ -33,6 +38,10 @@ class LaunchInProgress:
     """A program stored a number that it had not loaded."""
     wrapped_at: int = 0
     """Line where an int32 sum or product last wrapped around."""
+
+    def meet(self) -> None:
+        """All threads of the program have met: what each stored, the others see."""
+        self.span += 1
 
 
 @dataclass
@@ -108,6 +117,12 @@ def is_running() -> bool:
 def is_fake() -> bool:
     """Whether the run under way computes no values."""
     return _Current.session is not None and _Current.session.mode == "fake"
+
+
+def threads_meet() -> None:
+    """What is computed through shared memory makes the threads of a program wait for each other."""
+    if _Current.session is not None and _Current.session.launch is not None:
+        _Current.session.launch.meet()
 
 
 def in_kernel() -> bool:
