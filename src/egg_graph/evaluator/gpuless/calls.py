@@ -79,6 +79,7 @@ class Calls:
             "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
             "aliases": aliases,
+            "untried": self.model.trials.untried(),
         }
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 

@@ -33,6 +33,8 @@ from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, 
 INTERPRETER = "interpreter"
 OPTIONAL_SECONDS = 5.0
 """Processor time after which no further input family is tried."""
+MOST_CONFIGURATIONS = 48
+"""Calls beyond the others that the configurations of autotuned kernels get."""
 VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
 )
@@ -51,10 +53,12 @@ class Call:
     """The inputs' content lies where the last call's did."""
     silent: bool = False
     """Triton kernels do nothing."""
+    tuning: bool = False
+    """Made only where an autotuned kernel has configurations that have not run."""
 
     @property
     def optional(self) -> bool:
-        return self.case.family != AS_GIVEN
+        return self.tuning or self.case.family != AS_GIVEN
 
 
 @dataclass
@@ -86,6 +90,8 @@ class Verdicts:
     """Of the first call: kernels whose values were checked."""
     not_tried: str = ""
     """Why causality is not known."""
+    untried: int = 0
+    """Tuning configurations that never ran."""
 
 
 def plan(docket: Docket, name: str) -> list[Call]:
@@ -101,6 +107,7 @@ def plan(docket: Docket, name: str) -> list[Call]:
         families = docket.family_cases(name)
         calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
         calls.append(Call(first, "the first inputs again, at other addresses, weights loaded anew"))
+        calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
     return calls
 
@@ -110,6 +117,9 @@ def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     loaded: Case | None = None
     for index, call in enumerate(calls):
+        if call.tuning:
+            entries.append({**entries[0], "tuning": True, "optional": True})
+            continue
         exchange.save(folder, f"inputs_{index}", call.case.inputs)
         weights = None
         if loaded is None or call.case.state is not loaded.state or loaded.updates or call.case is calls[0].case:
@@ -123,6 +133,7 @@ def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
                 "weights": weights,
                 "reuse": call.reuse,
                 "silent": call.silent,
+                "tuning": False,
                 "optional": call.optional,
                 "outputs": [
                     {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
@@ -163,7 +174,7 @@ class Hearing:
             found.given.findings.append(death)
             return found
         for index, call in enumerate(self.calls):
-            word = found.families if call.optional else found.given
+            word = found.families if call.optional and not call.tuning else found.given
             if call.silent:
                 self._causality(index, reports[index], found)
             elif reports[index] is not None:
@@ -171,11 +182,13 @@ class Hearing:
             elif self.begun(index):
                 fault = death or Finding(kind="exited", message="the process left no readable answer")
                 word.findings.append(fault.model_copy(update={"where": _where(fault.where, call)}))
-            elif death is None:
+            elif death is None and not call.tuning:
                 found.left_out.append(call.case.family)
             if word.failed:
                 return found
         found.given.findings += self._late()
+        told = [r["untried"] for r in reports.values() if r and type(r.get("untried")) is int]
+        found.untried = max(0, told[-1]) if told else 0
         self._told(reports[0], found)
         return found
 

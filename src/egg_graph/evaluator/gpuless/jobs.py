@@ -57,7 +57,8 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
 
     Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
     puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing. After
-    `optional_seconds` of processor time, or half of `call_seconds`, calls that are marked `optional` are left out.
+    `optional_seconds` of processor time, or half of `call_seconds`, calls that are marked `optional` are left out, and
+    those marked `tuning` as soon as every configuration of every autotuned kernel has run.
     """
     from egg_graph.evaluator.gpuless.calls import Calls
     from egg_graph.evaluator.interpreter import RealModel
@@ -80,7 +81,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
         late = late or time.monotonic() - started > seconds / 2
         if call["silent"]:
             silent.append((index, call))
-        elif not (call["optional"] and late):
+        elif not (call["optional"] and late) and (not call["tuning"] or model.trials.untried()):
             name_the_line_when_stuck(seconds, fatal=True)
             calls.make(index, call)
     calls.finish()

@@ -153,6 +153,11 @@ class Ladder:
         else:
             words = "; ".join(missing) or "no input is free to change"
             climb.skipped("other_inputs", f"inputs came only from get_inputs' own distribution: {words}")
+        if found.untried:
+            climb.skipped(
+                "tuning_configurations",
+                f"{count(found.untried, 'configuration')} of autotuned kernels never ran: no time, or too many",
+            )
         if found.causality:
             climb.fail("causality", found.causality)
         elif found.integrity is not None and found.integrity.causal:

@@ -12,11 +12,10 @@ import numpy as np
 from triton.backends.amd.compiler import HIPOptions
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime import interpreter
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 
 from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.interpreter import loops
+from egg_graph.evaluator.interpreter import loops, races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
 from egg_graph.evaluator.interpreter.warmed import Warmed
@@ -55,6 +54,8 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
         progress.warps = int(options.get("num_warps", progress.warps))
         work = _run_programs(session, progress, lambda: function(**device), shape)
     session.computing_launches += progress.computes
+    if session.accumulates is False:
+        session.accumulates = bool(progress.atomics) or races.updates_in_place(session)
     executed = len(work.programs)
     scale = total / executed if executed else 0.0
     session.launches.append(
@@ -221,27 +222,7 @@ def compile_and_exec(self: Any, tree: Any) -> Any:
     return local[self.fn.__name__]
 
 
-def autotune(self: Any, *args: Any, **keywords: Any) -> Any:
-    """Replacement of `Autotuner.run`: another configuration at each call, for any of them may be chosen on a GPU (a
-    fake run takes the first); all of them on record."""
-    self.nargs = dict(zip(self.arg_names, args, strict=False))
-    configs = self.prune_configs(keywords)
-    session = current()
-    session.configs = tuple(_plain(config) for config in configs)
-    chosen = configs[session.turn % len(configs)]
-    everything = {**self.nargs, **keywords, **chosen.all_kwargs()}
-    if chosen.pre_hook:
-        chosen.pre_hook(everything)
-    self.pre_hook(everything, reset_only=True)
-    return self.fn.run(*args, **keywords, **chosen.all_kwargs())
-
-
-def _plain(config: Any) -> dict[str, Knob]:
-    return {name: value for name, value in config.all_kwargs().items() if isinstance(value, int | float | str | bool)}
-
-
 def install() -> None:
     """Replace Triton's launch of interpreted kernels."""
     InterpretedFunction.run, InterpretedFunction.__call__ = run, call
     FunctionRewriter._compile_and_exec = compile_and_exec
-    Autotuner.run = autotune

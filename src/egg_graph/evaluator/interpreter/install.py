@@ -33,6 +33,7 @@ def install() -> None:
         libdevice,
         loads,
         reductions,
+        tuning,
         values,
     )
 
@@ -40,7 +41,7 @@ def install() -> None:
 
     for part in (arithmetic, assembly, descriptors, dots, loads):
         part.install(interpreter.InterpreterBuilder)
-    for whole in (execution, libdevice, reductions):
+    for whole in (execution, libdevice, reductions, tuning):
         whole.install()
     allocations.watch_storages()
     interpreter.interpreter_builder.options = _options(interpreter)

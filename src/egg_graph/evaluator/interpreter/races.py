@@ -174,6 +174,12 @@ def note_atomic(session: Session, access: Access, itemsize: int) -> None:
     launch.meet()
 
 
+def updates_in_place(session: Session) -> bool:
+    """Whether the launch loaded elements that it also stored, so that a second one may give something else."""
+    maps = [region.touched for region in session.memory.regions.values() if region.touched is not None]
+    return any(bool(((m.writer != 0) & (m.reader != 0)).any()) for m in maps)
+
+
 def note_lanes_conflict(session: Session, region: Region) -> None:
     """Two lanes of one store wrote different values to one element."""
     _report(session, region, "stores different values to one element from several lanes of one program")

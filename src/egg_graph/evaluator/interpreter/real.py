@@ -70,10 +70,11 @@ class RealModel:
         from egg_graph.evaluator.interpreter.allocations import Poison
         from egg_graph.evaluator.interpreter.memory import AddressSpace
         from egg_graph.evaluator.interpreter.module import construct, load_module
+        from egg_graph.evaluator.interpreter.tuning import Trials
 
         pretend_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware
-        self.turn = 0
+        self.trials = Trials(seed)
         self.memory = AddressSpace()
         self.poison = Poison(self.memory)
         with self._guarded():
@@ -120,7 +121,6 @@ class RealModel:
             recorder.recording = False
         unwritten = [] if silent else self.poison.unwritten(output)
         library = tuple(dict.fromkeys(call.name for call in recorder.calls))
-        self.turn += not silent
         moves_only = bool(session.launches) and not session.computing_launches
         return RealRun(output, session.launches, list(session.races.values()), unwritten, library, moves_only)
 
@@ -129,7 +129,7 @@ class RealModel:
         from egg_graph.evaluator.interpreter.device import PretendCuda
         from egg_graph.evaluator.interpreter.session import Session, running
 
-        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, turn=self.turn)
+        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, trials=self.trials)
         with running(session), PretendCuda(), self.poison:
             yield session
 

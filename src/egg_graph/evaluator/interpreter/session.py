@@ -10,6 +10,7 @@ from egg_graph.schema import Finding, Hardware, Knob
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.interpreter.memory import AddressSpace
+    from egg_graph.evaluator.interpreter.tuning import Trials
 
 
 @dataclass
@@ -59,8 +60,12 @@ class Session:
     launch: LaunchInProgress | None = None
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the launch that follows."""
-    turn: int = 0
-    """Number of this call: an autotuner takes another configuration each time."""
+    trials: "Trials | None" = None
+    """Tuning configurations that earlier calls ran; None where none is to be chosen."""
+    chosen: dict[Any, Any] = field(default_factory=dict)
+    """Configuration of each tuned kernel and key in this call."""
+    accumulates: bool | None = None
+    """Whether a launch updated what it found; None where nobody asks."""
     computing_launches: int = 0
     """Those that stored a number which they had not loaded."""
     silent: bool = False
