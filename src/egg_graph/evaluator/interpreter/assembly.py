@@ -1,7 +1,6 @@
 """`tl.inline_asm_elementwise` for straight-line PTX of known instructions, with their documented precision.
 
-Precisions are those of the PTX ISA manual: `tanh.approx.f32` has a relative error of 2^-11, the other approximations
-here are within a few units of the last place of fp32 and are computed as fp32.
+What approximates has the largest error that the PTX ISA manual allows (`approximate`).
 """
 
 import re
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter import approximate, formats
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
 from egg_graph.evaluator.sandbox.faults import KernelFault
@@ -42,18 +41,18 @@ def _tf32_nearest_even(x: np.ndarray) -> np.ndarray:
 INSTRUCTIONS: dict[str, Instruction] = {
     "cvt.rna.tf32.f32": _f32(formats.round_to_tf32),
     "cvt.rn.tf32.f32": _f32(_tf32_nearest_even),
-    "tanh.approx.f32": _f32(lambda x: formats.round_mantissa(np.tanh(x), 10)),
-    "ex2.approx.f32": _f32(np.exp2),
-    "lg2.approx.f32": _f32(np.log2),
-    "rsqrt.approx.f32": _f32(lambda x: 1 / np.sqrt(x)),
-    "sqrt.approx.f32": _f32(np.sqrt),
+    "tanh.approx.f32": _f32(approximate.tanh),
+    "ex2.approx.f32": _f32(approximate.exp2),
+    "lg2.approx.f32": _f32(approximate.log2),
+    "rsqrt.approx.f32": _f32(approximate.reciprocal_root),
+    "sqrt.approx.f32": _f32(approximate.root),
     "sqrt.rn.f32": _f32(np.sqrt),
-    "rcp.approx.f32": _f32(lambda x: 1 / x),
+    "rcp.approx.f32": _f32(approximate.reciprocal),
     "rcp.rn.f32": _f32(lambda x: 1 / x),
-    "sin.approx.f32": _f32(np.sin),
-    "cos.approx.f32": _f32(np.cos),
-    "div.approx.f32": _f32(np.divide),
-    "div.full.f32": _f32(np.divide),
+    "sin.approx.f32": _f32(approximate.sine),
+    "cos.approx.f32": _f32(approximate.cosine),
+    "div.approx.f32": _f32(approximate.quotient),
+    "div.full.f32": _f32(approximate.full_quotient),
     "div.rn.f32": _f32(np.divide),
     "add.f32": _f32(np.add),
     "add.rn.f32": _f32(np.add),

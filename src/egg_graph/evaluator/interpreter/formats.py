@@ -52,14 +52,6 @@ def round_to_tf32(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values), rounded, values).astype(np.float32)
 
 
-def round_mantissa(values: np.ndarray, bits: int) -> np.ndarray:
-    """Keep `bits` explicit mantissa bits of float32, to nearest: the precision of an approximate instruction."""
-    drop = 23 - bits
-    u = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = ((u + np.uint32(1 << (drop - 1))) & np.uint32((0xFFFFFFFF << drop) & 0xFFFFFFFF)).view(np.float32)
-    return np.where(np.isfinite(values), rounded, values).astype(np.float32)
-
-
 @cache
 def _float8_table(name: str) -> np.ndarray:
     """All 256 codes of a float8 format as float32."""

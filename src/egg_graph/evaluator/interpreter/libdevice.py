@@ -9,6 +9,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from egg_graph.evaluator.interpreter import approximate
 from egg_graph.evaluator.interpreter.arithmetic import apply, erf
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make
@@ -50,10 +51,12 @@ OTHER: dict[str, Callable[..., Any]] = {
     "remainder": lambda x, y: x - y * np.rint(x / y), "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),
     "fma": lambda x, y, z: x * y + z, "fma_rn": lambda x, y, z: x * y + z, "finitef": np.isfinite,
     "isfinited": np.isfinite, "rcp_rn": lambda x: 1 / x, "sqrt_rn": np.sqrt, "rsqrt_rn": lambda x: 1 / np.sqrt(x),
-    "add_rn": np.add, "sub_rn": np.subtract, "mul_rn": np.multiply, "div_rn": np.divide, "fast_dividef": np.divide,
-    "fast_sinf": np.sin, "fast_cosf": np.cos, "fast_tanf": np.tan, "fast_tanhf": np.tanh, "fast_expf": np.exp,
-    "fast_exp10f": lambda x: np.power(np.float32(10), x), "fast_logf": np.log, "fast_log2f": np.log2,
-    "fast_log10f": np.log10, "fast_powf": np.power, "popc": np.bitwise_count,
+    "add_rn": np.add, "sub_rn": np.subtract, "mul_rn": np.multiply, "div_rn": np.divide,
+    "fast_dividef": approximate.quotient, "fast_sinf": approximate.sine, "fast_cosf": approximate.cosine,
+    "fast_tanf": approximate.tangent, "fast_tanhf": approximate.tanh, "fast_expf": approximate.exp,
+    "fast_exp10f": approximate.exp10,
+    "fast_logf": approximate.log, "fast_log2f": approximate.log2, "fast_log10f": approximate.log10,
+    "fast_powf": approximate.power, "popc": np.bitwise_count,
 }  # fmt: skip
 BITCASTS = {
     "int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32,
