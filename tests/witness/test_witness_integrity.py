@@ -1,6 +1,7 @@
 """What a witnessed forward amounts to: verdicts on its launches, operators, silence and fingerprints."""
 
 import time
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from egg_graph.evaluator.integrity import (
     computing,
     judge_fingerprints,
     judge_integrity,
+    judge_read_back,
     judge_silence,
     judge_watch,
     operator_name,
@@ -45,9 +47,10 @@ def kinds(findings: list[Finding]) -> list[str]:
 
 
 def test_views_allocations_and_copies_are_free() -> None:
-    names: list[str] = []
+    record = witness.Record()
+    names = record.operators
     x = torch.randn(4, 6)
-    with torch.no_grad(), witness._Operators(names):
+    with torch.no_grad(), witness._Operators(record):
         x.t().contiguous().view(-1)[None].expand(3, -1)[:, ::2]
         x.permute(1, 0).flatten().unsqueeze(0).squeeze().detach().chunk(2)
         torch.empty_like(x).copy_(x).to(torch.bfloat16).float().as_strided((2,), (1,)).unbind()
@@ -65,11 +68,29 @@ def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
     library = torch.library.Library("witness_test", "DEF")
     library.define("product(Tensor x) -> Tensor")
     library.impl("product", lambda x: x @ x.t(), "CompositeExplicitAutograd")
-    names: list[str] = []
-    with torch.no_grad(), witness._Operators(names):
+    record = witness.Record()
+    with torch.no_grad(), witness._Operators(record):
         torch.ops.witness_test.product(torch.ones(2, 3))
-    assert any("mm" in name or "matmul" in name for name in names)
-    assert not any("witness_test" in name for name in names)
+    assert any("mm" in name or "matmul" in name for name in record.operators)
+    assert not any("witness_test" in name for name in record.operators)
+
+
+def test_what_goes_to_the_host_is_counted() -> None:
+    on_host = torch.zeros(3)
+    gpu = mock.create_autospec(torch.Tensor, instance=True, is_cuda=True, is_cpu=False)
+    assert witness._moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
+    assert witness._moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
+    assert witness._moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
+    assert witness._moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
+    assert witness._moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
+
+
+def test_numbers_read_back_in_bulk_are_no_kernels_work(h200: Hardware) -> None:
+    inputs = [torch.zeros(64, 512), [torch.zeros(8, dtype=torch.int32)]]
+    assert judge_read_back(task(h200), {"tolist": 9, "item": 3}, inputs) == []
+    assert judge_read_back(task(h200), "no mapping", inputs) == []
+    assert kinds(judge_read_back(task(h200), {"tolist": 4096}, inputs)) == ["not_causal"]
+    assert kinds(judge_read_back(task(h200, triton_only=True), {"cpu": 4096}, inputs)) == ["library_call"]
 
 
 def test_triton_must_compute_what_the_terms_say(h200: Hardware) -> None:

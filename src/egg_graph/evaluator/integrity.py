@@ -41,6 +41,8 @@ SELECTS = re.compile(
     r"dropout|native_dropout|bernoulli|one_hot|bucketize|searchsorted)(_.*)?|.*pool.*|.*pad.*|upsample.*|.*shuffle.*"
 )
 """Operators whose answer may hold nothing but elements of their operands, zeros and ones."""
+FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
+"""A forward may read this many numbers back to the host, or one per so many inputs, but never more than the last."""
 SHOWN = 6
 MOST, LONGEST = 2000, 200
 """Names of one kind that are kept, and characters of each."""
@@ -161,6 +163,30 @@ def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving
             f"({_list(sorted(wanted))}) is computed by {others}",
             where=f"kernel {', '.join(integrity.kernels)}"[:200],
             cure="compute in Triton; a kernel that copies another's result is none",
+        )
+    ]
+
+
+def judge_read_back(task: KernelTask, read_back: Any, inputs: Sequence[Any]) -> list[Finding]:
+    """Numbers in bulk that a forward reads back to the host: what is computed of them there is no kernel's work.
+
+    Args:
+        task: its terms say what to call it.
+        read_back: by the name of a function or operator, as the candidate's process told.
+        inputs: of the forward; a few numbers beside them (lengths, offsets, a scale) are free to all.
+    """
+    told = read_back.items() if isinstance(read_back, Mapping) else ()
+    counts = {str(name)[:LONGEST]: number for name, number in told if isinstance(number, int) and number > 0}
+    given = sum(x.numel() for x in torch.utils._pytree.tree_leaves(list(inputs)) if isinstance(x, torch.Tensor))
+    total = sum(counts.values())
+    if total <= min(max(FEW_READ, given // INPUTS_PER_READ), MOST_READ):
+        return []
+    return [
+        Finding(
+            kind="library_call" if task.triton_only else "not_causal",
+            message=f"forward reads {total} numbers back from the GPU ({_list(sorted(counts))}), where its inputs are "
+            f"{given}: what Python, NumPy or PyTorch computes of them on the host is no kernel's work",
+            cure="compute it in a Triton kernel; read back nothing but a few lengths or offsets",
         )
     ]
 

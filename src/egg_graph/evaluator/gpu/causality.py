@@ -19,7 +19,7 @@ from egg_graph.evaluator.gpu.answers import (
 )
 from egg_graph.evaluator.gpu.sealed import form_of, tensors
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.integrity import judge_fingerprints, judge_read_back, judge_silence, judge_watch
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.problem.docket import Docket
@@ -56,6 +56,7 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
         record = session.ask("record")
         integrity, findings = judge_watch(docket.task, record, docket.surveyed.operators)
+        findings += judge_read_back(docket.task, record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
         if earlier is None:
             untried = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"

@@ -45,6 +45,8 @@ class Record:
     foreign: list[str] = field(default_factory=list)
     """Triton kernels of other files, in order."""
     operators: list[str] = field(default_factory=list)
+    read_back: dict[str, int] = field(default_factory=dict)
+    """Numbers copied from the GPU to the host, by the operator that did."""
     graphs: int = 0
     """CUDA graphs replayed."""
     unseen_graphs: int = 0
@@ -83,7 +85,7 @@ def attend() -> None:
         result = begin(self, *args, **keywords)
         record, stack = Record(), contextlib.ExitStack()
         stack.enter_context(_intercepted(_noting(record, _own_file(None), timed=False)))
-        stack.enter_context(_Operators(record.operators))
+        stack.enter_context(_Operators(record))
         _captured[id(self)], open_captures[id(self)] = record, stack
         return result
 
@@ -206,18 +208,30 @@ class _Operators(TorchDispatchMode):
 
     BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "quantized", "c10d", "_c10d_functional", "torchvision"})
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, record: Record) -> None:
         super().__init__()
-        self.names = names
+        self.record = record
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function.namespace in self.BUILT_IN:
-            self.names.append(str(function))
-            return function(*args, **(kwargs or {}))
+            self.record.operators.append(str(function))
+            result = function(*args, **(kwargs or {}))
+            if number := _moved_to_host(str(function), _leaves((args, kwargs)), result):
+                self.record.read_back[str(function)] = self.record.read_back.get(str(function), 0) + number
+            return result
         on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in _leaves((args, kwargs)))
         key = torch._C.DispatchKey.CUDA if on_gpu else torch._C.DispatchKey.CPU
-        with _Operators(self.names):  # straight to the implementation: through the dispatcher, no mode would see inside
+        with _Operators(self.record):  # straight to the implementation: past the dispatcher no mode would see inside
             return function.redispatch(torch._C.DispatchKeySet(key), *args, **(kwargs or {}))
+
+
+def _moved_to_host(name: str, operands: list[Any], result: Any) -> int:
+    """Numbers of the GPU's that an operator hands to the host: as a tensor there, or as a number of Python's."""
+    if "_like" in name or ".new_" in name or not any(isinstance(x, torch.Tensor) and x.is_cuda for x in operands):
+        return 0
+    if isinstance(result, bool | int | float | complex):
+        return 1
+    return sum(x.numel() for x in _leaves(result) if isinstance(x, torch.Tensor) and x.is_cpu)
 
 
 # ------------------------------------------------------------------------------------------------------------ watch
@@ -236,6 +250,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
 
     Returns:
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
+        `read_back` (numbers copied to the host, by operator),
         `foreign` (other Triton kernels), `graphs`, `unseen_graphs`, `compilers` (that ran beside Triton), `share`
         (part of GPU time in own launches), `total_ms`.
     """
@@ -243,7 +258,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
     with (
         _intercepted(_noting(seen, own, timed=False)),
         _replays(lambda graph, replay: _replayed(seen, graph, replay, timed=False)),
-        _Operators(seen.operators),
+        _Operators(seen),
     ):
         forward()
         _synchronize()
@@ -263,6 +278,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
     return {
         "launches": record.launches,
         "operators": list(dict.fromkeys([*seen.operators, *record.operators])),
+        "read_back": seen.read_back,
         "foreign": list(dict.fromkeys([*seen.foreign, *record.foreign])),
         "graphs": record.graphs,
         "unseen_graphs": record.unseen_graphs,

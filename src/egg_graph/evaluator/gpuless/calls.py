@@ -74,10 +74,11 @@ class Calls:
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
             "moves_only": run.moves_only,
+            "read_back": run.read_back,
             "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],
             "strange": strange,
             "forms": forms,
-            "findings": [finding.model_dump() for finding in (*run.races, *run.unwritten)],
+            "findings": [finding.model_dump() for finding in (*run.races, *run.elsewhere, *run.unwritten)],
             "aliases": aliases,
             "untried": self.model.trials.untried(),
         }

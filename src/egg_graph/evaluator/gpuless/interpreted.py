@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.integrity import computing, judge_integrity
+from egg_graph.evaluator.integrity import computing, judge_integrity, judge_read_back
 from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
@@ -238,6 +238,7 @@ class Hearing:
         self.answers[index] = leaves
         if not report["kernels"]:
             return [no_launch()], None
+        findings += judge_read_back(self.docket.task, report["read_back"], case.inputs)
         if not case.changes_inputs:
             findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
         after = exchange.load(self.folder, f"weights_{index}")[1]

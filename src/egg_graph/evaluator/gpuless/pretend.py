@@ -177,6 +177,7 @@ def pretend_gpu(hardware: Hardware | None) -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
     torch.compile = _no_compile
+    torch.from_numpy = torch.asarray  # the same, and seen by what follows who owns which memory
     driver.set_active(PretendDriver(hardware))
 
 

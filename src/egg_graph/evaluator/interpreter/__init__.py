@@ -10,7 +10,7 @@ and fork a child per candidate; a child serves one candidate and ends):
         .load(state_dict)  .call(inputs, seed=0, silent=False) -> RealRun
     install() -> None
 
-`RealRun(output, launches, races, unwritten, library)` holds tensors; `FakeRun` and `Launch` are pydantic values that
+`RealRun` holds tensors; `FakeRun` and `Launch` are pydantic values that
 cross processes as JSON. What is wrong with a candidate is raised as `KernelFault(kind, message, where, cure)`; its own
 Python errors come through unchanged. Importing this package loads neither torch nor triton.
 """

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
+from egg_graph.evaluator.interpreter.host import HostMemory
 from egg_graph.evaluator.interpreter.session import current, is_running
 
 CUDA = torch.device("cuda", 0)
@@ -39,25 +40,38 @@ def _address(tensor: torch.Tensor) -> int:
 
 
 class PretendCuda(TorchFunctionMode):
-    """Redirect requests for a CUDA device to the CPU."""
+    """Redirect requests for a CUDA device to the CPU.
+
+    Args:
+        host: follows what lies on the host all the same; None in a fake run, where nothing can be read.
+    """
+
+    def __init__(self, host: HostMemory | None = None) -> None:
+        super().__init__()
+        self.host = host
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = _property(function)
         if answer is not None:
             return answer
-        kwargs = dict(kwargs or {})
-        if function is torch.Tensor.cuda or function is torch.Tensor.pin_memory:
+        asked = args, kwargs or {}
+        kwargs = dict(asked[1])
+        if function is torch.Tensor.pin_memory or (function is torch.Tensor.cuda and self.host is None):
             return args[0]
         if function is torch.Tensor.get_device:
             return 0
+        if function is torch.device:  # told by its name later, as the one that a tensor tells
+            return function(*args, **kwargs)
         if function is torch.Tensor.data_ptr and is_running():
             return _address(args[0])
+        if function is torch.Tensor.cuda:
+            function, args, kwargs, asked = torch.Tensor.to, (args[0], "cpu"), {}, ((args[0], CUDA), {})
         args = tuple("cpu" if is_cuda(a) else a for a in args)
         kwargs = {name: "cpu" if is_cuda(value) else value for name, value in kwargs.items()}
         if type(kwargs.get("device")) is int:
             kwargs["device"] = "cpu"  # an index means a GPU
         kwargs.pop("pin_memory", None)
-        return function(*args, **kwargs)
+        return function(*args, **kwargs) if self.host is None else self.host.call(function, args, kwargs, asked)
 
 
 class PretendCudaForFakes(PretendCuda):

@@ -5,6 +5,7 @@ an access is known to be inside or outside of it without touching memory. Each s
 4 TiB window, so an index that runs off either end still names its tensor.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,9 @@ class AddressSpace:
     written: dict[int, Written] = field(default_factory=dict)
     """By storage key; kept for storages from `torch.empty` (real runs)."""
 
+    host: Container[Any] = ()
+    """Tensors that a kernel on a GPU could not reach."""
+
     def region_of(self, tensor: Any, *, fake: bool) -> Region:
         """The region of a tensor's storage, made at first sight."""
         storage = tensor.untyped_storage()
@@ -79,6 +83,12 @@ class AddressSpace:
 
     def pointer(self, tensor: Any, name: str, *, fake: bool) -> int:
         """Virtual address of a tensor's first element; `name` is the argument it is passed as."""
+        if tensor in self.host:
+            raise KernelFault(
+                "exception",
+                f"argument '{name}' lies on the host: a kernel cannot reach it",
+                cure="Make it on the device of the inputs (device=x.device), or copy it there.",
+            )
         region = self.region_of(tensor, fake=fake)
         region.name, region.shape = name, tuple(tensor.shape)
         region.viewed_bytes = min(region.nbytes, max(region.viewed_bytes, distinct_bytes(tensor)))

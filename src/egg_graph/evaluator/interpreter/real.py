@@ -24,12 +24,16 @@ class RealRun:
     launches: list[Launch]
     races: list[Finding] = field(default_factory=list)
     """`write_race`: what a serial interpreter computes, but a GPU may not."""
+    elsewhere: list[Finding] = field(default_factory=list)
+    """`wrong_device`: leaves that lie on the host."""
     unwritten: list[Finding] = field(default_factory=list)
     """`unwritten_output`: exact, for leaves whose memory came from `torch.empty*` and only kernels wrote."""
     library: tuple[str, ...] = ()
     """ATen operators that compute or move, each once; views and allocations are not among them."""
     moves_only: bool = False
     """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
+    read_back: Mapping[str, int] = field(default_factory=dict)
+    """Numbers that forward read from the GPU's memory to the host, by the function that did."""
 
 
 class RealModel:
@@ -68,8 +72,9 @@ class RealModel:
 
         from egg_graph.evaluator.gpuless.pretend import pretend_gpu
         from egg_graph.evaluator.interpreter.allocations import Poison
+        from egg_graph.evaluator.interpreter.host import HostMemory
         from egg_graph.evaluator.interpreter.memory import AddressSpace
-        from egg_graph.evaluator.interpreter.module import construct, load_module
+        from egg_graph.evaluator.interpreter.module import construct, load_module, own_tensors
         from egg_graph.evaluator.interpreter.tuning import Trials
 
         pretend_gpu(hardware)
@@ -77,12 +82,14 @@ class RealModel:
         self.trials = Trials(seed)
         self.memory = AddressSpace()
         self.poison = Poison(self.memory)
+        self.host = self.memory.host = HostMemory()
         with self._guarded():
             module = load_module(self.path)
             torch.manual_seed(seed)
             self.model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 self.model = self.model.to(getattr(torch, dtype))
+        self.host.take_away(tensor for _, tensor in own_tensors(self.model))
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
         """Give it the reference's weights, strictly, in place; to be done again whenever they change.
@@ -116,13 +123,22 @@ class RealModel:
         with self._guarded(silent=silent) as session, recorder:
             torch.manual_seed(seed)
             recorder.recording = True
-            with torch.no_grad():
+            with torch.no_grad(), self.host.watched():
                 output = self.model(*inputs)
             recorder.recording = False
         unwritten = [] if silent else self.poison.unwritten(output)
         library = tuple(dict.fromkeys(call.name for call in recorder.calls))
         moves_only = bool(session.launches) and not session.computing_launches
-        return RealRun(output, session.launches, list(session.races.values()), unwritten, library, moves_only)
+        return RealRun(
+            output,
+            session.launches,
+            list(session.races.values()),
+            self.host.holds(output),
+            unwritten,
+            library,
+            moves_only,
+            dict(self.host.read),
+        )
 
     @contextmanager
     def _guarded(self, *, silent: bool = False) -> Iterator[Session]:
@@ -130,7 +146,7 @@ class RealModel:
         from egg_graph.evaluator.interpreter.session import Session, running
 
         session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, trials=self.trials)
-        with running(session), PretendCuda(), self.poison:
+        with running(session), PretendCuda(self.host), self.poison:
             yield session
 
 

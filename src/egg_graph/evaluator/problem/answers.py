@@ -95,7 +95,7 @@ def _strides(form: Mapping[str, Any], where: str, why: str) -> Finding:
         kind="wrong_strides",
         message=f"{where} has shape {form['shape']} with strides {form['stride']}: {why}",
         where=where,
-        cure="return a dense tensor in the reference's order: allocate it by its shape, and have the kernel write every "
+        cure="return a dense tensor in the reference's order: allocate it by its shape, have the kernel write every "
         "element to its place; expand(), .T and slices make views, not values",
     )
 

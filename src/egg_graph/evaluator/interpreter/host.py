@@ -1,0 +1,143 @@
+"""What lies on the host of a pretended GPU. In truth every tensor lies there; but only what a candidate made on the
+host, or copied to it, could Python and NumPy read on a machine with a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from egg_graph.evaluator.interpreter.session import in_kernel
+from egg_graph.schema import Finding
+
+TO_NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+REFUSED = {
+    "numpy": TO_NUMPY,
+    "__array__": TO_NUMPY,
+    **{name: f"{name} is only implemented on CPU tensors" for name in ("apply_", "map_", "map2_")},
+}
+"""Methods that a CUDA tensor does not have, and what PyTorch says then."""
+READS = frozenset(
+    {"tolist", "item", "numpy", "__float__", "__int__", "__bool__", "__index__", "__complex__", "_local_scalar_dense"}
+    | {"__repr__", "__format__", "__dlpack__", "__reduce_ex__"}
+)
+"""Methods that hand Python what a tensor holds."""
+SHARES = frozenset({"asarray", "as_tensor", "frombuffer"})
+"""Functions that make a tensor of memory that Python or NumPy owns."""
+
+
+class HostMemory:
+    """Follows which tensors lie on the host, and counts what a forward reads back to it.
+
+    A tensor of which nothing is known lies on the GPU, as all do that a constructor makes.
+    """
+
+    def __init__(self) -> None:
+        self._here: Any = WeakIdKeyDictionary()
+        self._watching = False
+        self.read: Counter[str] = Counter()
+        """Numbers that the forward under way has read back, by the function that did."""
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        return tensor in self._here
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """A forward."""
+        self.read, self._watching = Counter(), True
+        try:
+            yield
+        finally:
+            self._watching = False
+
+    def take_away(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Move parameters and buffers to the GPU: what lies in memory of Python's gets memory of its own."""
+        for tensor in tensors:
+            if self._here.pop(tensor, None):
+                tensor.data = tensor.detach().clone()
+
+    def holds(self, output: Any) -> list[Finding]:
+        """Leaves of an answer that lie on the host."""
+        return [
+            Finding(
+                kind="wrong_device",
+                message="the answer lies on the host where the reference's is on the GPU",
+                where=f"output{keystr(path)}",
+                cure="allocate the output on the device of the inputs (torch.empty_like)",
+            )
+            for path, leaf in tree_flatten_with_path(output)[0]
+            if isinstance(leaf, torch.Tensor) and leaf in self._here
+        ]
+
+    def call(self, function: Any, args: Any, kwargs: Any, asked: tuple[Any, Any]) -> Any:
+        """`function(*args, **kwargs)`, and what that means for where tensors lie.
+
+        Args:
+            function: what the candidate calls.
+            args: as the CPU takes them.
+            kwargs: likewise.
+            asked: what the candidate had given.
+
+        Raises:
+            TypeError: where a CUDA tensor would.
+        """
+        if in_kernel():  # the interpreter's own work
+            return function(*args, **kwargs)
+        name = str(getattr(function, "__name__", "")).split(".")[0]
+        operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        away = [x for x in operands if x not in self._here]
+        host = self._asked_for(name, *asked)
+        if self._watching and away and operands[0] is away[0]:
+            self._read(name, away[0], kwargs)
+        result = function(*args, **kwargs)
+        target = kwargs.get("out", operands[0] if operands and (name.endswith("_") or name == "__setitem__") else None)
+        if self._watching and away and isinstance(target, torch.Tensor) and target in self._here:
+            self.read[name] += max(x.numel() for x in away)
+        return self._placed(name, operands, away, result, host)
+
+    def _read(self, name: str, tensor: torch.Tensor, kwargs: Any) -> None:
+        if name in REFUSED and not kwargs.get("force"):
+            raise TypeError(REFUSED[name])
+        if name in READS:
+            self.read[name] += tensor.numel()
+
+    def _asked_for(self, name: str, args: Any, kwargs: Any) -> bool | None:
+        """Whether a call asks for the host (True), for the GPU (False), or for neither."""
+        if name == "cpu":
+            return True
+        for value in (*args, kwargs.get("device")):
+            if isinstance(value, torch.Tensor) and name == "to" and value is not args[0]:
+                return value in self._here
+            if isinstance(value, str | torch.device) and str(value).split(":")[0] in ("cpu", "cuda"):
+                return str(value).startswith("cpu")
+        return False if type(kwargs.get("device")) is int else None
+
+    def _placed(
+        self, name: str, operands: list[torch.Tensor], away: list[torch.Tensor], result: Any, host: bool | None
+    ) -> Any:
+        """The result, known to lie where it would. A copy to the other side is one."""
+        if not isinstance(result, torch.Tensor | list | tuple):
+            return result
+        copies = operands and host is not None and not name.startswith("new_") and not name.endswith("_like")
+        if copies and isinstance(result, torch.Tensor):
+            if host and away and self._watching:
+                self.read[name] += result.numel()
+            if host == bool(away) and _same_memory(result, operands[0]):
+                result = torch.ops.aten._to_copy(result)
+        here = not away if host is None else host
+        if here and (self._watching or name in SHARES):
+            for x in [result] if isinstance(result, torch.Tensor) else result:
+                if isinstance(x, torch.Tensor):
+                    self._here[x] = True
+        return result
+
+
+def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.layout is not torch.strided or b.layout is not torch.strided:
+        return a is b
+    return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
