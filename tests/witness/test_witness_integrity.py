@@ -8,6 +8,7 @@ import torch
 
 from egg_graph.evaluator.gpu import fingerprints, witness
 from egg_graph.evaluator.integrity import (
+    Traffic,
     computing,
     judge_fingerprints,
     judge_integrity,
@@ -134,6 +135,45 @@ def test_a_kernel_that_replaces_nothing_is_for_show(
 ) -> None:
     found = judge_watch(task(h200), seen(*called), reference)[1]
     assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+@pytest.mark.parametrize(
+    ("reference", "results", "leaf"),
+    [
+        (["aten.t", "aten.clone"], {"aten.clone.default": 4096}, True),
+        (["aten.cat"], {"aten.copy_.default": 2048}, True),
+        (["aten.t", "aten.clone"], {"aten.clone.default": 64, "aten.empty.memory_format": 4096}, False),
+        (["aten.clone", "aten.mul"], {"aten.clone.default": 4096}, False),
+        (["aten.t", "aten.clone"], "no mapping", False),
+    ],
+)
+def test_copies_are_work_where_the_reference_does_nothing_else(
+    h200: Hardware, reference: list[str], results: object, leaf: bool
+) -> None:
+    for terms in (task(h200), task(h200, triton_only=True)):
+        found = judge_watch(terms, seen(*FREE, results=results), reference, answer_bytes=4096)[1]
+        assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+SOFTMAX = ("aten.amax", "aten.sub", "aten.exp", "aten.sum", "aten.div")
+
+
+@pytest.mark.parametrize(
+    ("reference", "library", "kernels", "token"),
+    [
+        (["aten._softmax"], SOFTMAX, 4.0, True),
+        (["aten._softmax"], SOFTMAX, 4096.0, False),
+        (["aten._softmax"], SOFTMAX, None, False),
+        (["aten.mm", "aten._softmax"], ["aten.mm"], 4.0, False),
+        (["aten.mm", "aten._softmax"], [], 4.0, False),
+    ],
+)
+def test_a_kernel_that_touches_next_to_nothing_beside_all_the_work(
+    h200: Hardware, reference: list[str], library: list[str], kernels: float | None, token: bool
+) -> None:
+    integrity = Integrity(kernels=("k",), computing=tuple(library))
+    found = judge_integrity(task(h200), integrity, reference, traffic=Traffic.told(4096, {}, kernels))
+    assert kinds(found) == (["not_causal"] if token else [])
 
 
 def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,11 +42,40 @@ SELECTS = re.compile(
     r"dropout|native_dropout|bernoulli|one_hot|bucketize|searchsorted)(_.*)?|.*pool.*|.*pad.*|upsample.*|.*shuffle.*"
 )
 """Operators whose answer may hold nothing but elements of their operands, zeros and ones."""
+COPIES = frozenset({"clone", "copy_", "copy", "_to_copy", "contiguous", "cat", "stack", "constant_pad_nd"})
+"""Operators that do nothing but put numbers elsewhere: work where that is all that the reference does."""
+BULK, TOKEN = 4, 16
+"""A copy of a quarter of the answer is one in bulk; kernels that move less than a sixteenth of it move a token."""
+WORK = {
+    "products": re.compile(r".*mm|.*conv.*|dot|mv|linear|.*attention.*"),
+    "reductions": re.compile(r".*(sum|mean|var|std|norm|softmax|max|min|prod|any|all|pool|cum).*"),
+    "functions": re.compile(r".*(exp|log|erf|tanh|sigmoid|elu|silu|softplus|softmax|mish|sin|cos|pow|sqrt).*"),
+}
+"""Kinds of work by the names of operators that do it: one may stand for several others."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
 """A forward may read this many numbers back to the host, or one per so many inputs, but never more than the last."""
 SHOWN = 6
 MOST, LONGEST = 2000, 200
 """Names of one kind that are kept, and characters of each."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that one forward moved, as its process told."""
+
+    answer: int
+    """Of the leaves that it has to return."""
+    results: Mapping[str, int]
+    """Largest result of each operator, by name."""
+    kernels: float | None = None
+    """That its own kernels asked for, loads and stores; None if nobody counted."""
+
+    @classmethod
+    def told(cls, answer: int, results: Any, kernels: Any = None) -> Traffic:
+        """From the words of a candidate's process, which may be of any form."""
+        pairs = results.items() if isinstance(results, Mapping) else ()
+        known = {str(name)[:LONGEST]: size for name, size in pairs if isinstance(size, int)}
+        return cls(answer, known, kernels if isinstance(kernels, int | float) else None)
 
 
 def operator_name(name: str) -> str:
@@ -75,7 +105,7 @@ def _is_free(name: str) -> bool:
 
 
 def judge_watch(
-    task: KernelTask, answer: Mapping[str, Any], reference_operators: Sequence[str] = ()
+    task: KernelTask, answer: Mapping[str, Any], reference_operators: Sequence[str] = (), *, answer_bytes: int = 0
 ) -> tuple[Integrity, list[Finding]]:
     """What a watched forward amounts to.
 
@@ -83,6 +113,7 @@ def judge_watch(
         task: its terms decide whether library operators may compute beside Triton.
         answer: of `witness.watch`.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
+        answer_bytes: of the leaves that it has to return.
     """
     operators, foreign = _names(answer.get("operators")), _names(answer.get("foreign"))
     launches = answer.get("launches")
@@ -97,7 +128,9 @@ def judge_watch(
     )
     return integrity, [
         *_other_compilers(_names(answer.get("compilers")), foreign),
-        *judge_integrity(task, integrity, reference_operators),
+        *judge_integrity(
+            task, integrity, reference_operators, traffic=Traffic.told(answer_bytes, answer.get("results"))
+        ),
     ]
 
 
@@ -108,7 +141,12 @@ def _names(found: Any) -> tuple[str, ...]:
 
 
 def judge_integrity(
-    task: KernelTask, integrity: Integrity, reference_operators: Sequence[str] = (), *, moving: bool = False
+    task: KernelTask,
+    integrity: Integrity,
+    reference_operators: Sequence[str] = (),
+    *,
+    moving: bool = False,
+    traffic: Traffic | None = None,
 ) -> list[Finding]:
     """Findings on what a forward launched and called, wherever it was noted (a GPU or the interpreter).
 
@@ -117,9 +155,12 @@ def judge_integrity(
         integrity: of the forward.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
         moving: the kernels stored nothing but what they had loaded (known of the interpreter alone).
+        traffic: what was moved by whom, as far as it is known.
     """
     if not integrity.kernels:
         return [no_launch()]
+    if moved := _moved_by_library(integrity, reference_operators, traffic):
+        return moved
     if task.triton_only and (integrity.computing or integrity.foreign_kernels):
         names = _list([*integrity.computing, *integrity.foreign_kernels])
         return [
@@ -129,7 +170,59 @@ def judge_integrity(
                 cure="compute this in a Triton kernel too",
             )
         ]
-    return _replaces_nothing(integrity, reference_operators) or _only_moves(integrity, reference_operators, moving)
+    return (
+        _replaces_nothing(integrity, reference_operators)
+        or _only_moves(integrity, reference_operators, moving)
+        or _only_a_token(integrity, reference_operators, traffic)
+    )
+
+
+def _moved_by_library(
+    integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None
+) -> list[Finding]:
+    """Copies in bulk by the library where copying is all that the reference does."""
+    moves = {operator_name(name) for name in reference_operators} & COPIES
+    if traffic is None or not moves or computing(reference_operators):
+        return []
+    bulk = [
+        name
+        for name, nbytes in traffic.results.items()
+        if operator_name(name) in COPIES and nbytes * BULK >= traffic.answer > 0
+    ]
+    if not bulk:
+        return []
+    return [
+        Finding(
+            kind="not_causal",
+            message=f"the reference only moves numbers ({_list(sorted(moves))}), and forward has PyTorch move them "
+            f"({_list(bulk)}): what is left to its Triton kernels replaces nothing",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="read the inputs by their strides in the kernel, and write each number to its place in the output",
+        )
+    ]
+
+
+def _only_a_token(integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None) -> list[Finding]:
+    """Kernels that touch next to nothing, beside library work of every kind that the reference does."""
+    wanted, done = _kinds_of_work(reference_operators), _kinds_of_work(integrity.computing)
+    if traffic is None or traffic.kernels is None or not integrity.computing or wanted - done:
+        return []
+    if traffic.kernels * TOKEN >= traffic.answer:
+        return []
+    return [
+        Finding(
+            kind="not_causal",
+            message=f"the Triton kernels read and write {traffic.kernels} bytes where the answer alone has "
+            f"{traffic.answer}: {_list(integrity.computing)} of PyTorch does the work",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="compute the answer in Triton; a number that is mixed into another's result is no work",
+        )
+    ]
+
+
+def _kinds_of_work(operators: Iterable[str]) -> set[str]:
+    names = _parts(operators)
+    return {kind for kind, pattern in WORK.items() if any(pattern.fullmatch(name) for name in names)}
 
 
 def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) -> list[Finding]:

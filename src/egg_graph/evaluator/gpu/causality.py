@@ -55,7 +55,9 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
         targets, target_forms = poisoned_targets(case, shared)
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
         record = session.ask("record")
-        integrity, findings = judge_watch(docket.task, record, docket.surveyed.operators)
+        integrity, findings = judge_watch(
+            docket.task, record, docket.surveyed.operators, answer_bytes=case.answer_bytes
+        )
         findings += judge_read_back(docket.task, record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
         if earlier is None:

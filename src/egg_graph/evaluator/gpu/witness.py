@@ -45,6 +45,8 @@ class Record:
     foreign: list[str] = field(default_factory=list)
     """Triton kernels of other files, in order."""
     operators: list[str] = field(default_factory=list)
+    results: dict[str, int] = field(default_factory=dict)
+    """Bytes of the largest result of each operator."""
     read_back: dict[str, int] = field(default_factory=dict)
     """Numbers copied from the GPU to the host, by the operator that did."""
     graphs: int = 0
@@ -52,6 +54,14 @@ class Record:
     unseen_graphs: int = 0
     """Those of them whose capture nobody saw."""
     events: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def note(self, name: str, operands: list[Any], result: Any) -> None:
+        """One operator that ran."""
+        self.operators.append(name)
+        nbytes = max((x.numel() * x.element_size() for x in _leaves(result) if isinstance(x, torch.Tensor)), default=0)
+        self.results[name] = max(nbytes, self.results.get(name, 0))
+        if number := _moved_to_host(name, operands, result):
+            self.read_back[name] = number + self.read_back.get(name, 0)
 
     @property
     def pure(self) -> bool:
@@ -214,10 +224,8 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function.namespace in self.BUILT_IN:
-            self.record.operators.append(str(function))
             result = function(*args, **(kwargs or {}))
-            if number := _moved_to_host(str(function), _leaves((args, kwargs)), result):
-                self.record.read_back[str(function)] = self.record.read_back.get(str(function), 0) + number
+            self.record.note(str(function), _leaves((args, kwargs)), result)
             return result
         on_gpu = any(isinstance(x, torch.Tensor) and x.is_cuda for x in _leaves((args, kwargs)))
         key = torch._C.DispatchKey.CUDA if on_gpu else torch._C.DispatchKey.CPU
@@ -250,7 +258,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
 
     Returns:
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
-        `read_back` (numbers copied to the host, by operator),
+        `results` (bytes of the largest, by operator), `read_back` (numbers copied to the host, by operator),
         `foreign` (other Triton kernels), `graphs`, `unseen_graphs`, `compilers` (that ran beside Triton), `share`
         (part of GPU time in own launches), `total_ms`.
     """
@@ -278,6 +286,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
     return {
         "launches": record.launches,
         "operators": list(dict.fromkeys([*seen.operators, *record.operators])),
+        "results": seen.results,
         "read_back": seen.read_back,
         "foreign": list(dict.fromkeys([*seen.foreign, *record.foreign])),
         "graphs": record.graphs,

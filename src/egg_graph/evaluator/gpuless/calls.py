@@ -73,6 +73,8 @@ class Calls:
         report = {
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
+            "results": dict(run.results),
+            "kernel_bytes": sum(launch.requested_bytes for launch in run.launches),
             "moves_only": run.moves_only,
             "read_back": run.read_back,
             "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.integrity import computing, judge_integrity, judge_read_back
+from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_read_back
 from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
@@ -335,7 +335,8 @@ class Hearing:
         operators = self.docket.plainly_surveyed.operators
         given = (self._report(index) for index in self.answers if not self.calls[index].optional)
         moving = all(r["moves_only"] for r in given if r)  # families may hold few values, of which that cannot be told
-        found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving)
+        traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
+        found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving, traffic=traffic)
 
 
 def _launches(told: Any) -> list[Launch]:

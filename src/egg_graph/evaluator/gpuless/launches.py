@@ -64,6 +64,8 @@ class LibraryCall(Value):
     dtype: str = ""
     """Of the first tensor operand, as `float32`."""
     outputs: tuple[str, ...] = ()
+    result_bytes: int = 0
+    """Of the largest result."""
 
 
 class FakeRun(Value):

@@ -30,6 +30,8 @@ class RealRun:
     """`unwritten_output`: exact, for leaves whose memory came from `torch.empty*` and only kernels wrote."""
     library: tuple[str, ...] = ()
     """ATen operators that compute or move, each once; views and allocations are not among them."""
+    results: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the largest result of each of them."""
     moves_only: bool = False
     """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
     read_back: Mapping[str, int] = field(default_factory=dict)
@@ -127,7 +129,9 @@ class RealModel:
                 output = self.model(*inputs)
             recorder.recording = False
         unwritten = [] if silent else self.poison.unwritten(output)
-        library = tuple(dict.fromkeys(call.name for call in recorder.calls))
+        results: dict[str, int] = {}
+        for call in recorder.calls:
+            results[call.name] = max(call.result_bytes, results.get(call.name, 0))
         moves_only = bool(session.launches) and not session.computing_launches
         return RealRun(
             output,
@@ -135,7 +139,8 @@ class RealModel:
             list(session.races.values()),
             self.host.holds(output),
             unwritten,
-            library,
+            tuple(results),
+            results,
             moves_only,
             dict(self.host.read),
         )

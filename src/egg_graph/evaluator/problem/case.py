@@ -141,6 +141,11 @@ class Case:
         return bool(self.operators & (MOVES | PLACES)) and self.operators <= MOVES | PLACES | _VIEWS
 
     @property
+    def answer_bytes(self) -> int:
+        """Of the leaves that a candidate has to return."""
+        return sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in self.leaves)
+
+    @property
     def nbytes(self) -> int:
         """Of inputs and expected answers."""
         answers = [x for leaf in self.leaves for x in (leaf.expected, leaf.pytorch)]
