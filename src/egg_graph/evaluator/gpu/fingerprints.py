@@ -129,6 +129,7 @@ def _flags() -> dict[str, str]:
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),
         "function_modes": torch._C._len_torch_function_stack(),
         "module_hooks": tuple(len(getattr(modules, name)) for name in HOOKS),
+        "anomaly_detection": torch.is_anomaly_enabled(),
         "tracing": (sys.gettrace() is not None, sys.getprofile() is not None),
     }
     told: dict[str, object] = {
@@ -142,6 +143,18 @@ def _flags() -> dict[str, str]:
     return {f"flag.{name}": str(value) for name, value in values.items()} | {
         f"{TOLD}{name}": str(value) for name, value in told.items()
     }
+
+
+def settings() -> dict[str, str]:
+    """What one forward must leave as it finds it: switches, and the seed (numbers may be drawn: that moves none)."""
+    flags = {name: value for name, value in _flags().items() if name != f"{TOLD}random"}
+    named = {name.removeprefix("flag.").removeprefix(TOLD): value for name, value in flags.items()}
+    return named | {"seed of the random generator": str(torch.initial_seed())}
+
+
+def changes(before: dict[str, str], after: dict[str, str]) -> tuple[str, ...]:
+    """What differs between two of `settings`, in words."""
+    return tuple(f"{name}: {before[name]} became {after[name]}" for name in before if before[name] != after[name])
 
 
 def _threads() -> dict[str, str]:

@@ -4,6 +4,7 @@ weights loaded anew, and answers that are looked at later. Runs in the candidate
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpu.worker_output import describe_leaf
+from egg_graph.evaluator.interpreter.allocations import fill_with_poison
 from egg_graph.evaluator.interpreter.module import own_tensors
 from egg_graph.evaluator.sandbox.faults import KernelFault
 
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 Form = dict[str, Any]
 KEYS = ("shape", "dtype")
 
+FEW_KEPT = 2
+"""Answers that a module may hold on to: the last one or two stay few, however long it serves."""
+ROOM = 256
+"""Bytes before and after an input that is a view: what a pointer may be aligned to."""
 MOST_LAUNCHES = 64
 """Launches of the first call that are told in full."""
 
@@ -37,7 +44,8 @@ class Calls:
     - `weights_n` parameters and buffers likewise;
     - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did);
 
-    and at the end `late_n`, the same answer once more.
+    `late_n`, the same answer once more, after later calls; and at the end `kept.json`, how many answers somebody else
+    still holds when nobody here does.
     """
 
     def __init__(self, model: RealModel, folder: Path) -> None:
@@ -45,16 +53,14 @@ class Calls:
         self.inputs: list[Any] = []
         self.answers: dict[int, list[Any]] = {}
         self.weights: list[tuple[str, Form]] = []
+        self.settled: set[int] = set()
 
     def make(self, index: int, call: dict[str, Any]) -> None:
         """One call, as `jobs.interpret` describes it."""
         (self.folder / f"begun_{index}").touch()
-        if call["weights"] is not None:
-            self._load(call["weights"])
-        _, fresh = exchange.load(self.folder, call["inputs"])
-        self.inputs = put_into(self.inputs, fresh) if call["reuse"] else fresh
+        self._prepare(call)
         given = [_form(x) for x in self.inputs]
-        run = self.model.call(self.inputs, seed=call["seed"])
+        run = self.model.call(self.inputs, seed=call["seed"], gradients=call["gradients"])
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
             forms = [_form_of_leaf(leaf) for leaf in leaves]
@@ -81,14 +87,41 @@ class Calls:
             "strange": strange,
             "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.elsewhere, *run.unwritten)],
+            "changed": list(run.changed),
             "aliases": aliases,
             "untried": self.model.trials.untried(),
         }
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 
+    def _prepare(self, call: dict[str, Any]) -> None:
+        """Module, weights and inputs of a call, as it says."""
+        if call["scribbled"]:
+            self._settle()
+        self.model.turn_to(call["module"])
+        if call["evaluating"]:
+            self.model.model.eval()
+        if call["weights"] is not None:
+            self._load(call["weights"])
+        _, fresh = exchange.load(self.folder, call["inputs"])
+        fresh = [_as_view(x) for x in fresh] if call["views"] else fresh
+        self.inputs = put_into(self.inputs, fresh) if call["reuse"] else fresh
+        for place in call["tied"]:
+            self.inputs[place] = self.inputs[call["tied"][0]]
+
+    def _settle(self) -> None:
+        """Look at the answers so far once more; then they belong to whoever asked, who writes to their memory."""
+        for index in self.answers.keys() - self.settled:
+            exchange.save(self.folder, f"late_{index}", self.answers[index])
+            self.settled.add(index)
+            for leaf in self.answers[index]:
+                if isinstance(leaf, torch.Tensor) and torch.ops.aten.is_non_overlapping_and_dense(leaf):
+                    with torch.inference_mode():  # in which answers that were made in it may be written to
+                        fill_with_poison(leaf.detach().as_strided((leaf.numel(),), (1,)))
+
     def _load(self, weights: dict[str, Any]) -> None:
         _, values = exchange.load(self.folder, weights["file"])
-        self.model.load(dict(zip(weights["names"], values, strict=True)))
+        load = self.model.assign if weights["in_place"] else self.model.load
+        load(dict(zip(weights["names"], values, strict=True)))
         self.weights = [(name, _form(value)) for name, value in zip(weights["names"], values, strict=True)]
 
     def make_silent(self, index: int, call: dict[str, Any]) -> None:
@@ -97,6 +130,7 @@ class Calls:
         _, inputs = exchange.load(self.folder, call["inputs"])
         report: dict[str, Any] = {}
         try:
+            self.model.turn_to(call["module"])
             self._load(call["weights"])
             run = self.model.call(inputs, seed=call["seed"], silent=True)
             structure, leaves = exchange.flatten(run.output)
@@ -107,9 +141,18 @@ class Calls:
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 
     def finish(self) -> None:
-        """Look at every answer once more."""
-        for index, leaves in self.answers.items():
-            exchange.save(self.folder, f"late_{index}", leaves)
+        """Look at every answer once more, and let go of it."""
+        for index in self.answers.keys() - self.settled:
+            exchange.save(self.folder, f"late_{index}", self.answers[index])
+        given = [leaf for leaves in self.answers.values() for leaf in leaves if _is_plain(leaf)]
+        memories = {_storage(leaf): StorageWeakRef(leaf.untyped_storage()) for leaf in given}
+        del given
+        self.answers.clear()
+        self.model.let_go()
+        if sum(not memory.expired() for memory in memories.values()) > FEW_KEPT:
+            gc.collect()
+        kept = sum(not memory.expired() for memory in memories.values())
+        (self.folder / "kept.json").write_text(json.dumps({"kept": kept, "given": len(memories)}))
 
     def _aliases(self, leaves: list[Any], own: dict[str, torch.Tensor]) -> list[str]:
         """Whose memory the answer lies in, where it is not its own."""
@@ -133,21 +176,29 @@ def put_into(old: list[Any], new: list[Any]) -> list[Any]:
             isinstance(a, torch.Tensor)
             and isinstance(b, torch.Tensor)
             and (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
-            and a.untyped_storage().nbytes() == b.untyped_storage().nbytes()
+            and bool(torch.ops.aten.is_non_overlapping_and_dense(a))
         )
 
     placed = []
     for before, after in zip(old, new, strict=True):
         if same_form(before, after):
-            ctypes.memmove(
-                before.untyped_storage().data_ptr(),
-                after.untyped_storage().data_ptr(),
-                after.untyped_storage().nbytes(),
-            )
+            ctypes.memmove(before.data_ptr(), after.data_ptr(), after.numel() * after.element_size())
             placed.append(before)
         else:
             placed.append(after)
     return placed
+
+
+def _as_view(x: Any) -> Any:
+    """The same content in the middle of a larger tensor, whose rest is poisoned."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    room = ROOM // x.element_size()
+    whole = torch.zeros(x.numel() + 2 * room, dtype=x.dtype)
+    fill_with_poison(whole)
+    view = whole.as_strided(x.shape, x.stride(), room)
+    view.copy_(x)
+    return view
 
 
 def _storage(x: torch.Tensor) -> int:

@@ -1,8 +1,8 @@
-"""Right answers without a GPU: calls of one candidate in one process of the guarded interpreter, planned and judged.
+"""Right answers without a GPU: calls of one candidate in one process of the guarded interpreter, judged.
 
 One process per shape. In it the candidate is called as a module in service is: other content at the same addresses,
-weights loaded anew, inputs of other families, the first inputs again elsewhere, and at last with its Triton kernels
-doing nothing. What the process leaves is data; every comparison is made here.
+weights loaded anew, inputs of other families, further uses (`problem.uses`), and at last with its Triton kernels doing
+nothing. What the process leaves is data; every comparison is made here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import torch
 from pydantic import ValidationError
 
 from egg_graph.evaluator import exchange
+from egg_graph.evaluator.gpuless.calls import FEW_KEPT
 from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.gpuless.planning import Call
 from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_read_back
 from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
@@ -33,32 +35,11 @@ from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, 
 INTERPRETER = "interpreter"
 OPTIONAL_SECONDS = 5.0
 """Processor time after which no further input family is tried."""
-MOST_CONFIGURATIONS = 48
-"""Calls beyond the others that the configurations of autotuned kernels get."""
 VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
 )
 """What an answer to something else looks like at first."""
 Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One forward to be made."""
-
-    case: Case
-    what: str
-    """In words, for messages."""
-    reuse: bool = False
-    """The inputs' content lies where the last call's did."""
-    silent: bool = False
-    """Triton kernels do nothing."""
-    tuning: bool = False
-    """Made only where an autotuned kernel has configurations that have not run."""
-
-    @property
-    def optional(self) -> bool:
-        return self.tuning or self.case.family != AS_GIVEN
 
 
 @dataclass
@@ -81,6 +62,12 @@ class Verdicts:
     given: Word = field(default_factory=Word)
     """On get_inputs' own distribution."""
     families: Word = field(default_factory=Word)
+    uses: Word = field(default_factory=Word)
+    """Of the module in service: see `problem.uses`."""
+    used: list[str] = field(default_factory=list)
+    """Those that were tried, in words."""
+    unused: list[str] = field(default_factory=list)
+    """Those that time did not suffice for."""
     left_out: list[str] = field(default_factory=list)
     """Families that time did not suffice for."""
     kernelbench: Tolerance | None = None
@@ -92,57 +79,6 @@ class Verdicts:
     """Why causality is not known."""
     untried: int = 0
     """Tuning configurations that never ran."""
-
-
-def plan(docket: Docket, name: str) -> list[Call]:
-    """The calls at one shape.
-
-    Raises:
-        Unevaluable: as `Docket.cases`.
-    """
-    first, *more = docket.cases(name)
-    calls = [Call(first, "the first call")]
-    calls += [Call(case, "other inputs at the same addresses, weights loaded anew", reuse=True) for case in more]
-    if name == docket.family_shape:
-        families = docket.family_cases(name)
-        calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
-        calls.append(Call(first, "the first inputs again, at other addresses, weights loaded anew"))
-        calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
-        calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
-    return calls
-
-
-def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
-    """Put inputs and weights into the folder; returns the calls as `jobs.interpret` takes them."""
-    entries: list[dict[str, Any]] = []
-    loaded: Case | None = None
-    for index, call in enumerate(calls):
-        if call.tuning:
-            entries.append({**entries[0], "tuning": True, "optional": True})
-            continue
-        exchange.save(folder, f"inputs_{index}", call.case.inputs)
-        weights = None
-        if loaded is None or call.case.state is not loaded.state or loaded.updates or call.case is calls[0].case:
-            file = f"state_{index}"
-            weights = {"file": file, "names": list(call.case.state)}
-            exchange.save(folder, file, list(call.case.state.values()))
-        loaded = call.case
-        entries.append(
-            {
-                "inputs": f"inputs_{index}",
-                "weights": weights,
-                "reuse": call.reuse,
-                "silent": call.silent,
-                "tuning": False,
-                "optional": call.optional,
-                "outputs": [
-                    {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
-                    for leaf in call.case.leaves
-                ],
-                "seed": call.case.forward_seed,
-            }
-        )
-    return entries
 
 
 @dataclass
@@ -174,19 +110,22 @@ class Hearing:
             found.given.findings.append(death)
             return found
         for index, call in enumerate(self.calls):
-            word = found.families if call.optional and not call.tuning else found.given
+            use = found.uses if call.use else None
+            word = use or (found.given if call.case.family == AS_GIVEN else found.families)
             if call.silent:
                 self._causality(index, reports[index], found)
             elif reports[index] is not None:
                 self._call(index, call, reports[index], word)
+                found.used += [call.what] if call.use else []
             elif self.begun(index):
                 fault = death or Finding(kind="exited", message="the process left no readable answer")
                 word.findings.append(fault.model_copy(update={"where": _where(fault.where, call)}))
             elif death is None and not call.tuning:
-                found.left_out.append(call.case.family)
+                (found.unused if call.use else found.left_out).append(call.what if call.use else call.case.family)
             if word.failed:
                 return found
         found.given.findings += self._late()
+        found.uses.findings += self._kept()
         told = [r["untried"] for r in reports.values() if r and type(r.get("untried")) is int]
         found.untried = max(0, told[-1]) if told else 0
         self._told(reports[0], found)
@@ -218,7 +157,7 @@ class Hearing:
         word.notes += [] if index or check is None else stride_notes(case, report["forms"] if report else ())
         if index and any(finding.kind in VALUES for finding in findings):
             findings = [*self._replayed(index, call), *findings]
-        word.findings += [f.model_copy(update={"where": _where(f.where, call)}) if index else f for f in findings]
+        word.findings += [_said(finding, call) if index else finding for finding in findings]
 
     def _compared(self, index: int, case: Case, report: dict[str, Any]) -> tuple[list[Finding], Check | None]:
         """What is wrong with one answer."""
@@ -244,6 +183,7 @@ class Hearing:
         after = exchange.load(self.folder, f"weights_{index}")[1]
         findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
         findings += self._memory(case, report)
+        findings += _left_changed(report["changed"])
         compared, check = judge_leaves(
             self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
         )
@@ -273,6 +213,23 @@ class Hearing:
                     cure="compute from what the tensors hold at the call; keep nothing by address, id or version",
                 )
                 return
+
+    def _kept(self) -> Iterator[Finding]:
+        """Answers that the candidate keeps, whoever else lets go of them."""
+        try:
+            with open_file(self.folder / "kept.json") as file:
+                told = parse(file.read())
+            kept, given = int(told["kept"]), int(told["given"])
+        except (*Unreadable, FileNotFoundError) as error:
+            yield Finding(kind="exited", message=f"the process left no readable answer: {error}")
+            return
+        if kept > FEW_KEPT and not any(call.case.aliases for call in self.calls):
+            yield Finding(
+                kind="aliased_output",
+                message=f"the module keeps {kept} of {given} answers when nobody else does: memory grows with every "
+                "call, or old answers are handed out again",
+                cure="keep no reference to what forward returns",
+            )
 
     def _late(self) -> list[Finding]:
         """Answers that later calls overwrote."""
@@ -333,7 +290,8 @@ class Hearing:
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
         found.launches = _launches(report.get("launches"))
         operators = self.docket.plainly_surveyed.operators
-        given = (self._report(index) for index in self.answers if not self.calls[index].optional)
+        plain = [i for i in self.answers if self.calls[i].case.family == AS_GIVEN and not self.calls[i].use]
+        given = (self._report(index) for index in plain)
         moving = all(r["moves_only"] for r in given if r)  # families may hold few values, of which that cannot be told
         traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
         found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving, traffic=traffic)
@@ -358,6 +316,25 @@ def _by_form(leaf: Any, form: Any) -> Any:
     if dtype not in exchange.DTYPES or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
         raise exchange.ExchangeError("the form of a leaf makes no sense")
     return torch.empty(shape, dtype=exchange.DTYPES[dtype], device="meta")
+
+
+def _left_changed(changed: Sequence[Any]) -> Iterator[Finding]:
+    """Global state that a forward left otherwise than it found it."""
+    if changed:
+        yield Finding(
+            kind="library_patched",
+            message=f"forward changes PyTorch's global state: {'; '.join(map(str, changed))}"[:600],
+            cure="leave global switches, gradient mode and the random generator's seed as they are; torch.Generator "
+            "and context managers keep a change to oneself",
+        )
+
+
+def _said(finding: Finding, call: Call) -> Finding:
+    """A finding with the call that it is about."""
+    told: dict[str, str] = {"where": _where(finding.where, call)}
+    if call.use and finding.kind in (*VALUES, "exception", "out_of_bounds", "wrong_shape"):
+        told |= {"message": f"right before, and wrong now ({call.what}): {finding.message}", "cure": call.use}
+    return finding.model_copy(update=told)
 
 
 def _where(where: str, call: Call) -> str:

@@ -56,9 +56,10 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     Each may take `call_seconds`: an interpreter is slow, and many calls are no fault of the candidate.
 
     Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
-    puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing. After
-    `optional_seconds` of processor time, or half of `call_seconds`, calls that are marked `optional` are left out, and
-    those marked `tuning` as soon as every configuration of every autotuned kernel has run.
+    puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing; for the rest see
+    `planning.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
+    `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
+    autotuned kernel has run.
     """
     from egg_graph.evaluator.gpuless.calls import Calls
     from egg_graph.evaluator.interpreter import RealModel
@@ -77,11 +78,12 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     calls, started = Calls(model, folder), time.monotonic()
     silent = []
     for index, call in enumerate(payload["calls"]):
-        late = time.process_time() > payload["optional_seconds"]
-        late = late or time.monotonic() - started > seconds / 2
+        patience = call["patience"]
+        late = patience is not None and time.process_time() > patience * payload["optional_seconds"]
+        late = late or (patience is not None and time.monotonic() - started > patience * seconds / 2)
         if call["silent"]:
             silent.append((index, call))
-        elif not (call["optional"] and late) and (not call["tuning"] or model.trials.untried()):
+        elif not late and (not call["tuning"] or model.trials.untried()):
             name_the_line_when_stuck(seconds, fatal=True)
             calls.make(index, call)
     calls.finish()

@@ -18,8 +18,9 @@ from typing import Any
 
 from egg_graph.evaluator import gate
 from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, Climb, stopwatch
-from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Call, Hearing, Verdicts, plan, written
+from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Hearing, Verdicts
 from egg_graph.evaluator.gpuless.launches import FakeRun, Launch
+from egg_graph.evaluator.gpuless.planning import Call, plan, written
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.docket import Docket
@@ -158,12 +159,26 @@ class Ladder:
                 "tuning_configurations",
                 f"{count(found.untried, 'configuration')} of autotuned kernels never ran: no time, or too many",
             )
+        self._uses(docket, name, found, climb)
         if found.causality:
             climb.fail("causality", found.causality)
         elif found.integrity is not None and found.integrity.causal:
             climb.passed("causality", "the answer is another one when its Triton kernels do nothing")
         elif not found.families.failed:
             climb.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
+
+    def _uses(self, docket: Docket, name: str, found: Verdicts, climb: Climb) -> None:
+        """The rung that further use of the module decides."""
+        climb.checks += found.uses.checks
+        if found.uses.failed:
+            climb.fail("other_uses", found.uses.findings)
+            return
+        if found.families.failed:
+            return
+        missing = [f"{what} ({why})" for what, why in docket.uses(name).left_out.items()]
+        missing += [f"{what} (for time)" for what in found.unused]
+        words = f"; left out: {'; '.join(missing)}" if missing else ""
+        climb.passed("other_uses", f"right used otherwise: {'; '.join(found.used)}{words}")
 
     def _interpret(self, docket: Docket, calls: list[Call], folder: Path) -> Ended:
         payload = {
@@ -173,7 +188,7 @@ class Ladder:
             "call_seconds": self.timeout,
             "optional_seconds": min(OPTIONAL_SECONDS, self.timeout / 2),
         }
-        limits = Limits(wall_seconds=self.timeout * len([call for call in calls if not call.optional]))
+        limits = Limits(wall_seconds=self.timeout * len([call for call in calls if call.patience is None]))
         return self.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
 
     # ------------------------------------------------------------------------------------------------- full shape

@@ -94,6 +94,12 @@ class AddressSpace:
         region.viewed_bytes = min(region.nbytes, max(region.viewed_bytes, distinct_bytes(tensor)))
         return region.base + int(tensor.storage_offset()) * tensor.element_size()
 
+    def forget(self) -> None:
+        """Let go of every storage. Addresses given before name nothing any more."""
+        self.regions.clear()
+        self.by_storage.clear()
+        self.written.clear()
+
     def begin_launch(self) -> None:
         """Forget what belongs to one launch only."""
         for region in self.regions.values():

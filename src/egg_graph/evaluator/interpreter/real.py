@@ -32,6 +32,8 @@ class RealRun:
     """ATen operators that compute or move, each once; views and allocations are not among them."""
     results: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the largest result of each of them."""
+    changed: tuple[str, ...] = ()
+    """Global state of PyTorch that the forward left otherwise than it found it."""
     moves_only: bool = False
     """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
     read_back: Mapping[str, int] = field(default_factory=dict)
@@ -87,11 +89,24 @@ class RealModel:
         self.host = self.memory.host = HostMemory()
         with self._guarded():
             module = load_module(self.path)
+
+        def make() -> Any:
             torch.manual_seed(seed)
-            self.model = construct(module, init_args, init_kwargs)
-            if dtype is not None:
-                self.model = self.model.to(getattr(torch, dtype))
-        self.host.take_away(tensor for _, tensor in own_tensors(self.model))
+            made = construct(module, init_args, init_kwargs)
+            made = made if dtype is None else made.to(getattr(torch, dtype))
+            self.host.take_away(tensor for _, tensor in own_tensors(made))
+            return made
+
+        self._make = make
+        self.models: list[Any] = []
+        self.turn_to(0)
+
+    def turn_to(self, number: int) -> None:
+        """Call this instance of `ModelNew` from now on; it is constructed when it is first asked for."""
+        with self._guarded():
+            while len(self.models) <= number:
+                self.models.append(self._make())
+        self.model = self.models[number]
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
         """Give it the reference's weights, strictly, in place; to be done again whenever they change.
@@ -104,13 +119,25 @@ class RealModel:
         with self._guarded():
             load_weights(self.model, state_dict)
 
-    def call(self, inputs: Sequence[Any], *, seed: int = 0, silent: bool = False) -> RealRun:
+    def assign(self, state_dict: Mapping[str, Any]) -> None:
+        """Other weights in place, tensor by tensor, as an optimizer moves them."""
+        import torch
+
+        from egg_graph.evaluator.interpreter.module import own_tensors
+
+        with torch.no_grad():
+            for name, tensor in own_tensors(self.model):
+                if name in state_dict:
+                    tensor.copy_(state_dict[name])
+
+    def call(self, inputs: Sequence[Any], *, seed: int = 0, silent: bool = False, gradients: bool = False) -> RealRun:
         """One forward.
 
         Args:
             inputs: floating tensors in the dtype of the precision policy, on the CPU.
             seed: for `torch.manual_seed`, before.
             silent: the candidate's Triton kernels do nothing when launched.
+            gradients: called where gradients are enabled, though nothing asks for one.
 
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
@@ -119,15 +146,23 @@ class RealModel:
         """
         import torch
 
+        from egg_graph.evaluator.gpu.fingerprints import changes, settings
         from egg_graph.evaluator.interpreter.library import LibraryRecorder
+        from egg_graph.evaluator.interpreter.module import own_tensors
 
+        if gradients:
+            for _, tensor in own_tensors(self.model):
+                tensor.requires_grad_(False)
         recorder = LibraryRecorder()
         with self._guarded(silent=silent) as session, recorder:
             torch.manual_seed(seed)
-            recorder.recording = True
-            with torch.no_grad(), self.host.watched():
-                output = self.model(*inputs)
-            recorder.recording = False
+            with torch.set_grad_enabled(gradients):
+                before = settings()
+                recorder.recording = True
+                with self.host.watched():
+                    output = self.model(*inputs)
+                recorder.recording = False
+                changed = changes(before, settings())
         unwritten = [] if silent else self.poison.unwritten(output)
         results: dict[str, int] = {}
         for call in recorder.calls:
@@ -141,9 +176,15 @@ class RealModel:
             unwritten,
             tuple(results),
             results,
+            changed,
             moves_only,
             dict(self.host.read),
         )
+
+    def let_go(self) -> None:
+        """Forget what was kept of tensors, so that none lives on for the interpreter's sake."""
+        self.poison.allocations.clear()
+        self.memory.forget()
 
     @contextmanager
     def _guarded(self, *, silent: bool = False) -> Iterator[Session]:

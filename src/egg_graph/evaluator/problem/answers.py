@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,9 +12,11 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpu.worker_output import overlapping
 from egg_graph.evaluator.problem.case import Case, Update
 from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
-from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import WRONG_HERE
 from egg_graph.schema import Check, Finding, KernelTask
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.problem.docket import Docket
 
 
 def judge_leaves(

@@ -28,6 +28,7 @@ __all__ = [
     "build_case",
     "family_case",
     "plain_answer",
+    "variant",
     "with_other_inputs",
     "with_other_weights",
 ]
@@ -253,6 +254,26 @@ def with_other_weights(case: Case, reference: Reference, precision: Precision, *
         model = reference.model(seed)
     model = cast_model(_randomised(model.to(device), seed + 2), precision)
     return _case(reference, precision, model, case.inputs, _state(model), like=case, seed=seed)
+
+
+def variant(
+    case: Case,
+    reference: Reference,
+    precision: Precision,
+    *,
+    inputs: list[Any] | None = None,
+    model: nn.Module | None = None,
+    family: str = AS_GIVEN,
+) -> Case:
+    """The same question with these inputs, or this copy of the reference.
+
+    Raises:
+        BadInput: if PyTorch refuses it.
+        Unevaluable: if it answers, but not so that another answer could be judged by it.
+    """
+    state = case.state if model is None else _state(model)
+    given = case.inputs if inputs is None else inputs
+    return _case(reference, precision, model or case.model, given, state, like=case, seed=case.seed, family=family)
 
 
 def family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:

@@ -21,6 +21,7 @@ from egg_graph.evaluator.problem.reference import Reference, load_reference, one
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_constants
 from egg_graph.evaluator.problem.survey import survey
+from egg_graph.evaluator.problem.uses import Uses, uses_of
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
 DRAWS = 5
@@ -45,6 +46,8 @@ class Docket:
     known: dict[str, list[Case]] = field(default_factory=dict)
     dropped_families: dict[str, dict[str, str]] = field(default_factory=dict)
     """By shape, the input families that this problem is not judged on, and why; filled by `family_cases`."""
+    known_uses: dict[str, Uses] = field(default_factory=dict)
+    """By shape."""
 
     def __post_init__(self) -> None:
         self.reference = load_reference(self.task.reference)
@@ -144,6 +147,17 @@ class Docket:
                 except (Unevaluable, BadInput) as error:
                     dropped[family] = str(error)
         return self.known[key]
+
+    def uses(self, name: str) -> Uses:
+        """Further questions for a module that answers `cases(name)`, of the same form unless they say otherwise.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        if name not in self.known_uses:
+            self.known_uses[name] = uses_of(self, name)
+            self.known[f"{name}/uses"] = self.known_uses[name].cases
+        return self.known_uses[name]
 
     def full_cases(self) -> Iterator[Case]:
         """The cases at the reference's own shape, one after another: only small ones are kept.

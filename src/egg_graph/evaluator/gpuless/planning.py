@@ -1,0 +1,153 @@
+"""The calls that one process of the guarded interpreter makes at one shape, and how it is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator import exchange
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.families import AS_GIVEN
+
+PATIENCE = 1.5
+"""Of how long families of inputs may be tried, how long other uses may."""
+MOST_CONFIGURATIONS = 48
+"""Calls beyond the others that the configurations of autotuned kernels get."""
+KEEPS_SIZES = "take every size from the tensors of the call at hand; keep none, and no scratch memory made for one"
+SHARES = "keep what belongs to one module in that module (self), not in its class, a global or a default argument"
+DEPENDS_ON_MODE = "answer alike in train and eval mode, and whether or not gradients are enabled"
+TAKES_FOR_GRANTED = (
+    "start from the tensor's own pointer (its storage may begin earlier); keep nothing of an earlier call"
+)
+REMEMBERS = "compute from all that the tensors hold at the call; keep no answer, and read none that was returned"
+KEEPS_WEIGHTS = (
+    "read parameters in forward; make what is precomputed from them anew whenever their _version changes, and tell "
+    "weights apart by nothing less"
+)
+ONE = "allow one tensor to come as several arguments"
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a forward is called, beyond which inputs and weights."""
+
+    module: int = 0
+    """Which instance of `ModelNew`."""
+    views: bool = False
+    """Inputs are views into larger tensors."""
+    scribbled: bool = False
+    """The memory of earlier answers is overwritten before, as by callers that own it."""
+    in_place: bool = False
+    """Weights are copied into the parameters, as optimizers do, and not loaded."""
+    evaluating: bool = False
+    """After `eval()`."""
+    gradients: bool = False
+    """Where gradients are enabled."""
+    tied: tuple[int, ...] = ()
+    """Places of inputs that are one tensor."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One forward to be made."""
+
+    case: Case
+    what: str
+    """In words, for messages."""
+    reuse: bool = False
+    """The inputs' content lies where the last call's did."""
+    silent: bool = False
+    """Triton kernels do nothing."""
+    tuning: bool = False
+    """Made only where an autotuned kernel has configurations that have not run."""
+    use: str = ""
+    """Of a call that uses the module otherwise: the cure where it is wrong then."""
+    manner: Manner = Manner()
+
+    @property
+    def patience(self) -> float | None:
+        """See `jobs.interpret`."""
+        if self.case.family == AS_GIVEN and not self.tuning:
+            return None
+        return PATIENCE if self.use else 1.0
+
+
+def plan(docket: Docket, name: str) -> list[Call]:
+    """The calls at one shape.
+
+    Raises:
+        Unevaluable: as `Docket.cases`.
+    """
+    first, *more = docket.cases(name)
+    calls = [Call(first, "the first call")]
+    calls += [Call(case, "other inputs at the same addresses, weights loaded anew", reuse=True) for case in more]
+    if name == docket.family_shape:
+        families = docket.family_cases(name)
+        calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
+        calls += _in_service(docket, name, first)
+        calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
+        calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
+    return calls
+
+
+def _in_service(docket: Docket, name: str, first: Case) -> Iterator[Call]:
+    """What a module meets beside new inputs, one after the other. A second instance comes where another shape is
+    cheap, and goes on to the first."""
+    uses = docket.uses(name)
+    small = uses.resized or uses.weights or first
+    if uses.resized is not None:
+        yield Call(small, "inputs of another shape in the same module", use=KEEPS_SIZES)
+    shape = " at another shape" if uses.resized is not None else ""
+    yield Call(small, f"in a second instance of ModelNew{shape}", use=SHARES, manner=Manner(module=1))
+    mode, manner = ("after eval(), ", Manner(1, evaluating=True)) if uses.modeless else ("", Manner(1))
+    enabled = replace(manner, gradients=True)
+    yield Call(small, f"{mode}where gradients are enabled{shape}", use=DEPENDS_ON_MODE, manner=enabled)
+    what = "the first inputs again, as views into larger tensors, in the second instance, weights loaded anew"
+    yield Call(first, what, use=TAKES_FOR_GRANTED, manner=Manner(1, views=True))
+    after = Manner(1, scribbled=True)
+    for case in uses.few:
+        what = "an input changed in a few elements where it lay, earlier answers overwritten by their owner"
+        yield Call(case, what, reuse=True, use=REMEMBERS, manner=after)
+    if uses.weights is not None:
+        what = "weights changed in place in a few elements, as an optimizer would"
+        yield Call(uses.weights, what, reuse=True, use=KEEPS_WEIGHTS, manner=replace(after, in_place=True))
+    if uses.one_tensor is not None:
+        yield Call(uses.one_tensor, "one tensor for several inputs", use=ONE, manner=replace(after, tied=uses.tied))
+
+
+def written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
+    """Put inputs and weights into the folder; returns the calls as `jobs.interpret` takes them."""
+    entries: list[dict[str, Any]] = []
+    loaded: dict[int, Case] = {}
+    for index, call in enumerate(calls):
+        if call.tuning:
+            entries.append({**entries[0], "tuning": True, "patience": call.patience})
+            continue
+        exchange.save(folder, f"inputs_{index}", call.case.inputs)
+        weights = None
+        last = loaded.get(call.manner.module)
+        if last is None or call.case.state is not last.state or last.updates or call.case is calls[0].case:
+            file = f"state_{index}"
+            weights = {"file": file, "names": list(call.case.state), "in_place": call.manner.in_place}
+            exchange.save(folder, file, list(call.case.state.values()))
+        loaded[call.manner.module] = call.case
+        entries.append(
+            {
+                "inputs": f"inputs_{index}",
+                "weights": weights,
+                "reuse": call.reuse,
+                "silent": call.silent,
+                "tuning": False,
+                "patience": call.patience,
+                **asdict(call.manner),
+                "outputs": [
+                    {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+                    for leaf in call.case.leaves
+                ],
+                "seed": call.case.forward_seed,
+            }
+        )
+    return entries
