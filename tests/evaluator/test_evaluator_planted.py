@@ -82,6 +82,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
         "correctness_shrunk",
         "correctness_awkward",
         "other_inputs",
+        "other_uses",
         "causality",
         "full_shape_launches",
         "compile_for_target",
