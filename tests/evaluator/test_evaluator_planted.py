@@ -89,7 +89,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
         "roofline",
     ]
     given = [check for check in evaluation.checks if check.family == "as given"]
-    assert len({check.seed for check in given}) == 3
+    assert len({check.seed for check in given}) == 4  # the fourth is of another shape in the same module
     assert {check.family for check in evaluation.checks} >= {"negated", "tiny", "large", "outlier", "integers"}
     assert all(check.passed and check.error <= check.budget < 0.05 for check in evaluation.checks)
     assert evaluation.kernelbench is not None
