@@ -12,6 +12,7 @@ from egg_graph.evaluator.integrity import (
     computing,
     judge_fingerprints,
     judge_integrity,
+    judge_makers,
     judge_read_back,
     judge_silence,
     judge_watch,
@@ -174,6 +175,24 @@ def test_a_kernel_that_touches_next_to_nothing_beside_all_the_work(
     integrity = Integrity(kernels=("k",), computing=tuple(library))
     found = judge_integrity(task(h200), integrity, reference, traffic=Traffic.told(4096, {}, kernels))
     assert kinds(found) == (["not_causal"] if token else [])
+
+
+@pytest.mark.parametrize(
+    ("reference", "library", "makers", "leaf"),
+    [
+        (["aten._softmax"], SOFTMAX, ["aten.div", "aten.div"], True),
+        (["aten._softmax"], SOFTMAX, ["aten.div", ""], False),
+        (["aten._softmax"], SOFTMAX, [], False),
+        (["aten.mm", "aten.relu"], ["aten.mm"], ["aten.mm"], False),
+        (["aten.mm", "aten.relu"], ["aten.mm", "aten.clamp_min"], ["aten.clamp_min"], True),
+        (["aten.flip"], ["aten.index"], ["aten.index"], True),
+    ],
+)
+def test_an_answer_that_lay_ready_is_not_the_kernels(
+    h200: Hardware, reference: list[str], library: list[str], makers: list[str], leaf: bool
+) -> None:
+    integrity = Integrity(kernels=("k",), computing=tuple(library))
+    assert kinds(judge_makers(integrity, reference, makers)) == (["not_causal"] if leaf else [])
 
 
 def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:

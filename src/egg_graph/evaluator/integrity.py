@@ -54,6 +54,8 @@ WORK = {
 """Kinds of work by the names of operators that do it: one may stand for several others."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
 """A forward may read this many numbers back to the host, or one per so many inputs, but never more than the last."""
+PLACING = re.compile(r"flip|roll|gather|index|index_select|take|take_along_dim|embedding|repeat(_interleave)?")
+"""Operators that put numbers elsewhere, none of which leaves them all where they were."""
 SHOWN = 6
 MOST, LONGEST = 2000, 200
 """Names of one kind that are kept, and characters of each."""
@@ -202,6 +204,36 @@ def _moved_by_library(
     ]
 
 
+def judge_makers(integrity: Integrity, reference_operators: Sequence[str], makers: Sequence[str]) -> list[Finding]:
+    """Answers that the library had computed before any kernel touched them.
+
+    Args:
+        integrity: of the forward.
+        reference_operators: as for `judge_integrity`.
+        makers: by call, the operator that had computed the whole answer; empty where none had.
+    """
+    placed = all(PLACING.fullmatch(name) for name in _parts(reference_operators))
+    if not makers or not all(makers) or not (placed or not _may_select(reference_operators, integrity.computing)):
+        return []
+    return [
+        Finding(
+            kind="not_causal",
+            message=f"{_list(sorted(set(makers)))} of PyTorch had computed the answer, bit for bit, before any Triton "
+            "kernel touched it",
+            where=f"kernel {', '.join(integrity.kernels)}"[:200],
+            cure="compute in Triton; a kernel that copies another's result is none, whatever it does beside",
+        )
+    ]
+
+
+def _may_select(reference_operators: Sequence[str], library: Sequence[str]) -> bool:
+    """Whether selecting among numbers (ReLU, maximum, gather), which the library did not do, is left to the kernels:
+    what they store may be what they loaded, and what the library gave them may be the answer by chance."""
+    wanted, done = set(_parts(reference_operators)), set(_parts(library))
+    done = done.union(*(alike for alike in ALIKE if done & alike))
+    return not wanted or any(SELECTS.fullmatch(name) for name in wanted - done)
+
+
 def _only_a_token(integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None) -> list[Finding]:
     """Kernels that touch next to nothing, beside library work of every kind that the reference does."""
     wanted, done = _kinds_of_work(reference_operators), _kinds_of_work(integrity.computing)
@@ -244,10 +276,9 @@ def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) 
 def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving: bool) -> list[Finding]:
     """Kernels that hand on numbers which others computed. Where the reference selects (ReLU, maximum, gather) and
     the library did not do that, selecting may be what the kernels are for."""
-    wanted, done = set(_parts(reference_operators)), set(_parts(integrity.computing))
-    done = done.union(*(alike for alike in ALIKE if done & alike))
-    if not moving or not wanted or any(SELECTS.fullmatch(name) for name in wanted - done):
+    if not moving or _may_select(reference_operators, integrity.computing):
         return []
+    wanted = set(_parts(reference_operators))
     others = f"{_list(integrity.computing)} of PyTorch" if integrity.computing else "Python"
     return [
         Finding(

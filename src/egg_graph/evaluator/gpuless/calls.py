@@ -82,6 +82,7 @@ class Calls:
             "results": dict(run.results),
             "kernel_bytes": sum(launch.requested_bytes for launch in run.launches),
             "moves_only": run.moves_only,
+            "made_by": run.made_by,
             "read_back": run.read_back,
             "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],
             "strange": strange,

@@ -19,7 +19,7 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpuless.calls import FEW_KEPT
 from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.gpuless.planning import Call
-from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_read_back
+from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_makers, judge_read_back
 from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
@@ -291,10 +291,13 @@ class Hearing:
         found.launches = _launches(report.get("launches"))
         operators = self.docket.plainly_surveyed.operators
         plain = [i for i in self.answers if self.calls[i].case.family == AS_GIVEN and not self.calls[i].use]
-        given = (self._report(index) for index in plain)
-        moving = all(r["moves_only"] for r in given if r)  # families may hold few values, of which that cannot be told
+        given = [r for i in plain if (r := self._report(i))]
+        moving = all(r["moves_only"] for r in given)  # families may hold few values, of which that cannot be told
         traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
-        found.causality += judge_integrity(self.docket.task, found.integrity, operators, moving=moving, traffic=traffic)
+        made_by = [str(r["made_by"]) for r in given]
+        found.causality += judge_integrity(
+            self.docket.task, found.integrity, operators, moving=moving, traffic=traffic
+        ) or judge_makers(found.integrity, operators, made_by)
 
 
 def _launches(told: Any) -> list[Launch]:

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import flop_registry
 from egg_graph.evaluator.gpuless.launches import LibraryCall
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.memory import distinct_bytes
+from egg_graph.evaluator.interpreter.ready import Ready
 from egg_graph.evaluator.interpreter.session import in_kernel
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
@@ -17,10 +18,15 @@ NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strid
 
 
 class LibraryRecorder(TorchDispatchMode):
-    """Record the operators that would launch work on the device; views and allocations are free."""
+    """Record the operators that would launch work on the device; views and allocations are free.
 
-    def __init__(self) -> None:
+    Args:
+        ready: remembers what they computed (real runs).
+    """
+
+    def __init__(self, ready: Ready | None = None) -> None:
         super().__init__()
+        self.ready = ready
         self.calls: list[LibraryCall] = []
         self.recording = False
 
@@ -44,6 +50,8 @@ class LibraryRecorder(TorchDispatchMode):
         moved = sum(map(_bytes, distinct.values())) + sum(map(_bytes, results))
         if name in ("fill_", "zero_", "copy_"):
             moved -= _bytes(results[0])  # the target is written, not read
+        if self.ready is not None:
+            self.ready.note(name, operands, results)
         self.calls.append(
             LibraryCall(
                 name=f"aten.{name}",

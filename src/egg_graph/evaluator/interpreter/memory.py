@@ -65,6 +65,8 @@ class AddressSpace:
     written: dict[int, Written] = field(default_factory=dict)
     """By storage key; kept for storages from `torch.empty` (real runs)."""
 
+    stored: set[int] = field(default_factory=set)
+    """Keys of the storages that kernels wrote to in the forward under way (real runs)."""
     host: Container[Any] = ()
     """Tensors that a kernel on a GPU could not reach."""
 
@@ -169,6 +171,7 @@ def count(session: Session, region: Region, nbytes: int, verb: str) -> None:
         launch.load_bytes += nbytes
         region.load_bytes += nbytes
         return
+    session.memory.stored.add(region.storage._cdata)
     launch.store_bytes += nbytes
     region.store_bytes += nbytes
     if verb == "atomic":

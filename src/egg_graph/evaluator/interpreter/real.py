@@ -36,6 +36,8 @@ class RealRun:
     """Global state of PyTorch that the forward left otherwise than it found it."""
     moves_only: bool = False
     """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
+    made_by: str = ""
+    """The ATen operator that had computed the whole answer, bit for bit, from nothing that a kernel wrote."""
     read_back: Mapping[str, int] = field(default_factory=dict)
     """Numbers that forward read from the GPU's memory to the host, by the function that did."""
 
@@ -149,11 +151,13 @@ class RealModel:
         from egg_graph.evaluator.gpu.fingerprints import changes, settings
         from egg_graph.evaluator.interpreter.library import LibraryRecorder
         from egg_graph.evaluator.interpreter.module import own_tensors
+        from egg_graph.evaluator.interpreter.ready import Ready
 
         if gradients:
             for _, tensor in own_tensors(self.model):
                 tensor.requires_grad_(False)
-        recorder = LibraryRecorder()
+        ready = Ready(self.memory)
+        recorder = LibraryRecorder(ready)
         with self._guarded(silent=silent) as session, recorder:
             torch.manual_seed(seed)
             with torch.set_grad_enabled(gradients):
@@ -178,6 +182,7 @@ class RealModel:
             results,
             changed,
             moves_only,
+            ready.made(output),
             dict(self.host.read),
         )
 
