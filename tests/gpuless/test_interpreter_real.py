@@ -30,7 +30,7 @@ FAULTS = {
     "missing_import": ("exception", "name 'math' is not defined"),
     "no_such_function": ("exception", "has no attribute 'tanh'"),
 }
-RACES = ["accumulate", "everyone_stores", "shift_in_place", "lanes_collide"]
+RACES = ["no_barrier", "wrote_after_its_ticket", "accumulate", "everyone_stores", "shift_in_place", "lanes_collide"]
 
 
 @pytest.mark.parametrize("case", TOLERANCES)

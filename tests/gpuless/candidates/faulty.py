@@ -57,6 +57,28 @@ def lanes_collide(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def no_barrier(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    turned = tl.program_id(0) * BLOCK + (tl.arange(0, BLOCK) + BLOCK // 2) % BLOCK
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0.0) + 1, mask=at < n)
+    tl.debug_barrier()
+    x = tl.load(out_ptr + turned, mask=turned < n, other=0.0)
+    tl.debug_barrier()
+    tl.store(out_ptr + at, x * 2, mask=at < n)
+    x = tl.load(out_ptr + turned, mask=turned < n, other=0.0)  # fault: no_barrier
+    tl.debug_barrier()
+    tl.store(out_ptr + at, x, mask=at < n)
+
+
+@triton.jit
+def wrote_after_its_ticket(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0), 0)
+    tl.atomic_add(out_ptr + 1, 1.0)
+    tl.store(out_ptr, tl.load(out_ptr) + part)  # fault: wrote_after_its_ticket
+
+
+@triton.jit
 def off_by_one_mask(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
@@ -129,7 +151,7 @@ def uncovered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 KERNELS = {k.__name__: k for k in (
-    load_past_end, store_past_end, load_before_start, accumulate, everyone_stores, shift_in_place, lanes_collide,
+    no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores, shift_in_place, lanes_collide,
     off_by_one_mask, max_of_undefined, unknown_libdevice, unknown_assembly, missing_import, break_in_loop,
     no_such_function, uncovered,
 )}  # fmt: skip
@@ -149,6 +171,8 @@ class ModelNew(nn.Module):
             return out
         if self.case == "accumulate":
             out = torch.zeros((), device=x.device)
+        elif self.case == "wrote_after_its_ticket":
+            out = torch.zeros(2, device=x.device)
         elif self.case == "shift_in_place":
             out = x.clone()
         else:

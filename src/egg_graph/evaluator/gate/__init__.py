@@ -202,7 +202,9 @@ class _Gate:
     def _store(self, node: ast.Attribute, dotted: frozenset[str]) -> None:
         word = "assignment to" if isinstance(node.ctx, ast.Store) else "deletion of"
         if any(name.split(".")[0] in ROOTS for name in dotted):
-            cure = "leave the library as it is: its flags are set as the task's precision asks, for your calls of it too"
+            cure = (
+                "leave the library as it is: its flags are set as the task's precision asks, for your calls of it too"
+            )
             self._refuse(node, f"{word} {min(dotted)}", cure)
             self.refused.add(id(node))
         elif self._is_a_class_or_module(node.value):

@@ -162,12 +162,39 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
     builder.create_broadcast = shapely("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
     builder.create_expand_dims = shapely("expand_dims", np.expand_dims)
-    builder.create_reshape = shapely("reshape", lambda x, shape, allow_reorder: _reshape(x, shape))
+    builder.create_reshape = shapely("reshape", _reshape)
+    builder.create_cat = concatenate
+    builder.create_idiv = divide
     builder.create_trans = shapely("trans", np.transpose)
     builder.create_splat, builder.create_addptr = splat, add_pointer
     builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)
 
 
-def _reshape(data: np.ndarray, shape: Any) -> np.ndarray:
-    """numpy copies a uniform array when it reshapes it; a view of one element is enough."""
-    return np.broadcast_to(one(data), tuple(shape)) if is_uniform(data) else data.reshape(tuple(shape))
+def concatenate(self: Any, lhs: Any, rhs: Any) -> Any:
+    """`tl.cat` where the kernel allows any order: by turns, which is one."""
+    return make(_by_turns(np.concatenate([lhs.data.reshape(-1), rhs.data.reshape(-1)])), lhs.dtype.scalar)
+
+
+def divide(self: Any, lhs: Any, rhs: Any) -> Any:
+    """Integer division, toward zero; by zero it gives all bits set, as on NVIDIA's hardware."""
+    by_zero = rhs.data == 0
+    divisor = np.where(by_zero, rhs.data.dtype.type(1), rhs.data) if by_zero.any() else rhs.data
+    quotient = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
+    if by_zero.any():
+        quotient = np.where(by_zero, ~np.zeros((), quotient.dtype), quotient)
+    return make(quotient, lhs.dtype.scalar)
+
+
+def _reshape(data: np.ndarray, shape: Any, allow_reorder: bool) -> np.ndarray:
+    """numpy copies a uniform array when it reshapes it; a view of one element is enough. Where any order is allowed
+    (`tl.view`), the elements take another one."""
+    if is_uniform(data):
+        return np.broadcast_to(one(data), tuple(shape))
+    if allow_reorder and [n for n in data.shape if n > 1] != [n for n in shape if n > 1]:
+        data = _by_turns(data.reshape(-1))
+    return data.reshape(tuple(shape))
+
+
+def _by_turns(flat: np.ndarray) -> np.ndarray:
+    """First and second half interleaved."""
+    return flat.reshape(2, -1).T.reshape(-1) if flat.size % 2 == 0 else flat

@@ -84,7 +84,10 @@ def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, 
         return make(_atomic_bfloat16(operation, access, values), value.dtype.scalar)
     addresses, active, values = _contiguous(access.addresses, access.mask, values)
     kind, order = self.ir_rmw_op_to_interpreter_rmw_op[operation], self.ir_sem_to_interpreter_sem[sem]
-    return make(native.atomic_rmw(kind, addresses, values, active, order), value.dtype.scalar)
+    before = native.atomic_rmw(kind, addresses, values, active, order)
+    if access.active < active.size:
+        before = np.where(active, before, _undefined(active.shape, before.dtype, element))
+    return make(before, value.dtype.scalar)
 
 
 def _atomic_bfloat16(operation: Any, access: Access, values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from egg_graph.evaluator.interpreter.memory import Access, Region
-from egg_graph.evaluator.interpreter.session import Session
+from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session
 from egg_graph.schema import Finding
 
 SEVERAL = -1
@@ -45,6 +45,8 @@ class Touched:
         self.granule = granule
         self.writer = np.zeros(max(1, nbytes // granule), np.int32)
         self.reader = np.zeros_like(self.writer)
+        self.when = np.zeros_like(self.writer)
+        """Atomics that the launch had executed when it was last written."""
         self.stored: Lanes | None = None
         """Lanes that stored; None as long as nothing was."""
         self.loaded: Lanes | None = None
@@ -54,6 +56,7 @@ class Touched:
         """Track smaller elements from now on."""
         factor = self.granule // granule
         self.writer, self.reader = np.repeat(self.writer, factor), np.repeat(self.reader, factor)
+        self.when = np.repeat(self.when, factor)
         for lanes in (self.stored, self.loaded):
             if lanes is not None:
                 lanes.refine(factor)
@@ -124,14 +127,25 @@ def _note_lanes_that_store(
     touched.stored.span[index[changed]] = launch.span
 
 
+def _written_by_others(launch: LaunchInProgress, touched: Touched, index: np.ndarray) -> np.ndarray:
+    """Which elements another program plainly wrote, in no order that atomics make: the writer has executed one since,
+    and so has the program under way."""
+    writer = touched.writer[index]
+    foreign = (writer != 0) & (writer != launch.linear + 1)
+    if not launch.synchronised or not foreign.any():
+        return foreign
+    others, place = np.unique(writer, return_inverse=True)
+    released = np.array([launch.released.get(int(other), 0) for other in others])[place]
+    return foreign & (released <= touched.when[index])
+
+
 def note_load(session: Session, access: Access, itemsize: int) -> None:
     """Record a load; a race if another program plainly wrote one of its elements in this launch."""
     launch = session.launch
     assert launch is not None and access.region is not None
     touched, index = elements(access, itemsize)
     me = launch.linear + 1
-    writer = touched.writer[index]
-    if not launch.synchronised and ((writer != 0) & (writer != me)).any():
+    if _written_by_others(launch, touched, index).any():
         _report(session, access.region, "reads elements that another program writes in the same launch")
     reader = touched.reader[index]
     touched.reader[index] = np.where((reader == 0) | (reader == me), me, SEVERAL)
@@ -152,13 +166,14 @@ def note_store(session: Session, access: Access, itemsize: int, changed: np.ndar
     touched, index = elements(access, itemsize)
     me = launch.linear + 1
     changed = np.repeat(changed, index.size // max(1, changed.size))
-    writer, reader = touched.writer[index], touched.reader[index]
-    if not launch.synchronised:
-        if (changed & (writer != 0) & (writer != me)).any():
-            _report(session, access.region, "stores a different value to elements that another program also stores")
-        elif (changed & (reader != 0) & (reader != me)).any():
-            _report(session, access.region, "overwrites elements that another program reads in the same launch")
+    reader = touched.reader[index]
+    if (changed & _written_by_others(launch, touched, index)).any():
+        _report(session, access.region, "stores a different value to elements that another program also stores")
+    elif not launch.synchronised and (changed & (reader != 0) & (reader != me)).any():
+        _report(session, access.region, "overwrites elements that another program reads in the same launch")
     touched.writer[index] = me
+    if launch.executed_atomics:
+        touched.when[index] = launch.executed_atomics
     _note_lanes_that_store(session, access, touched, index, changed)
 
 
@@ -167,10 +182,11 @@ def note_atomic(session: Session, access: Access, itemsize: int) -> None:
     launch = session.launch
     assert launch is not None and access.region is not None
     touched, index = elements(access, itemsize)
-    writer = touched.writer[index]
-    if not launch.synchronised and ((writer != 0) & (writer != launch.linear + 1)).any():
+    if _written_by_others(launch, touched, index).any():
         _report(session, access.region, "updates atomically what another program plainly stores in the same launch")
     launch.synchronised = True
+    launch.executed_atomics += 1
+    launch.released[launch.linear + 1] = launch.executed_atomics
     launch.meet()
 
 

@@ -123,11 +123,15 @@ def reduce_impl(self: Any, inputs: Any) -> Any:
 
 
 def _arg_extreme(name: str, inputs: Any, axis: int | None) -> Arrays:
-    """Value and position of the first maximum or minimum."""
+    """Value and position of the maximum or minimum, the first of equals unless the kernel lets it be any."""
     values = to_float(inputs[0].handle)
     flat = values.reshape(-1) if axis is None else values
     along = 0 if axis is None else axis
-    position = (np.argmax if "argmax" in name else np.argmin)(flat, axis=along)
+    choose = np.argmax if "argmax" in name else np.argmin
+    if name.endswith("tie_break_fast"):  # any of equals: not the first, which a kernel might take for granted
+        position = flat.shape[along] - 1 - choose(np.flip(flat, along), axis=along)
+    else:
+        position = choose(flat, axis=along)
     best = np.take_along_axis(flat, np.expand_dims(position, along), along).squeeze(along)
     return from_float(best, inputs[0].dtype), position.astype(inputs[1].handle.data.dtype)
 

@@ -24,6 +24,10 @@ class LaunchInProgress:
     """Linear index of `program`, x fastest."""
     synchronised: bool = False
     """The program has executed an atomic, so later accesses may be ordered by it."""
+    executed_atomics: int = 0
+    """Atomic operations so far, each block counted once."""
+    released: dict[int, int] = field(default_factory=dict)
+    """1 + program -> `executed_atomics` at its last one: what it wrote before, others may find."""
     warps: int = 4
     span: int = 0
     """Number of the span between two barriers of one program that is under way; every program begins one."""
