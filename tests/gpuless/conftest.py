@@ -15,7 +15,8 @@ HERE = Path(__file__).parent
 MATRIX = {"shape": [4096, 4096]}
 REAL = ["pointwise.py", "rows.py", "matmuls.py", "launching.py", "shuffling.py"]
 FAULTY = [
-    "no_barrier", "wrote_after_its_ticket", "load_past_end", "store_past_end", "load_before_start", "accumulate", "everyone_stores", "shift_in_place",
+    "no_barrier", "wrote_after_its_ticket", "load_past_end", "store_past_end", "load_before_start", "accumulate",
+    "everyone_stores", "shift_in_place",
     "lanes_collide", "off_by_one_mask", "max_of_undefined", "unknown_libdevice", "unknown_assembly", "missing_import",
     "no_such_function", "uncovered", "unknown_option", "huge_grid",
 ]  # fmt: skip

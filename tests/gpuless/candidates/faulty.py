@@ -151,7 +151,8 @@ def uncovered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 KERNELS = {k.__name__: k for k in (
-    no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores, shift_in_place, lanes_collide,
+    no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores,
+    shift_in_place, lanes_collide,
     off_by_one_mask, max_of_undefined, unknown_libdevice, unknown_assembly, missing_import, break_in_loop,
     no_such_function, uncovered,
 )}  # fmt: skip
