@@ -96,7 +96,8 @@ class Calls:
         """
         self.session.ask("inputs", seed=case.forward_seed, **({"inputs": place.forms} if anew else {}))
         targets, forms = poisoned_targets(case, self.shared)
-        answer = self.session.ask("call", outputs=forms, keep=_may_keep(targets))
+        leftovers = self.docket.seed(f"{what}/memory", case.seed) % 2 == 1
+        answer = self.session.ask("call", outputs=forms, keep=_may_keep(targets), leftovers=leftovers)
         findings, check = self._judge(case, answer, targets, place)
         if self.judged.kernelbench is None:
             self.judged.kernelbench = tolerance_of(case, targets, self.docket.task.precision)

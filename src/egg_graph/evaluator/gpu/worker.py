@@ -24,6 +24,7 @@ from egg_graph.evaluator.gpu.memory import close_handle, open_handle, view
 from egg_graph.evaluator.gpu.worker_clock import WorkerClock
 from egg_graph.evaluator.gpu.worker_output import Owner, describe_leaf
 from egg_graph.evaluator.gpu.worker_poison import FreshPoison, poison_free_memory
+from egg_graph.evaluator.growth import Leftovers
 from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights, own_tensors
 from egg_graph.evaluator.sandbox.child import describe_failure, name_the_line_when_stuck
 
@@ -149,14 +150,16 @@ class Worker:
         return {"ok": True}
 
     def call(self, command: Command) -> Answer:
-        """One forward in poisoned memory; its leaves are copied to the judge's buffers where they fit.
+        """One forward in poisoned memory (by `leftovers`, in memory that holds any numbers); its leaves are copied to
+        the judge's buffers where they fit.
 
         The copies are queued on the stream that forward was called on, as any user's next operation would be: what
         another stream writes later, without that stream waiting, is not in them.
         """
         poison_free_memory([_nbytes(form) for form in command["outputs"]])
+        leftovers = Leftovers(self.seed, "cuda") if command.get("leftovers") else None
         _seed(self.seed)
-        with FreshPoison():
+        with FreshPoison(leftovers):
             output = self._forward()
         structure, forms = self._deliver(output, command["outputs"])
         self.held = [*self.held, output][-2:] if command.get("keep") else []

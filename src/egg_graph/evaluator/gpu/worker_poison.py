@@ -17,7 +17,15 @@ NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
 
 
 class FreshPoison(TorchDispatchMode):
-    """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen."""
+    """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen.
+
+    Args:
+        leftovers: what it holds instead.
+    """
+
+    def __init__(self, leftovers: growth.Leftovers | None = None) -> None:
+        super().__init__()
+        self.fill = poison_ if leftovers is None else leftovers.fill
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if growth.name_of(function) not in growth.GROWING:
@@ -26,7 +34,7 @@ class FreshPoison(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         fresh = growth.added(result, before)
         if fresh is not None and fresh.is_cuda:
-            poison_(fresh)
+            self.fill(fresh)
         return result
 
 

@@ -60,7 +60,7 @@ class Calls:
         (self.folder / f"begun_{index}").touch()
         self._prepare(call)
         given = [_form(x) for x in self.inputs]
-        run = self.model.call(self.inputs, seed=call["seed"], gradients=call["gradients"])
+        run = self.model.call(self.inputs, seed=call["seed"], gradients=call["gradients"], leftovers=call["leftovers"])
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
             forms = [_form_of_leaf(leaf) for leaf in leaves]

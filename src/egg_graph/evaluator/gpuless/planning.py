@@ -48,6 +48,8 @@ class Manner:
     """Where gradients are enabled."""
     tied: tuple[int, ...] = ()
     """Places of inputs that are one tensor."""
+    leftovers: bool = False
+    """Fresh memory holds any numbers, and no poison, by which an examination could be told from service."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,11 @@ def plan(docket: Docket, name: str) -> list[Call]:
         calls += _in_service(docket, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
-    return calls
+    return [_somewhere(call, docket.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
+
+
+def _somewhere(call: Call, seed: int) -> Call:
+    return replace(call, manner=replace(call.manner, leftovers=bool(seed % 2)))
 
 
 def _in_service(docket: Docket, name: str, first: Case) -> Iterator[Call]:

@@ -30,6 +30,8 @@ class Poison(TorchDispatchMode):
     def __init__(self, memory: AddressSpace) -> None:
         super().__init__()
         self.memory = memory
+        self.leftovers: growth.Leftovers | None = None
+        """What fresh memory holds in place of poison."""
         self.allocations: dict[int, Allocation] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -40,7 +42,7 @@ class Poison(TorchDispatchMode):
         fresh = growth.added(result, before)
         if fresh is None or fresh.untyped_storage().device.type != "cpu":  # the pretended GPU may answer for tensors
             return result
-        fill_with_poison(fresh)
+        (self.leftovers.fill if self.leftovers is not None else fill_with_poison)(fresh)
         storage = result.untyped_storage()
         if storage._cdata not in before:
             if not result.is_inference():  # those have no version to tell who wrote

@@ -132,7 +132,15 @@ class RealModel:
                 if name in state_dict:
                     tensor.copy_(state_dict[name])
 
-    def call(self, inputs: Sequence[Any], *, seed: int = 0, silent: bool = False, gradients: bool = False) -> RealRun:
+    def call(
+        self,
+        inputs: Sequence[Any],
+        *,
+        seed: int = 0,
+        silent: bool = False,
+        gradients: bool = False,
+        leftovers: bool = False,
+    ) -> RealRun:
         """One forward.
 
         Args:
@@ -140,6 +148,7 @@ class RealModel:
             seed: for `torch.manual_seed`, before.
             silent: the candidate's Triton kernels do nothing when launched.
             gradients: called where gradients are enabled, though nothing asks for one.
+            leftovers: fresh memory holds any numbers, and no poison.
 
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
@@ -149,6 +158,7 @@ class RealModel:
         import torch
 
         from egg_graph.evaluator.gpu.fingerprints import changes, settings
+        from egg_graph.evaluator.growth import Leftovers
         from egg_graph.evaluator.interpreter.library import LibraryRecorder
         from egg_graph.evaluator.interpreter.module import own_tensors
         from egg_graph.evaluator.interpreter.ready import Ready
@@ -158,6 +168,7 @@ class RealModel:
                 tensor.requires_grad_(False)
         ready = Ready(self.memory)
         recorder = LibraryRecorder(ready)
+        self.poison.leftovers = Leftovers(seed) if leftovers else None
         with self._guarded(silent=silent) as session, recorder:
             torch.manual_seed(seed)
             with torch.set_grad_enabled(gradients):
