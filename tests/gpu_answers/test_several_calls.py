@@ -161,7 +161,12 @@ def climb_of(session_of: Open, docket: Docket, body: str, setup: str = "") -> Cl
 def test_every_shape_and_other_inputs_have_rungs(session_of: Open, docket: Docket) -> None:
     climb = climb_of(session_of, docket, RIGHT)
     assert not climb.failed, climb.findings
-    assert [rung.name for rung in climb.rungs] == ["correctness_awkward", "correctness_full", "other_inputs"]
+    assert [rung.name for rung in climb.rungs] == [
+        "correctness_awkward",
+        "correctness_full",
+        "other_inputs",
+        "other_uses",
+    ]
     assert {rung.outcome for rung in climb.rungs} == {"passed"}
     assert "weights loaded later" in climb.rungs[1].statement
     assert {"negated", "outlier"} <= {check.family for check in climb.checks}

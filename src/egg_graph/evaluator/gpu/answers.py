@@ -12,7 +12,7 @@ from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpu.arena import Arena, Overrun, from_a_band
 from egg_graph.evaluator.gpu.conduct import input_names, input_tensors, judge_form, judge_inputs, judge_overruns
 from egg_graph.evaluator.gpu.session import Session
-from egg_graph.evaluator.problem.answers import judge_leaves
+from egg_graph.evaluator.problem.answers import judge_leaves, left_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.problem.docket import Docket
@@ -129,6 +129,8 @@ def judge_answer(
         overruns: what was written beside shared tensors.
     """
     given = [*judge_overruns(overruns), *judge_inputs(docket, case, inputs)]
+    told = answer.get("changed")
+    given += left_changed(told if isinstance(told, list) else [])
     forms, unreadable = _forms(case, answer)
     if unreadable is not None:
         return [*given, unreadable], None

@@ -11,6 +11,7 @@ import torch
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
+from egg_graph.evaluator.gpu.service import calls_in_service
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
 from egg_graph.evaluator.problem.case import Case, Unevaluable, family_case, with_other_inputs
 from egg_graph.evaluator.problem.docket import Docket
@@ -49,9 +50,10 @@ class Correctness:
     """By shape, why several calls were not compared there."""
 
     def every_shape(self) -> bool:
-        """One rung per shape, the full one last, then one on other inputs; False where the candidate fails one."""
+        """One rung per shape, the full one last, then one on other inputs and one on other uses; False where the
+        candidate fails one."""
         names = (*(name for name in self.docket.shapes if name != "shrunk"), "full")
-        return all(self.at(name) for name in names) and self.other_inputs()
+        return all(self.at(name) for name in names) and self.other_inputs() and self.other_uses()
 
     # ------------------------------------------------------------------------------------------------- at one shape
 
@@ -209,6 +211,33 @@ class Correctness:
             self.climb.skipped(rung, f"no other family of inputs can be judged: {self._dropped()}")
         return True
 
+    def other_uses(self) -> bool:
+        """One rung: the module at a reduced shape, called as one in service is."""
+        rung, started, name = "other_uses", time.monotonic(), self._reduced
+        try:
+            judged = calls_in_service(self.session, self.docket, name, self.machine)
+            left_out = self.docket.uses(name).left_out
+        except CandidateFailed as failure:
+            self.climb.fail(rung, [failure.finding], time.monotonic() - started, failure.log)
+            return False
+        except Unevaluable as problem:
+            self.climb.skipped(rung, f"not tried: {problem}", time.monotonic() - started)
+            return True
+        except torch.OutOfMemoryError as error:
+            self._too_large(rung, "other uses not all tried", error, started)
+            return True
+        self.climb.checks += judged.checks
+        if judged.failed:
+            self.climb.fail(rung, judged.findings, time.monotonic() - started)
+            return False
+        missing = "".join(f"; left out: {what} ({why})" for what, why in left_out.items())
+        self.climb.passed(rung, f"right used otherwise: {'; '.join(judged.notes)}{missing}", time.monotonic() - started)
+        return True
+
+    @property
+    def _reduced(self) -> str:
+        return "awkward" if "awkward" in self.docket.shapes else "shrunk"
+
     def _family(self, case: Case, *, loaded: bool) -> Judged:
         judge = gpu_answers.check_loaded if loaded else gpu_answers.check
         findings, check = judge(self.session, self.docket, case, self.machine)
@@ -216,7 +245,7 @@ class Correctness:
         return Judged(told, [check] if check is not None else [])
 
     def _families_reduced(self) -> tuple[str, list[Case]]:
-        name = "awkward" if "awkward" in self.docket.shapes else "shrunk"
+        name = self._reduced
         try:
             return name, self.docket.family_cases(name)
         except Unevaluable as problem:

@@ -110,6 +110,7 @@ def shaped(raw: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
 
 
 def view(pointer: int, form: dict[str, Any]) -> torch.Tensor:
-    """The tensor that `gpu_arena.Arena` described by `form`, in the process that opened its buffer at `pointer`."""
-    nbytes = math.prod(form["shape"]) * DTYPES[form["dtype"]].itemsize
-    return shaped(raw_bytes(pointer + form.get("offset", 0), nbytes), form)
+    """The tensor that `gpu_arena.Arena` described by `form`, in the process that opened its buffer at `pointer`; with
+    `room`, a view whose storage begins so many bytes before."""
+    nbytes, room = math.prod(form["shape"]) * DTYPES[form["dtype"]].itemsize, form.get("room", 0)
+    return shaped(raw_bytes(pointer + form.get("offset", 0) - room, nbytes + room)[room:], form)

@@ -20,12 +20,14 @@ import torch
 
 from egg_graph.evaluator.exchange import DTYPES, decode, flatten, inline_tensor
 from egg_graph.evaluator.gpu import witness
+from egg_graph.evaluator.gpu.fingerprints import changes, settings
 from egg_graph.evaluator.gpu.memory import close_handle, open_handle, view
 from egg_graph.evaluator.gpu.worker_clock import WorkerClock
 from egg_graph.evaluator.gpu.worker_output import Owner, describe_leaf
 from egg_graph.evaluator.gpu.worker_poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.growth import Leftovers
 from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights, own_tensors
+from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.sandbox.child import describe_failure, name_the_line_when_stuck
 
 _copy = torch.Tensor.copy_
@@ -68,6 +70,10 @@ class Worker:
         self.opened: dict[str, int] = {}
         self.inputs: list[Any] = []
         self.model: Any = None
+        self.models: list[Any] = []
+        """Instances of `ModelNew`; `model` is the one that is called."""
+        self.module: Any = None
+        self.gradients = False
         self.seed = 0
         self.clock: WorkerClock | None = None
         """Made by `start`; its commands are this worker's too."""
@@ -77,6 +83,7 @@ class Worker:
             "start": self.start,
             "load": self.load,
             "reload": self.reload,
+            "turn": self.turn,
             "inputs": self.take_inputs,
             "call": self.call,
             "held": self.deliver_held,
@@ -108,23 +115,51 @@ class Worker:
         Answers the fingerprint of the libraries as it was before the candidate's module.
         """
         _pin_flags(command["precision"])
-        args, kwargs = decode(command["arguments"], inline_tensor)
-        self.seed, self.held, self.model = command["seed"], [], None
+        self.seed, self.held, self.model, self.models, self.gradients = command["seed"], [], None, [], False
         witness.attend()
         before = witness.fingerprint()
-        module = load_module(self.folder / "candidate.py")
-        _seed(self.seed)
-        with torch.device("cuda"):  # to draw gigabytes of weights on the CPU, only to replace them, takes seconds
-            model = construct(module, args, kwargs)
-        dtype = command["dtype"]
-        model = model.to("cuda") if dtype is None else model.to("cuda", DTYPES[dtype])
+        self.module = load_module(self.folder / "candidate.py")
+        model = self._constructed(command)
         load_weights(model, {name: self._tensor(form) for name, form in command["state"].items()})
-        self.model = model
+        self.model, self.models = model, [model]
         return {"ok": True, "fingerprint": before}
 
+    def _constructed(self, command: Command) -> Any:
+        args, kwargs = decode(command["arguments"], inline_tensor)
+        _seed(command["seed"])
+        with torch.device("cuda"):  # to draw gigabytes of weights on the CPU, only to replace them, takes seconds
+            model = construct(self.module, args, kwargs)
+        dtype = command["dtype"]
+        return model.to("cuda") if dtype is None else model.to("cuda", DTYPES[dtype])
+
+    def turn(self, command: Command) -> Answer:
+        """Which instance of `ModelNew` is called from now on (made where it is not there yet), in which mode, and
+        whether the answers so far are overwritten, as whoever owns them may."""
+        while len(self.models) <= command["module"]:
+            self.models.append(self._constructed(command["construction"]))
+        self.model, self.gradients = self.models[command["module"]], command["gradients"]
+        if command["evaluating"]:
+            self.model.eval()
+        if self.gradients:
+            for _, tensor in self._own_tensors():
+                tensor.requires_grad_(False)
+        for leaf in _tensors_in(self.held) if command["scribbled"] else ():
+            if isinstance(leaf, torch.Tensor) and torch.ops.aten.is_non_overlapping_and_dense(leaf):
+                with torch.inference_mode():  # in which answers that were made in it may be written to
+                    poison_(leaf.detach())
+        torch.cuda.synchronize()
+        return {"ok": True}
+
     def reload(self, command: Command) -> Answer:
-        """Other weights for the module as it stands."""
-        load_weights(self.model, {name: self._tensor(form) for name, form in command["state"].items()})
+        """Other weights for the module as it stands; `in_place` tensor by tensor, as an optimizer moves them."""
+        state = {name: self._tensor(form) for name, form in command["state"].items()}
+        if command.get("in_place"):
+            with torch.no_grad():
+                for name, tensor in self._own_tensors():
+                    if name in state:
+                        _copy(tensor, state[name])
+        else:
+            load_weights(self.model, state)
         torch.cuda.synchronize()
         return {"ok": True}
 
@@ -159,11 +194,13 @@ class Worker:
         poison_free_memory([_nbytes(form) for form in command["outputs"]])
         leftovers = Leftovers(self.seed, "cuda") if command.get("leftovers") else None
         _seed(self.seed)
+        before = settings()
         with FreshPoison(leftovers):
             output = self._forward()
+        changed = changes(before, settings())
         structure, forms = self._deliver(output, command["outputs"])
         self.held = [*self.held, output][-2:] if command.get("keep") else []
-        return {"structure": structure, "leaves": forms}
+        return {"structure": structure, "leaves": forms, "changed": list(changed)}
 
     def deliver_held(self, command: Command) -> Answer:
         """The answer of an earlier call as it is now: `back` 1 is the last, 2 the one before."""
@@ -224,7 +261,7 @@ class Worker:
         return {"ok": True}
 
     def _forward(self) -> Any:
-        with torch.no_grad():
+        with torch.set_grad_enabled(self.gradients):
             return self.model(*self.inputs)
 
     def _tensor(self, form: dict[str, Any]) -> torch.Tensor:

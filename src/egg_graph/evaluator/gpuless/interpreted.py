@@ -20,7 +20,14 @@ from egg_graph.evaluator.gpuless.calls import FEW_KEPT
 from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.gpuless.planning import Call
 from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_makers, judge_read_back
-from egg_graph.evaluator.problem.answers import judge_leaves, judge_strides, mutated, stride_notes, weights_changed
+from egg_graph.evaluator.problem.answers import (
+    judge_leaves,
+    judge_strides,
+    left_changed,
+    mutated,
+    stride_notes,
+    weights_changed,
+)
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
@@ -183,7 +190,7 @@ class Hearing:
         after = exchange.load(self.folder, f"weights_{index}")[1]
         findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
         findings += self._memory(case, report)
-        findings += _left_changed(report["changed"])
+        findings += left_changed(report["changed"])
         compared, check = judge_leaves(
             self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
         )
@@ -319,17 +326,6 @@ def _by_form(leaf: Any, form: Any) -> Any:
     if dtype not in exchange.DTYPES or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
         raise exchange.ExchangeError("the form of a leaf makes no sense")
     return torch.empty(shape, dtype=exchange.DTYPES[dtype], device="meta")
-
-
-def _left_changed(changed: Sequence[Any]) -> Iterator[Finding]:
-    """Global state that a forward left otherwise than it found it."""
-    if changed:
-        yield Finding(
-            kind="library_patched",
-            message=f"forward changes PyTorch's global state: {'; '.join(map(str, changed))}"[:600],
-            cure="leave global switches, gradient mode and the random generator's seed as they are; torch.Generator "
-            "and context managers keep a change to oneself",
-        )
 
 
 def _said(finding: Finding, call: Call) -> Finding:

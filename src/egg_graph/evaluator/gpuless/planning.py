@@ -89,7 +89,7 @@ def plan(docket: Docket, name: str) -> list[Call]:
     if name == docket.family_shape:
         families = docket.family_cases(name)
         calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
-        calls += _in_service(docket, name, first)
+        calls += in_service(docket, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
     return [_somewhere(call, docket.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
@@ -99,9 +99,9 @@ def _somewhere(call: Call, seed: int) -> Call:
     return replace(call, manner=replace(call.manner, leftovers=bool(seed % 2)))
 
 
-def _in_service(docket: Docket, name: str, first: Case) -> Iterator[Call]:
-    """What a module meets beside new inputs, one after the other. A second instance comes where another shape is
-    cheap, and goes on to the first."""
+def in_service(docket: Docket, name: str, first: Case) -> Iterator[Call]:
+    """What a module that answered `first` meets beside new inputs, one call after the other. A second instance begins
+    where another shape is cheap, and goes on to the first."""
     uses = docket.uses(name)
     small = uses.resized or uses.weights or first
     if uses.resized is not None:

@@ -191,3 +191,14 @@ def input_mutated(name: str) -> Finding:
         where=name,
         cure="write to a fresh tensor (torch.empty_like), not to the input",
     )
+
+
+def left_changed(changed: Sequence[Any]) -> Iterator[Finding]:
+    """Global state that a forward left otherwise than it found it."""
+    if changed:
+        yield Finding(
+            kind="library_patched",
+            message=f"forward changes PyTorch's global state: {'; '.join(map(str, changed))}"[:600],
+            cure="leave global switches, gradient mode and the random generator's seed as they are; torch.Generator "
+            "and context managers keep a change to oneself",
+        )

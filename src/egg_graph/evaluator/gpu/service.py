@@ -1,0 +1,92 @@
+"""The calls of a module in service, on a GPU: see `problem.uses`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from egg_graph.evaluator.gpu.answers import arena, load, refill, share_state
+from egg_graph.evaluator.gpu.arena import ALIGNMENT
+from egg_graph.evaluator.gpu.calls import Calls, Judged, Place
+from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.gpuless.planning import Call, in_service
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.schema import Finding
+
+
+def calls_in_service(session: Session, docket: Docket, name: str, machine: str) -> Judged:
+    """Load the first case of a reduced shape, and use the module as one in service is used.
+
+    Raises:
+        Unevaluable: as `Docket.cases`.
+        CandidateFailed: if a call does not come back.
+        torch.OutOfMemoryError: if the judge's part does not fit.
+    """
+    first = docket.cases(name)[0]
+    loaded: dict[int, Case] = {0: first}
+    with arena(session) as weights, arena(session) as shared:
+        session.ask("load", **load(first, docket, weights))
+        calls = Calls(session, docket, machine, shared)
+        place = calls.place(first)
+        right = calls.call(first, place, "first call")
+        for call in in_service(docket, name, first) if right else ():
+            place, right = _used(calls, call, place, loaded)
+            if not right:
+                calls.judged.findings = [_cured(finding, call) for finding in calls.judged.findings]
+                break
+            calls.judged.notes.append(call.what)
+        calls.judged.kernelbench = None  # its word is on the full shape
+        return calls.judged
+
+
+def _used(calls: Calls, call: Call, place: Place, loaded: dict[int, Case]) -> tuple[Place, bool]:
+    """One call: where its inputs lie, and whether the answer is right. `loaded` holds, by instance, whose weights."""
+    manner, last = call.manner, loaded.get(call.manner.module)
+    session, docket = calls.session, calls.docket
+    try:
+        session.ask("turn", **_turned(call), construction=docket.construction(loaded[0]))
+        if last is None or last.updates or call.case.state is not last.state:
+            state = share_state(call.case, docket, calls.shared)
+            session.ask("reload", state=state, in_place=manner.in_place)
+        loaded[manner.module] = call.case
+        if call.reuse:
+            refill(place.copies, call.case)
+        else:
+            place = _placed(calls.place(call.case), call)
+        return place, calls.call(call.case, place, call.what, anew=not call.reuse)
+    except CandidateFailed as failure:
+        where = f"{failure.finding.where}; {call.what}".removeprefix("; ")
+        raise CandidateFailed(failure.finding.model_copy(update={"where": where}), failure.log) from failure
+
+
+def _turned(call: Call) -> dict[str, Any]:
+    """Arguments of the worker's `turn`."""
+    manner = call.manner
+    return {
+        "module": manner.module,
+        "evaluating": manner.evaluating,
+        "gradients": manner.gradients,
+        "scribbled": manner.scribbled,
+    }
+
+
+def _placed(place: Place, call: Call) -> Place:
+    """Inputs as a call has them: views that begin within a larger tensor, or one tensor for several."""
+    forms = list(place.forms)
+    if call.manner.views:
+        forms = [_view(form) for form in forms]
+    for number in call.manner.tied:
+        forms[number] = forms[call.manner.tied[0]]
+    return Place(place.copies, forms)
+
+
+def _view(form: Any) -> Any:
+    """The form of an input whose storage begins in the band before it."""
+    if not isinstance(form, dict) or "tensor" not in form:
+        return form
+    return {"tensor": {**form["tensor"], "room": ALIGNMENT}}
+
+
+def _cured(finding: Finding, call: Call) -> Finding:
+    wrong = finding.kind in ("wrong_values", "non_finite", "unwritten_output", "wrong_shape", "out_of_bounds")
+    return finding.model_copy(update={"cure": call.use}) if wrong else finding
