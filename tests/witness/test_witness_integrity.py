@@ -87,12 +87,11 @@ def test_what_goes_to_the_host_is_counted() -> None:
     assert witness._moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
 
 
-def test_numbers_read_back_in_bulk_are_no_kernels_work(h200: Hardware) -> None:
+def test_numbers_read_back_in_bulk_are_no_kernels_work() -> None:
     inputs = [torch.zeros(64, 512), [torch.zeros(8, dtype=torch.int32)]]
-    assert judge_read_back(task(h200), {"tolist": 9, "item": 3}, inputs) == []
-    assert judge_read_back(task(h200), "no mapping", inputs) == []
-    assert kinds(judge_read_back(task(h200), {"tolist": 4096}, inputs)) == ["not_causal"]
-    assert kinds(judge_read_back(task(h200, triton_only=True), {"cpu": 4096}, inputs)) == ["library_call"]
+    assert judge_read_back({"tolist": 9, "item": 3}, inputs) == []
+    assert judge_read_back("no mapping", inputs) == []
+    assert kinds(judge_read_back({"tolist": 4096}, inputs)) == ["not_causal"]
 
 
 def test_triton_must_compute_what_the_terms_say(h200: Hardware) -> None:

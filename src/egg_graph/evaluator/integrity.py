@@ -68,7 +68,7 @@ class Traffic:
     answer: int
     """Of the leaves that it has to return."""
     results: Mapping[str, int]
-    """Largest result of each operator, by name."""
+    """Of all results of each operator, by name."""
     kernels: float | None = None
     """That its own kernels asked for, loads and stores; None if nobody counted."""
 
@@ -186,18 +186,14 @@ def _moved_by_library(
     moves = {operator_name(name) for name in reference_operators} & COPIES
     if traffic is None or not moves or computing(reference_operators):
         return []
-    bulk = [
-        name
-        for name, nbytes in traffic.results.items()
-        if operator_name(name) in COPIES and nbytes * BULK >= traffic.answer > 0
-    ]
-    if not bulk:
+    copied = {name: nbytes for name, nbytes in traffic.results.items() if operator_name(name) in COPIES}
+    if not any(copied.values()) or not 0 < traffic.answer <= sum(copied.values()) * BULK:
         return []
     return [
         Finding(
             kind="not_causal",
             message=f"the reference only moves numbers ({_list(sorted(moves))}), and forward has PyTorch move them "
-            f"({_list(bulk)}): what is left to its Triton kernels replaces nothing",
+            f"({_list(sorted(copied))}): what is left to its Triton kernels replaces nothing",
             where=f"kernel {', '.join(integrity.kernels)}"[:200],
             cure="read the inputs by their strides in the kernel, and write each number to its place in the output",
         )
@@ -291,11 +287,10 @@ def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving
     ]
 
 
-def judge_read_back(task: KernelTask, read_back: Any, inputs: Sequence[Any]) -> list[Finding]:
+def judge_read_back(read_back: Any, inputs: Sequence[Any]) -> list[Finding]:
     """Numbers in bulk that a forward reads back to the host: what is computed of them there is no kernel's work.
 
     Args:
-        task: its terms say what to call it.
         read_back: by the name of a function or operator, as the candidate's process told.
         inputs: of the forward; a few numbers beside them (lengths, offsets, a scale) are free to all.
     """
@@ -307,7 +302,7 @@ def judge_read_back(task: KernelTask, read_back: Any, inputs: Sequence[Any]) -> 
         return []
     return [
         Finding(
-            kind="library_call" if task.triton_only else "not_causal",
+            kind="not_causal",
             message=f"forward reads {total} numbers back from the GPU ({_list(sorted(counts))}), where its inputs are "
             f"{given}: what Python, NumPy or PyTorch computes of them on the host is no kernel's work",
             cure="compute it in a Triton kernel; read back nothing but a few lengths or offsets",

@@ -3,7 +3,7 @@
 # name = "Python sums the rows"
 # problem = "row_mean"
 # expect = ["invalid"]
-# finding = ["library_call"]
+# finding = ["not_causal"]
 # where = ["cpu", "gpu"]
 # terms = {triton_only = true}
 # ///

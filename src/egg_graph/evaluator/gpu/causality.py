@@ -58,7 +58,7 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
         integrity, findings = judge_watch(
             docket.task, record, docket.surveyed.operators, answer_bytes=case.answer_bytes
         )
-        findings += judge_read_back(docket.task, record.get("read_back"), case.inputs)
+        findings += judge_read_back(record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
         if earlier is None:
             untried = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"

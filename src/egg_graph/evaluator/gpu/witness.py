@@ -46,7 +46,7 @@ class Record:
     """Triton kernels of other files, in order."""
     operators: list[str] = field(default_factory=list)
     results: dict[str, int] = field(default_factory=dict)
-    """Bytes of the largest result of each operator."""
+    """Bytes of all results of each operator."""
     read_back: dict[str, int] = field(default_factory=dict)
     """Numbers copied from the GPU to the host, by the operator that did."""
     graphs: int = 0
@@ -58,8 +58,8 @@ class Record:
     def note(self, name: str, operands: list[Any], result: Any) -> None:
         """One operator that ran."""
         self.operators.append(name)
-        nbytes = max((x.numel() * x.element_size() for x in _leaves(result) if isinstance(x, torch.Tensor)), default=0)
-        self.results[name] = max(nbytes, self.results.get(name, 0))
+        nbytes = sum(x.numel() * x.element_size() for x in _leaves(result) if isinstance(x, torch.Tensor))
+        self.results[name] = nbytes + self.results.get(name, 0)
         if number := _moved_to_host(name, operands, result):
             self.read_back[name] = number + self.read_back.get(name, 0)
 
@@ -258,7 +258,7 @@ def watch(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any
 
     Returns:
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
-        `results` (bytes of the largest, by operator), `read_back` (numbers copied to the host, by operator),
+        `results` (their bytes, by operator), `read_back` (numbers copied to the host, by operator),
         `foreign` (other Triton kernels), `graphs`, `unseen_graphs`, `compilers` (that ran beside Triton), `share`
         (part of GPU time in own launches), `total_ms`.
     """

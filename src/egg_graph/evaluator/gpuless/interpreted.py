@@ -184,7 +184,7 @@ class Hearing:
         self.answers[index] = leaves
         if not report["kernels"]:
             return [no_launch()], None
-        findings += judge_read_back(self.docket.task, report["read_back"], case.inputs)
+        findings += judge_read_back(report["read_back"], case.inputs)
         if not case.changes_inputs:
             findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
         after = exchange.load(self.folder, f"weights_{index}")[1]

@@ -65,7 +65,7 @@ class LibraryCall(Value):
     """Of the first tensor operand, as `float32`."""
     outputs: tuple[str, ...] = ()
     result_bytes: int = 0
-    """Of the largest result."""
+    """Of the results."""
 
 
 class FakeRun(Value):

@@ -10,8 +10,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from egg_graph.evaluator.interpreter.host import HostMemory
+from egg_graph.evaluator.interpreter.host import REFUSED, HostMemory
 from egg_graph.evaluator.interpreter.session import current, is_running
+from egg_graph.evaluator.sandbox.faults import Unfakeable
 
 CUDA = torch.device("cuda", 0)
 _PROPERTIES = {torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.device: CUDA}
@@ -83,6 +84,11 @@ class PretendCudaForFakes(PretendCuda):
     def __init__(self, module_path: str) -> None:
         super().__init__()
         self.module_path = module_path
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__name__", "") in REFUSED and isinstance(args[0], FakeTensor):
+            raise Unfakeable(f"the candidate reads values by {function.__name__}")
+        return super().__torch_function__(function, types, args, kwargs)
 
     def __enter__(self) -> "PretendCudaForFakes":
         self._originals = FakeTensor.device, torch.nn.Module._apply

@@ -125,9 +125,10 @@ class HostMemory:
             return result
         copies = operands and host is not None and not name.startswith("new_") and not name.endswith("_like")
         if copies and isinstance(result, torch.Tensor):
-            if host and away and self._watching:
+            was_away = bool(away) and operands[0] is away[0]
+            if host and was_away and self._watching:
                 self.read[name] += result.numel()
-            if host == bool(away) and _same_memory(result, operands[0]):
+            if host == was_away and _same_memory(result, operands[0]):
                 result = torch.ops.aten._to_copy(result)
         here = not away if host is None else host
         if here and (self._watching or name in SHARES):

@@ -59,7 +59,7 @@ class LibraryRecorder(TorchDispatchMode):
                 flops=_flops(function, args, kwargs, result),
                 dtype=str(operands[0].dtype).removeprefix("torch.") if operands else "",
                 outputs=tuple(describe(x) for x in results),
-                result_bytes=max(map(_bytes, results)),
+                result_bytes=sum(map(_bytes, results)),
             )
         )
 

@@ -31,7 +31,7 @@ class RealRun:
     library: tuple[str, ...] = ()
     """ATen operators that compute or move, each once; views and allocations are not among them."""
     results: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of the largest result of each of them."""
+    """Bytes of all results of each of them."""
     changed: tuple[str, ...] = ()
     """Global state of PyTorch that the forward left otherwise than it found it."""
     moves_only: bool = False
@@ -181,7 +181,7 @@ class RealModel:
         unwritten = [] if silent else self.poison.unwritten(output)
         results: dict[str, int] = {}
         for call in recorder.calls:
-            results[call.name] = max(call.result_bytes, results.get(call.name, 0))
+            results[call.name] = call.result_bytes + results.get(call.name, 0)
         moves_only = bool(session.launches) and not session.computing_launches
         return RealRun(
             output,
