@@ -187,7 +187,8 @@ def note_atomic(session: Session, access: Access, itemsize: int) -> None:
     launch.synchronised = True
     launch.executed_atomics += 1
     launch.released[launch.linear + 1] = launch.executed_atomics
-    launch.meet()
+    if access.offsets.size == 1:  # its answer goes to all threads, those of a block stay with their lanes
+        launch.meet()
 
 
 def updates_in_place(session: Session) -> bool:

@@ -8,7 +8,7 @@ import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps
 
 from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.session import is_fake, threads_meet
+from egg_graph.evaluator.interpreter.session import is_fake, threads_meet_along
 from egg_graph.evaluator.interpreter.values import from_float, is_uniform, make, to_float
 
 Arrays = tuple[np.ndarray, ...]
@@ -99,7 +99,7 @@ def _standard_name(function: Any) -> str:
 
 def reduce_impl(self: Any, inputs: Any) -> Any:
     """`tl.reduce` and all that is built on it."""
-    threads_meet()
+    threads_meet_along(self.axis, inputs[0].handle.data.shape)
     name = _standard_name(self.combine_fn)
     dtypes = [x.dtype for x in inputs]
     arrays = tuple(x.handle.data for x in inputs)
@@ -138,7 +138,7 @@ def _arg_extreme(name: str, inputs: Any, axis: int | None) -> Arrays:
 
 def scan_impl(self: Any, inputs: Any) -> Any:
     """`tl.associative_scan`, `tl.cumsum`, `tl.cumprod`."""
-    threads_meet()
+    threads_meet_along(self.axis, inputs[0].handle.data.shape)
     dtypes = [x.dtype for x in inputs]
     name = _standard_name(self.combine_fn)
     axis = self.axis

@@ -1,5 +1,6 @@
 """The run under way: what is recorded while a candidate's forward executes under the guard."""
 
+import math
 import sys
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -132,6 +133,16 @@ def threads_meet() -> None:
     """What is computed through shared memory makes the threads of a program wait for each other."""
     if _Current.session is not None and _Current.session.launch is not None:
         _Current.session.launch.meet()
+
+
+def threads_meet_along(axis: int | None, shape: tuple[int, ...]) -> None:
+    """The same for a reduction or scan. One along the last axis goes within warps where there are rows for each."""
+    launch = _Current.session.launch if _Current.session is not None else None
+    if launch is None:
+        return
+    within_warps = axis is not None and len(shape) > 1 and axis % len(shape) == len(shape) - 1
+    if not within_warps or math.prod(shape[:-1]) < launch.warps:
+        launch.meet()
 
 
 def in_kernel() -> bool:
