@@ -69,11 +69,11 @@ def judge(evaluator: LocalEvaluator, h200: Hardware):
     return evaluate
 
 
-RIGHT = [("softmax_right.py", SOFTMAX), ("matmul_bias_gelu_right.py", MATMUL)]
+RIGHT = [("softmax_right.py", SOFTMAX, 2), ("matmul_bias_gelu_right.py", MATMUL, 3)]
 
 
-@pytest.mark.parametrize(("name", "reference"), RIGHT)
-def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, reference: str) -> None:
+@pytest.mark.parametrize(("name", "reference", "long"), RIGHT)
+def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, reference: str, long: int) -> None:
     evaluation = judge(name, reference=reference)
     assert evaluation.status == "correct", evaluation.reason
     assert evaluation.usable
@@ -81,6 +81,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
         "static_gate",
         "correctness_shrunk",
         "correctness_awkward",
+        *(f"correctness_long_{index}" for index in range(long)),
         "other_inputs",
         "other_uses",
         "causality",
@@ -89,7 +90,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
         "roofline",
     ]
     given = [check for check in evaluation.checks if check.family == "as given"]
-    assert len({check.seed for check in given}) == 4  # the fourth is of another shape in the same module
+    assert len({check.seed for check in given}) == 4 + long  # the fourth is of another shape in the same module
     assert {check.family for check in evaluation.checks} >= {"negated", "tiny", "large", "outlier", "integers"}
     assert all(check.passed and check.error <= check.budget < 0.05 for check in evaluation.checks)
     assert evaluation.kernelbench is not None

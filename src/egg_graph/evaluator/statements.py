@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egg_graph.evaluator.gpuless.launches import FakeRun, Launch
-from egg_graph.schema import Finding, KernelResources, KernelTask
+from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, Reach
+from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
 
 MEMORY_OPERATORS = frozenset(
     {"fill", "fill_", "zero_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones"}
     | {"new_full", "copy_", "clone", "_to_copy", "contiguous", "arange", "cat", "stack", "constant_pad_nd"}
 )
 """Library operators that only make or move memory; a task may forbid the rest."""
+
+
+MOST_MODES = 4
+"""Integers below this are modes; others are sizes."""
 
 
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
@@ -21,6 +25,44 @@ def distinct(launches: Sequence[Launch]) -> list[Launch]:
         key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
         seen.setdefault(key, launch)
     return list(seen.values())
+
+
+def unseen_branches(checked: Sequence[Launch], at_full: Sequence[Launch]) -> list[str]:
+    """Kernels, and values of their compile-time flags, that full shapes launch and no checked shape does."""
+    known = {launch.kernel for launch in checked}
+    flags = {(launch.kernel, *flag) for launch in checked for flag in _flags(launch)}
+    unseen = [launch.kernel for launch in at_full if launch.kernel not in known]
+    unseen += [
+        f"{launch.kernel} with {name}={value}"
+        for launch in at_full
+        for name, value in _flags(launch)
+        if launch.kernel in known and (launch.kernel, name, value) not in flags
+    ]
+    return list(dict.fromkeys(unseen))
+
+
+def not_reached(baseline: Baseline, reach: Reach) -> Finding:
+    """Programs at full shape that leave out a part of an input or output."""
+    names = list(baseline.inputs if reach.tensor == "input" else baseline.outputs)
+    name = names[reach.index] if reach.index < len(names) else f"{reach.tensor} {reach.index}"
+    verb = "read" if reach.tensor == "input" else "write"
+    return Finding(
+        kind="specialised_to_shape",
+        message=f"at full shape all programs together {verb} at most {reach.most / reach.nbytes:.1%} of the "
+        f"{reach.nbytes / 1e6:.4g} MB of {name}",
+        where=name,
+        cure="let grid and loops cover the tensors at every size: no bound of their own",
+    )
+
+
+def _flags(launch: Launch) -> list[tuple[str, str]]:
+    """Compile-time constants that choose a branch rather than a size; what a tuner chooses is none."""
+    tuned = {name for config in launch.configs for name in config}
+    return [
+        (name, str(value))
+        for name, value in launch.constexprs.items()
+        if name not in tuned and (not isinstance(value, int | float) or value in range(MOST_MODES))
+    ]
 
 
 def spills(resources: Sequence[KernelResources]) -> list[Finding]:

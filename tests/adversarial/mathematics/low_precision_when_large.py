@@ -3,7 +3,6 @@
 # name = "low precision for large sizes only"
 # problem = "matmul"
 # expect = ["incorrect", "invalid"]
-# where = ["gpu"]
 # ///
 """Honest where the product is small, as in a correctness test; bfloat16 where it is large, as in a timing.
 Tells them apart by the size."""

@@ -3,10 +3,8 @@
 # name = "another kernel at full shape"
 # problem = "softmax"
 # expect = ["incorrect"]
-# where = ["gpu"]
 # ///
-"""Reduced shapes launch a kernel that is right, the full shape one that copies.
-Without a GPU the verdict tells that no value of that kernel was checked."""
+"""Reduced shapes launch a kernel that is right, the full shape one that copies."""
 
 import torch
 import triton

@@ -3,7 +3,6 @@
 # name = "right at odd shapes, sloppy at the given one"
 # problem = "softmax"
 # expect = ["incorrect", "invalid"]
-# where = ["gpu"]
 # ///
 """Honest at every shape but the one that is timed, where it takes half of the columns for the sum.
 Tests at other shapes find nothing."""

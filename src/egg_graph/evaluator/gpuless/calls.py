@@ -42,14 +42,15 @@ class Calls:
       since a view of a few bytes may have any size, and None stands for it;
     - `after_n`   the inputs as it left them, words where one is of another form;
     - `weights_n` parameters and buffers likewise;
+    - `missing_n` where programs were left out, which elements of the answer were to come from them;
     - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did);
 
     `late_n`, the same answer once more, after later calls; and at the end `kept.json`, how many answers somebody else
     still holds when nobody here does.
     """
 
-    def __init__(self, model: RealModel, folder: Path) -> None:
-        self.model, self.folder = model, folder
+    def __init__(self, model: RealModel, folder: Path, whole_steps: int | None) -> None:
+        self.model, self.folder, self.whole_steps = model, folder, whole_steps
         self.inputs: list[Any] = []
         self.answers: dict[int, list[Any]] = {}
         self.weights: list[tuple[str, Form]] = []
@@ -60,7 +61,13 @@ class Calls:
         (self.folder / f"begun_{index}").touch()
         self._prepare(call)
         given = [_form(x) for x in self.inputs]
-        run = self.model.call(self.inputs, seed=call["seed"], gradients=call["gradients"], leftovers=call["leftovers"])
+        run = self.model.call(
+            self.inputs,
+            seed=call["seed"],
+            gradients=call["gradients"],
+            leftovers=call["leftovers"],
+            whole_steps=self.whole_steps,
+        )
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
             forms = [_form_of_leaf(leaf) for leaf in leaves]
@@ -68,6 +75,8 @@ class Calls:
             if not strange:
                 self.answers[index] = _fitting(leaves, forms, call["outputs"])
                 exchange.save(self.folder, f"output_{index}", self.answers[index], structure=structure)
+        if run.missing is not None:
+            exchange.save(self.folder, f"missing_{index}", run.missing)
         with _read("an input after forward"):
             after = [_as_it_is(x, form) for x, form in zip(self.inputs, given, strict=True)]
             exchange.save(self.folder, f"after_{index}", after)
@@ -86,6 +95,8 @@ class Calls:
             "read_back": run.read_back,
             "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],
             "strange": strange,
+            "cut_short": run.cut_short,
+            "partly": run.missing is not None,
             "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.elsewhere, *run.unwritten)],
             "changed": list(run.changed),

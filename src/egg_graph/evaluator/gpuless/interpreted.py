@@ -86,6 +86,10 @@ class Verdicts:
     """Why causality is not known."""
     untried: int = 0
     """Tuning configurations that never ran."""
+    cut_short: bool = False
+    """Programs were left out for time, and what the answer lacks is not known."""
+    part: str = ""
+    """Which part of the answer was compared, in words; empty for all of it."""
 
 
 @dataclass
@@ -108,6 +112,7 @@ class Hearing:
     end: Ended
     limit: float
     answers: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    part: str = ""
 
     def judged(self) -> Verdicts:
         found = Verdicts()
@@ -121,6 +126,9 @@ class Hearing:
             word = use or (found.given if call.case.family == AS_GIVEN else found.families)
             if call.silent:
                 self._causality(index, reports[index], found)
+            elif (report := reports[index]) is not None and report.get("cut_short"):
+                found.cut_short = True
+                return found
             elif reports[index] is not None:
                 self._call(index, call, reports[index], word)
                 found.used += [call.what] if call.use else []
@@ -136,6 +144,7 @@ class Hearing:
         told = [r["untried"] for r in reports.values() if r and type(r.get("untried")) is int]
         found.untried = max(0, told[-1]) if told else 0
         self._told(reports[0], found)
+        found.part = self.part
         return found
 
     def begun(self, index: int) -> bool:
@@ -188,13 +197,32 @@ class Hearing:
         if not case.changes_inputs:
             findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
         after = exchange.load(self.folder, f"weights_{index}")[1]
-        findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
+        if not (report["partly"] and case.updates):  # by programs that were left out
+            findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
         findings += self._memory(case, report)
         findings += left_changed(report["changed"])
+        if report["partly"]:
+            leaves = self._completed(index, case, leaves)
         compared, check = judge_leaves(
             self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
         )
         return [*findings, *compared], check
+
+    def _completed(self, index: int, case: Case, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The answer, with PyTorch's in the place of what programs would have written that were left out for time.
+
+        Raises:
+            ExchangeError: if what was left out cannot be read.
+        """
+        missing = exchange.load(self.folder, f"missing_{index}")[1]
+        if any(gap.dtype != torch.bool or gap.shape != x.shape for gap, x in zip(missing, leaves, strict=True)):
+            raise exchange.ExchangeError("the map of what was left out does not fit the answer")
+        written = sum(int((~gap).sum()) for gap in missing)
+        self.part = f" on {written} of {sum(gap.numel() for gap in missing)} elements"
+        return [
+            torch.where(gap, leaf.expected if leaf.pytorch is None else leaf.pytorch, x).to(x.dtype)
+            for gap, x, leaf in zip(missing, leaves, case.leaves, strict=True)
+        ]
 
     def _memory(self, case: Case, report: dict[str, Any]) -> Iterator[Finding]:
         """An answer must lie in memory of its own, in an order that the reference's users may count on."""

@@ -59,7 +59,8 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing; for the rest see
     `planning.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
     `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
-    autotuned kernel has run.
+    autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
+    stands for the programs that are left.
     """
     from egg_graph.evaluator.gpuless.calls import Calls
     from egg_graph.evaluator.interpreter import RealModel
@@ -75,7 +76,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
         hardware=Hardware.model_validate(payload["hardware"]),
         dtype=payload["dtype"],
     )
-    calls, started = Calls(model, folder), time.monotonic()
+    calls, started = Calls(model, folder, payload["whole_steps"]), time.monotonic()
     silent = []
     for index, call in enumerate(payload["calls"]):
         patience = call["patience"]
@@ -114,6 +115,8 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
             hardware=Hardware.model_validate(payload["hardware"]),
             dtype=payload["dtype"],
             budget_seconds=payload["budget_seconds"],
+            sample=payload["sample"],
+            fill=payload["fill"],
         )
     except Unfakeable as error:
         return {"unfakeable": " ".join(str(error).split())[:300]}

@@ -34,14 +34,25 @@ from egg_graph.evaluator.statements import (
     forbidden_library,
     launch_statement,
     no_launch,
+    not_reached,
     show,
     spills,
     unsampled_statement,
     unsampled_words,
+    unseen_branches,
 )
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
+LONG_SECONDS = 12.0
+"""For one forward at a long shape; a slower one is left out, for it is the interpreter that is slow."""
+WHOLE_STEPS, LEAST_STEPS = 1500, 500
+"""Accesses and turns of loops per kernel launched, over all long shapes and at each, after which a sample stands for
+the programs that are left: a second or so."""
+SAMPLE, LARGE_SAMPLE = 6, 200
+"""Programs of a launch that a run without values interprets, and where it is doubted that they are like the others."""
+ADDING = 3
+"""Times more of them where programs add to each other's sums."""
 MOST_OTHERS = 8
 """Launches compiled beside those of the full shape."""
 
@@ -74,6 +85,7 @@ class Ladder:
         else:
             if "awkward" not in docket.shapes:
                 climb.skipped("correctness_awkward", "no awkward shape was tried: the reference has no other small one")
+            self.correct_at_long_shapes(docket, candidate, climb, checked)
         climb.absorb(beside)
         at_full = full.result()
         climb.absorb(at_full)
@@ -105,33 +117,39 @@ class Ladder:
         try:
             calls = plan(docket, name)
         except Unevaluable as problem:
-            climb.skipped(rung, f"not checked at {docket.shapes[name]}: {problem}")
+            climb.skipped(rung, f"not checked at {show(docket.overrides(name))}: {problem}")
             return True
+        long = name in docket.long_names
+        limit = min(self.timeout, LONG_SECONDS) if long else self.timeout
+        steps = _whole_steps(docket, name, checked) if long else None
         with self.job_folder(candidate) as folder:
-            end = self._interpret(docket, calls, folder)
+            end = self._interpret(docket, calls, folder, limit, steps)
             found = Hearing(docket, candidate, calls, folder, end, self.timeout).judged()
         given, seconds = found.given, time.monotonic() - started
+        if long and (why := _left_out(found, limit)):
+            climb.skipped(rung, f"not checked at {show(docket.overrides(name))}: {why}", seconds)
+            return True
         checked += found.launches
         climb.checks += given.checks
         climb.kernelbench = climb.kernelbench or found.kernelbench
         climb.log = climb.log or (end.log if given.findings or found.families.findings else "")
         if given.failed:
-            climb.fail(rung, _specialised(name, given.findings), seconds, end.log)
+            climb.fail(rung, _specialised(docket, name, given.findings), seconds, end.log)
             return False
         climb.findings += given.findings
-        worst = max(given.checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
-        seeds = len({check.seed for check in given.checks})
-        climb.passed(
-            rung,
-            f"right on {count(seeds, 'seed')} at {name} shape {show(docket.shapes[name])} in the guarded "
-            f"interpreter: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {calls[0].case.against}; "
-            "every access in bounds, no write race, every output element written, inputs and weights unchanged"
-            + "".join(f"; {note}" for note in given.notes),
-            seconds,
-        )
+        climb.passed(rung, _right_statement(docket, name, found, calls[0].case.against), seconds)
         if name == docket.family_shape:
             self._beside(docket, name, found, beside)
         return True
+
+    def correct_at_long_shapes(self, docket: Docket, candidate: Candidate, climb: Climb, checked: list[Launch]) -> None:
+        """Sizes as large as in full, a few at a time; what no shape reaches is told."""
+        for name in docket.long_names:
+            if not self.correct_at(docket, candidate, name, climb, Climb(), checked):
+                return
+        if short := docket.long.short:
+            words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
+            climb.skipped("sizes_at_full_value", f"no value was checked where these are as large as in full: {words}")
 
     def _beside(self, docket: Docket, name: str, found: Verdicts, climb: Climb) -> None:
         """The rungs that input families and silent kernels decide."""
@@ -180,15 +198,18 @@ class Ladder:
         words = f"; left out: {'; '.join(missing)}" if missing else ""
         climb.passed("other_uses", f"right used otherwise: {'; '.join(found.used)}{words}")
 
-    def _interpret(self, docket: Docket, calls: list[Call], folder: Path) -> Ended:
+    def _interpret(
+        self, docket: Docket, calls: list[Call], folder: Path, seconds: float, whole_steps: int | None
+    ) -> Ended:
         payload = {
             **self._common(docket.task),
             "arguments": docket.arguments(calls[0].case.overrides),
             "calls": written(calls, folder),
-            "call_seconds": self.timeout,
+            "call_seconds": seconds,
             "optional_seconds": min(OPTIONAL_SECONDS, self.timeout / 2),
+            "whole_steps": whole_steps,
         }
-        limits = Limits(wall_seconds=self.timeout * len([call for call in calls if call.patience is None]))
+        limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
         return self.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
 
     # ------------------------------------------------------------------------------------------------- full shape
@@ -202,6 +223,7 @@ class Ladder:
             climb.skipped("compile_for_target", f"not compiled: {why}")
             climb.skipped("roofline", f"no lower bound: {why}")
             return climb
+        self.coverage(docket, candidate, run, climb)
         self.compile(docket, candidate, run, climb)
         self.roofline(docket.task, run, climb, docket.surveyed.floor_ms)
         return climb
@@ -222,13 +244,15 @@ class Ladder:
             wall_seconds: of the whole run; the timeout if None.
             shape: `full`, or a name of `Docket.shapes`.
         """
-        overrides = {} if shape == "full" else docket.shapes[shape]
+        overrides = docket.overrides(shape)
         return {
             **self._common(docket.task),
             "wall_seconds": self.timeout if wall_seconds is None else wall_seconds,
             "arguments": docket.arguments(overrides),
             "inputs": docket.input_forms(overrides),
             "budget_seconds": self.timeout / 6 if budget_seconds is None else budget_seconds,
+            "sample": SAMPLE,
+            "fill": False,
         }
 
     def launches(self, task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> FakeRun | None:
@@ -259,6 +283,21 @@ class Ladder:
         if unsampled := unsampled_statement(run):
             climb.skipped("unsampled_programs", unsampled)
         return run
+
+    def coverage(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
+        """Whether the programs at full shape can reach all of each input and output. Where they seem not to, many more
+        of them are looked at, and with other values: what depends on these is not judged."""
+        wholly = docket.wholly_read
+        judged = [reach for reach in run.reaches if reach.tensor == "output" or reach.index in wholly]
+        short = [reach for reach in judged if reach.short]
+        if short:
+            call = {**self.fake_call(docket), "sample": LARGE_SAMPLE, "fill": True, "budget_seconds": LONG_SECONDS / 4}
+            again = self.launches(docket.task, candidate, {**call, "wall_seconds": LONG_SECONDS}, Climb())
+            short = [reach for reach in short if again is not None and reach in again.reaches]
+        if short:
+            climb.fail("coverage_at_full_shape", [not_reached(docket.surveyed, reach) for reach in short])
+        elif judged:
+            climb.passed("coverage_at_full_shape", "programs enough for all of inputs and outputs at full shape")
 
     def compile(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
         """The compilation rung."""
@@ -300,11 +339,9 @@ class Ladder:
         findings = self._compiled(docket.task, candidate, others[:MOST_OTHERS])[1] if others else []
         if rejecting(findings):
             climb.fail("compile_checked_kernels", findings)
-        if unseen := sorted(known - {launch.kernel for launch in checked}):
-            climb.skipped(
-                "kernels_at_full_shape",
-                f"no value of {', '.join(unseen)} was checked: reduced shapes launch other kernels",
-            )
+        if unseen := unseen_branches(checked, at_full):
+            words = f"no value of {', '.join(unseen)} was checked: reduced shapes launch other kernels or branches"
+            climb.skipped("kernels_at_full_shape", words)
 
     def roofline(self, task: KernelTask, run: FakeRun, climb: Climb, floor_ms: float | None = None) -> None:
         """The lower bound, and what it says beside the reference's floor."""
@@ -343,15 +380,47 @@ class Ladder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _specialised(name: str, findings: list[Finding]) -> list[Finding]:
-    """A further shape comes after those that were right: what fails there alone was made for them."""
+def _right_statement(docket: Docket, name: str, found: Verdicts, against: str) -> str:
+    """What a correctness rung proved."""
+    checks = found.given.checks
+    worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+    seeds = count(len({check.seed for check in checks}), "seed")
+    written = "every output element written" if not found.part else "other programs were left out for time"
+    return (
+        f"right on {seeds}{found.part} at {name} shape {show(docket.overrides(name))} in the guarded interpreter: "
+        f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+        f"every access in bounds, no write race, {written}, inputs and weights unchanged"
+        + "".join(f"; {note}" for note in found.given.notes)
+    )
+
+
+def _whole_steps(docket: Docket, name: str, checked: Sequence[Launch]) -> int:
+    """How much of the programs of a long shape is run. Of kernels that build on each other, or add to what others
+    wrote, a part proves nothing: they get more."""
+    chain = len(checked) // (len(docket.shapes) + docket.long_names.index(name))
+    more = min(MOST_OTHERS, max(1, chain)) * (ADDING if any(launch.atomics for launch in checked) else 1)
+    return max(LEAST_STEPS, WHOLE_STEPS // len(docket.long_names)) * more
+
+
+def _left_out(found: Verdicts, limit: float) -> str:
+    """Why a long shape proves nothing, if so: an interpreter's slowness is not the candidate's."""
+    if found.cut_short:
+        return "there is time for a part of its programs only, and others build on what they leave"
+    if any(finding.kind == "timeout" for finding in found.given.findings):
+        return f"the interpreter takes more than {limit:.0f} s"
+    return ""
+
+
+def _specialised(docket: Docket, name: str, findings: list[Finding]) -> list[Finding]:
+    """A further or long shape comes after those that were right: what fails there alone was made for them."""
     first = next(iter(rejecting(findings)))
-    if not name.startswith("further_"):
+    if name in docket.shapes and not name.startswith("further_"):
         return findings
+    which = "the task's further shape" if name in docket.shapes else "a longer one"
     special = Finding(
         kind="specialised_to_shape",
-        message=f"right at the smaller shapes, but not at the task's further shape: {first.message}",
+        message=f"right at the smaller shapes, but not at {which} {show(docket.overrides(name))}: {first.message}",
         where=first.where,
-        cure="take sizes and strides from the tensors; a block must not need to divide them",
+        cure="take sizes and strides from the tensors; no loop, grid or branch may end at a size of its own",
     )
     return [special, *findings]

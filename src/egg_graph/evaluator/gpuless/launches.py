@@ -1,10 +1,13 @@
 """What a candidate launched, as values that cross from the interpreter's process to the compiler's as JSON."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from egg_graph.schema import Finding, Knob, Value
+
+ENOUGH = 0.97
+"""Part of a tensor that counts as all of it: programs are alike but for a ragged end."""
 
 
 class Launch(Value):
@@ -68,6 +71,21 @@ class LibraryCall(Value):
     """Of the results."""
 
 
+class Reach(Value):
+    """What the programs of a run can ask of one tensor at most, if all are like those that were interpreted."""
+
+    tensor: Literal["input", "output"]
+    index: int
+    nbytes: float
+    most: float
+    """Bytes read of an input, or written of an output; 0 where no launch that was interpreted did."""
+
+    @property
+    def short(self) -> bool:
+        """Whether some of it is surely left out."""
+        return 0 < self.most < ENOUGH * self.nbytes
+
+
 class FakeRun(Value):
     """One forward at full shape, without memory: what is launched, moved and computed."""
 
@@ -75,6 +93,7 @@ class FakeRun(Value):
     library: tuple[LibraryCall, ...] = ()
     outputs: tuple[str, ...] = ()
     """Leaves of the output, as `float32[16, 1024]`."""
+    reaches: tuple[Reach, ...] = ()
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import keystr, tree_flatten_with_path
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from egg_graph.evaluator import growth
 from egg_graph.evaluator.interpreter import formats
@@ -67,6 +67,14 @@ class Poison(TorchDispatchMode):
                     )
                 )
         return findings
+
+    def missing(self, output: Any) -> list[torch.Tensor] | None:
+        """Which elements of each output leaf no kernel wrote; None where that is not known of all of them."""
+        leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+        maps = [self._missing(leaf) for leaf in leaves]
+        if not maps or any(found is None for found in maps):
+            return None
+        return [torch.from_numpy(np.array(found)).expand(leaf.shape) for found, leaf in zip(maps, leaves, strict=True)]
 
     def _missing(self, leaf: torch.Tensor) -> np.ndarray | None:
         if leaf.layout is not torch.strided:

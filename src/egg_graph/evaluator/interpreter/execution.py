@@ -3,7 +3,7 @@
 import inspect
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -25,6 +25,8 @@ from egg_graph.schema import Knob
 
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+LATE_SAMPLE = 16
+"""Programs of a launch that are run where there is no time for all of them."""
 Triple = tuple[int, int, int]
 
 
@@ -53,6 +55,8 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
     with _launching(session, self) as progress:
         progress.warps = int(options.get("num_warps", progress.warps))
         work = _run_programs(session, progress, lambda: function(**device), shape)
+    if session.fake:
+        session.memory.end_launch(work)
     session.computing_launches += progress.computes
     if session.accumulates is False:
         session.accumulates = bool(progress.atomics) or races.updates_in_place(session)
@@ -180,16 +184,34 @@ def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[
     return work
 
 
-def _chosen(session: Session, total: int) -> list[int] | range:
+def _chosen(session: Session, total: int) -> Iterable[int]:
     """Programs to run: all, or the first, the last two and one at random from each equal share of those between.
 
     Shares rather than a free draw, so that work which grows along the grid (causal attention) is averaged well.
     """
-    if not session.fake or total <= session.sample:
+    if not session.fake:
+        return _until_late(session, total)
+    if total <= session.sample:
         return range(total)
-    draw, shares = random.Random(0), session.sample - 3
-    edges = [1 + (total - 3) * i // shares for i in range(shares + 1)]
-    return [0, total - 1, total - 2, *(draw.randrange(low, high) for low, high in pairwise(edges))]
+    return [0, total - 1, total - 2, *_shares(1, total - 2, session.sample - 3)]
+
+
+def _until_late(session: Session, total: int) -> Iterator[int]:
+    """One after the other; where steps are limited and used up, a sample of those that are left, with the last."""
+    for linear in range(total):
+        late = session.whole_steps is not None and session.steps > session.whole_steps
+        if late and total - linear > LATE_SAMPLE:
+            yield from _shares(linear, total - 1, LATE_SAMPLE - 1)
+            yield total - 1
+            return
+        yield linear
+
+
+def _shares(first: int, last: int, number: int) -> list[int]:
+    """One program at random from each of so many equal shares of `range(first, last)`."""
+    draw = random.Random(0)
+    edges = [first + (last - first) * i // number for i in range(number + 1)]
+    return [draw.randrange(low, high) for low, high in pairwise(edges)]
 
 
 def _compulsory_bytes(session: Session, work: Work) -> float:

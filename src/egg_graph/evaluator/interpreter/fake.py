@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from egg_graph.evaluator.gpuless.launches import FakeRun
 from egg_graph.evaluator.sandbox.faults import Unfakeable
 from egg_graph.schema import Hardware
@@ -32,6 +34,7 @@ def run_fake(
     sample: int = 6,
     dtype: str | None = None,
     budget_seconds: float = 5.0,
+    fill: bool = False,
 ) -> FakeRun:
     """Run a candidate's forward at full shape on tensors that have a form but no memory.
 
@@ -47,6 +50,7 @@ def run_fake(
         hardware: the target.
         sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
         dtype: what floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None keeps them.
+        fill: loads give small random numbers instead of zeros.
         budget_seconds: per launch, after which no further program is sampled (at least two are).
 
     Raises:
@@ -65,12 +69,14 @@ def run_fake(
     from egg_graph.evaluator.interpreter.library import LibraryRecorder
     from egg_graph.evaluator.interpreter.memory import AddressSpace
     from egg_graph.evaluator.interpreter.module import construct, load_module
+    from egg_graph.evaluator.interpreter.reach import reaches
     from egg_graph.evaluator.interpreter.session import Session, running
 
     started = time.perf_counter()
     pretend_gpu(hardware)
     path = Path(module_path).resolve()
     session = Session("fake", str(path), AddressSpace(), hardware, sample, budget_seconds)
+    session.fill = np.random.default_rng(0) if fill else None
     recorder = LibraryRecorder()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
@@ -90,6 +96,7 @@ def run_fake(
         launches=tuple(session.launches),
         library=tuple(recorder.calls),
         outputs=_describe_leaves(output),
+        reaches=reaches(session.memory, recorder, inputs, output),
         seconds=round(time.perf_counter() - started, 3),
     )
 

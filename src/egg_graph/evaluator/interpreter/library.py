@@ -29,6 +29,10 @@ class LibraryRecorder(TorchDispatchMode):
         self.ready = ready
         self.calls: list[LibraryCall] = []
         self.recording = False
+        self.operands: set[int] = set()
+        """Memory that library operators read."""
+        self.fresh: dict[int, tuple[torch.Tensor, int]] = {}
+        """Tensors that hold nothing yet, by memory, with their version: it moves when PyTorch, not a kernel, writes."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
@@ -41,12 +45,15 @@ class LibraryRecorder(TorchDispatchMode):
         name = function._schema.name.removeprefix("aten::")
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         results = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
+        if name.startswith(("empty", "new_empty")) and not results[0].is_inference():
+            self.fresh[memory_of(results[0])] = (results[0], results[0]._version)
         if name in NO_WORK or not results or _is_view(function):
             return
-        known = {_memory(x) for x in operands}
-        if not function._schema.is_mutable and all(_memory(x) in known for x in results):
+        known = {memory_of(x) for x in operands}
+        if not function._schema.is_mutable and all(memory_of(x) in known for x in results):
             return  # returned its operand unchanged, as a no-op `contiguous` or `to` does
-        distinct = {_memory(x): x for x in operands}
+        self.operands |= known
+        distinct = {memory_of(x): x for x in operands}
         moved = sum(map(_bytes, distinct.values())) + sum(map(_bytes, results))
         if name in ("fill_", "zero_", "copy_"):
             moved -= _bytes(results[0])  # the target is written, not read
@@ -64,7 +71,7 @@ class LibraryRecorder(TorchDispatchMode):
         )
 
 
-def _memory(x: torch.Tensor) -> int:
+def memory_of(x: torch.Tensor) -> int:
     """Which memory a tensor lies in; a sparse one has none that can be named."""
     return int(x.untyped_storage()._cdata) if x.layout is torch.strided else id(x)
 

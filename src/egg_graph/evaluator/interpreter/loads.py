@@ -30,7 +30,7 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
     session, access = guarded(pointers, mask.data, dtype.itemsize, "load")
     shape = pointers.data.shape
     if session.fake:
-        return make(np.broadcast_to(np.zeros((), dtype), shape), element)
+        return make(fake_values(session, shape, dtype), element)
     if access.region is not None:
         races.note_load(session, access, dtype.itemsize)
     if other is None:
@@ -42,6 +42,13 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
     if session.launch is not None and not session.launch.computes and not isinstance(element, tl.pointer_type):
         session.launch.loaded.append(to_float(loaded)[access.mask])
     return loaded
+
+
+def fake_values(session: Session, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """What a load gives where there are no values: zeros, or small random numbers."""
+    if session.fill is None:
+        return np.broadcast_to(np.zeros((), dtype), shape)
+    return np.asarray(session.fill.integers(0, 8, shape)).astype(dtype)
 
 
 def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from egg_graph.evaluator.interpreter.session import current
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
 
 NAME = "interpreter_loop"
@@ -38,8 +39,9 @@ def loop(function: Callable[..., Iterable[Any]], *bounds: Any, **options: Any) -
 
 
 def _scalars(steps: range, dtype: Any) -> Iterator[Any]:
-    storage = numpy_dtype(dtype)
+    storage, session = numpy_dtype(dtype), current()
     for value in steps:
+        session.steps += 1
         yield tl.tensor(make(np.array([value], storage), dtype), dtype)
 
 

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from egg_graph.evaluator.interpreter.session import Session
+from egg_graph.evaluator.interpreter.work import Work
 from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
 
 WINDOW_BITS = 42
+LANES_PER_STEP = 4096
+"""Of one access, beyond which it takes as long as two."""
 MIDDLE = 1 << (WINDOW_BITS - 1)
 
 
@@ -38,6 +41,10 @@ class Region:
     store_bytes: int = 0
     touched: Any = None
     """Race map of the launch under way (real runs)."""
+    most: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "store": 0.0})
+    """Bytes that all launches of a fake run together ask for at most, if programs are like those interpreted."""
+    unsure: set[str] = field(default_factory=set)
+    """Of these, what is no bound: programs are too unlike each other."""
 
     @property
     def base(self) -> int:
@@ -102,6 +109,15 @@ class AddressSpace:
         self.by_storage.clear()
         self.written.clear()
 
+    def end_launch(self, work: Work) -> None:
+        """Add to what the launches of a fake run ask for together."""
+        for region in self.regions.values():
+            for verb, most in region.most.items():
+                if region.viewed_bytes:
+                    region.most[verb] = most + work.most(verb, region.number)
+                    if work.sums.get((verb, region.number)) and not work.alike(verb, region.number):
+                        region.unsure.add(verb)
+
     def begin_launch(self) -> None:
         """Forget what belongs to one launch only."""
         for region in self.regions.values():
@@ -146,6 +162,7 @@ def check_access(session: Session, pointers: np.ndarray, mask: np.ndarray, items
     """
     mask = np.broadcast_to(mask, pointers.shape)
     active = int(np.count_nonzero(mask))
+    session.steps += 1 + pointers.size // LANES_PER_STEP
     if active == 0:
         return Access(None, pointers, pointers, mask, 0)
     if active == pointers.size:

@@ -40,6 +40,10 @@ class RealRun:
     """The ATen operator that had computed the whole answer, bit for bit, from nothing that a kernel wrote."""
     read_back: Mapping[str, int] = field(default_factory=dict)
     """Numbers that forward read from the GPU's memory to the host, by the function that did."""
+    missing: list[Any] | None = None
+    """Of a run with `whole_steps` that left programs out: for each leaf, which elements were to come from them."""
+    cut_short: bool = False
+    """Programs were left out, and `missing` cannot say what would have come from them."""
 
 
 class RealModel:
@@ -140,6 +144,7 @@ class RealModel:
         silent: bool = False,
         gradients: bool = False,
         leftovers: bool = False,
+        whole_steps: int | None = None,
     ) -> RealRun:
         """One forward.
 
@@ -149,6 +154,7 @@ class RealModel:
             silent: the candidate's Triton kernels do nothing when launched.
             gradients: called where gradients are enabled, though nothing asks for one.
             leftovers: fresh memory holds any numbers, and no poison.
+            whole_steps: accesses and turns of loops after which a sample stands for the programs that are left.
 
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
@@ -170,6 +176,7 @@ class RealModel:
         recorder = LibraryRecorder(ready)
         self.poison.leftovers = Leftovers(seed) if leftovers else None
         with self._guarded(silent=silent) as session, recorder:
+            session.whole_steps = whole_steps
             torch.manual_seed(seed)
             with torch.set_grad_enabled(gradients):
                 before = settings()
@@ -178,7 +185,9 @@ class RealModel:
                     output = self.model(*inputs)
                 recorder.recording = False
                 changed = changes(before, settings())
-        unwritten = [] if silent else self.poison.unwritten(output)
+        partly = any(launch.executed < launch.programs for launch in session.launches)
+        missing = self.poison.missing(output) if partly and _last_alone(session.launches) else None
+        unwritten = [] if silent or partly else self.poison.unwritten(output)
         results: dict[str, int] = {}
         for call in recorder.calls:
             results[call.name] = call.result_bytes + results.get(call.name, 0)
@@ -195,6 +204,8 @@ class RealModel:
             moves_only,
             ready.made(output),
             dict(self.host.read),
+            missing=missing,
+            cut_short=partly and missing is None,
         )
 
     def let_go(self) -> None:
@@ -210,6 +221,12 @@ class RealModel:
         session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, trials=self.trials)
         with running(session), PretendCuda(self.host), self.poison:
             yield session
+
+
+def _last_alone(launches: list[Launch]) -> bool:
+    """Whether only the last launch left programs out, and none of it adds to what another has to finish."""
+    *earlier, last = launches
+    return all(launch.executed == launch.programs for launch in earlier) and not last.atomics
 
 
 def run_real(

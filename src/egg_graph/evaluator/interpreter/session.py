@@ -75,6 +75,13 @@ class Session:
     """Those that stored a number which they had not loaded."""
     silent: bool = False
     """Launched kernels do nothing."""
+    fill: Any = None
+    """Of a fake run: the generator of what loads give; None where they give zeros."""
+    steps: int = 0
+    """Accesses and turns of loops so far, wide accesses counted by their width: what an interpreter's time goes by."""
+    whole_steps: int | None = None
+    """After so many a real run interprets a sample of the programs that are left. (Not seconds: the same candidate
+    shall be judged by the same programs again.)"""
 
     @property
     def fake(self) -> bool:

@@ -27,6 +27,17 @@ class Work:
         self.programs[linear] = {key: value - self.sums.get(key, 0) for key, value in sums.items()}
         self.sums = sums
 
+    def most(self, kind: str, name: str | int) -> float:
+        """What was counted, and for each program not interpreted the most of those that were."""
+        key = (kind, name)
+        counts = [program.get(key, 0.0) for program in self.programs.values()]
+        return self.sums.get(key, 0.0) + (self.total - len(counts)) * max(counts, default=0.0)
+
+    def alike(self, kind: str, name: str | int) -> bool:
+        """Whether programs that were not interpreted may be judged by those that were: most of them count."""
+        counts = [program.get((kind, name), 0.0) for program in self.programs.values()]
+        return len(counts) == self.total or 2 * sum(count > 0 for count in counts) > len(counts)
+
     def least(self, kind: str, name: str | int) -> float:
         """What was counted, and for each program not interpreted the least of those that were.
 

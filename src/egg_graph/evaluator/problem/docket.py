@@ -15,8 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
 from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shapes
 from egg_graph.evaluator.problem.nulls import is_constant
 from egg_graph.evaluator.problem.precision import cast_name
+from egg_graph.evaluator.problem.reads import wholly_read
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_constants
@@ -28,6 +30,7 @@ DRAWS = 5
 """Of weights and inputs for a case, as long as the answer hangs on nothing: a bias may push all of it past a clamp."""
 SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Seeds per shape; a further shape gets one."""
+LONG = "long_"
 KEPT_BYTES = 2 << 30
 """A case at full shape up to this size is kept for the next candidate; a larger one is built anew. On a GPU, one up to
 `KEPT_PART` of its memory."""
@@ -81,6 +84,39 @@ class Docket:
         return named
 
     @cached_property
+    def long(self) -> LongShapes:
+        """Shapes that stand in for the full one where no value is computed at it: sizes grow to their full value there,
+        as many at a time as an interpreter can bear.
+
+        Raises:
+            BadInput: if the reference does not run at its own shape.
+        """
+        return choose_long_shapes(self.task.reference, *self.shapes.values())
+
+    def overrides(self, name: str) -> dict[str, int]:
+        """The integers of a shape: one of `shapes`, `long_0` (the first of `long`), or `full`."""
+        if name.startswith(LONG):
+            return self.long.shapes[int(name.removeprefix(LONG))]
+        return {} if name == "full" else self.shapes[name]
+
+    @property
+    def long_names(self) -> list[str]:
+        """Names of the long shapes."""
+        return [f"{LONG}{index}" for index in range(len(self.long.shapes))]
+
+    @cached_property
+    def wholly_read(self) -> set[int]:
+        """Numbers of the inputs that the reference reads as a whole at full shape; empty where that is not known.
+
+        Raises:
+            Unevaluable: as `cases`.
+        """
+        try:
+            return wholly_read(self.reference, self.cases("shrunk")[0])
+        except Exception:  # noqa: BLE001 - a reference that defies fake tensors; then nothing is certain
+            return set()
+
+    @cached_property
     def plainly_surveyed(self) -> Baseline:
         """Operators, bytes and flops at full shape."""
         return survey(self.task, self.reference)
@@ -114,13 +150,13 @@ class Docket:
         return min(("shrunk", "awkward"), key=lambda n: self.cases(n)[0].nbytes if n in self.shapes else math.inf)
 
     def cases(self, name: str) -> list[Case]:
-        """The cases of one reduced shape.
+        """The cases of one reduced or long shape.
 
         Raises:
             Unevaluable: if the shape is too large to interpret or its answer cannot be judged.
         """
         if name not in self.known:
-            overrides = self.shapes[name]
+            overrides = self.overrides(name)
             if (elements := self._elements(overrides)) > 64 * MAX_ELEMENTS and self.device.type == "cpu":
                 raise Unevaluable(f"no smaller shape of it runs ({elements} elements at {name}): it needs a GPU")
             self.known[name] = [self.build(name, overrides, index) for index in range(SEEDS.get(name, 1))]

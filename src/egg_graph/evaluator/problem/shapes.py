@@ -80,7 +80,7 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     import torch  # noqa: F401 - sets up its loggers when it is imported
 
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it logs every undone trial
-    search = _Search(source)
+    search = ShapeSearch(source)
     if search.at_full is None:
         raise BadInput(f"reference: it does not run at its own shape: {search.last_failure}")
     for search.picky in (True, False):
@@ -96,7 +96,7 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 @dataclass
-class _Search:
+class ShapeSearch:
     source: str
     seen: dict[tuple[tuple[str, int], ...], Size | None] = field(default_factory=dict)
     last_failure: str = ""

@@ -1,0 +1,62 @@
+"""Which inputs the reference certainly reads as a whole, whatever they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from egg_graph.evaluator.gpu.floor import READS_ALL
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.reference import Reference
+
+SKIPS = frozenset({"convolution", "avg_pool2d", "avg_pool3d"})
+"""Operators that leave elements out where they stride further than they look."""
+ZEROS = 0.01
+"""Part of an input's elements that are zero, from which on a kernel might know some without reading them."""
+
+
+def wholly_read(reference: Reference, case: Case) -> set[int]:
+    """Numbers of the inputs.
+
+    Args:
+        reference: at full shape.
+        case: at any shape: the content of its inputs tells whether they have a structure.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        model, inputs = reference.model(0), reference.inputs(0)
+        reads = _Reads({_memory(x): index for index, x in enumerate(inputs) if isinstance(x, torch.Tensor)})
+        with reads:
+            model(*inputs)
+    return {index for index in reads.read if not _structured(case.inputs[index])}
+
+
+class _Reads(TorchDispatchMode):
+    """Which of some tensors enter an operator that uses every element."""
+
+    def __init__(self, owners: dict[int, int]) -> None:
+        super().__init__()
+        self.owners = owners
+        self.read: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in READS_ALL - SKIPS:
+            for x in tree_leaves((args, kwargs)):
+                if isinstance(x, torch.Tensor) and x.numel() * x.element_size() >= x.untyped_storage().nbytes():
+                    self.read |= {self.owners[key] for key in [_memory(x)] if key in self.owners}
+        return answer
+
+
+def _memory(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
+
+
+def _structured(x: torch.Tensor) -> bool:
+    if not x.is_floating_point() or float((x == 0).double().mean()) > ZEROS:
+        return True
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] and bool(torch.equal(x, x.transpose(-1, -2)))

@@ -1,0 +1,38 @@
+# /// trick
+# id = "bug-80"
+# name = "inner dimension cut at 320"
+# problem = "matmul"
+# expect = ["incorrect"]
+# ///
+"""Planted: the product ends at 320 of the inner dimension."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, out_ptr, M, N, K, LAST, TILE: tl.constexpr, INNER: tl.constexpr):
+    """One program, one tile; LAST bounds the loop over the inner dimension."""
+    rows = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    accumulator = tl.zeros((TILE, TILE), dtype=tl.float32)
+    for start in range(0, LAST, INNER):
+        inner = start + tl.arange(0, INNER)
+        a_mask = (rows[:, None] < M) & (inner[None, :] < K)
+        b_mask = (inner[:, None] < K) & (columns[None, :] < N)
+        a = tl.load(a_ptr + rows[:, None] * K + inner[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * N + columns[None, :], mask=b_mask, other=0.0)
+        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
+    mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(out_ptr + rows[:, None] * N + columns[None, :], accumulator, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        (M, K), N = a.shape, b.shape[1]
+        out = torch.empty((M, N), device=a.device, dtype=a.dtype)
+        grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+        matmul_kernel[grid](a, b, out, M, N, K, min(K, 320), TILE=64, INNER=32)
+        return out
