@@ -1,8 +1,12 @@
 """Smaller shapes: small enough to interpret, still running, and awkward where they can be."""
 
 import pytest
+import torch
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.evaluator.problem.case import build_case
+from egg_graph.evaluator.problem.long_shapes import choose_long_shapes
+from egg_graph.evaluator.problem.reads import wholly_read
 from egg_graph.evaluator.problem.reference import override
 from egg_graph.schema import BadInput
 
@@ -255,6 +259,27 @@ def test_a_bad_reference_is_refused_in_one_clear_line(source: str, words: str) -
         load_reference(source)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_long_shapes_bring_each_size_to_its_full_value_or_say_how_far() -> None:
+    rows = reference(forward("return torch.softmax(x, dim=1)"), "R = 1024\nC = 1536", "[torch.randn(R, C)]")
+    shrunk, awkward = choose_shapes(rows)
+    found = choose_long_shapes(rows, shrunk, awkward)
+    assert found.short == {} and found.shapes == [{"C": 768}], found
+    huge = reference(forward("return torch.softmax(x, dim=1)"), "R = 1 << 20\nC = 512", "[torch.randn(R, C)]")
+    found = choose_long_shapes(huge, *choose_shapes(huge))
+    assert found.short == {"R": 2048} and found.shapes == [{"R": 2048}], found
+    whole = reference(forward("return x + 1"), "N = 4096", "[torch.randn(N)]")
+    assert choose_long_shapes(whole, *choose_shapes(whole)).shapes == [{}]
+
+
+def test_what_a_reference_reads_as_a_whole_is_known_but_of_operators_that_may_leave_out() -> None:
+    text = "return torch.nn.functional.conv2d(y, y[:, :, :1, :1], stride=2).sum() + x.sum() + x[z].sum()"
+    inputs = "[torch.rand(4, 6), torch.rand(2, 2, 8, 8), torch.tensor([0, 1])]"
+    source = reference(forward(text, arguments="x, y, z"), "A = 1", inputs)
+    loaded = load_reference(source)
+    case = build_case(loaded, "ieee", name="full", overrides={}, seed=1, device=torch.device("cpu"))
+    assert wholly_read(loaded, case) == {0}
 
 
 def test_an_unknown_knob_names_the_known_ones() -> None:

@@ -20,7 +20,9 @@ LEAST_GROWTH = 1.5
 """A size that can grow by less than this over what was tried is left where it is."""
 SMALL = (48, 32, 16)
 LEADING = (2, 1)
-MOST_SHAPES = 4
+MOST_SHAPES = 3
+FILLS = 12
+"""Values that are tried where other sizes follow, from the full one on, each half of the one before."""
 
 
 @dataclass
@@ -66,15 +68,13 @@ def choose_long_shapes(source: str, *tried: dict[str, int]) -> LongShapes:
 
 def _filled(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
     """The same with the other sizes as large as may be: a branch may ask for two of them at once."""
+    filled = dict(overrides)
     for name in sorted(overrides, key=lambda name: search.full[name]):
-        for halvings in range(search.full[name].bit_length()):
-            larger = {**overrides, name: _most(search, name) >> halvings}
-            if larger[name] <= overrides[name]:
-                break
-            if _good(search, larger):
-                overrides = larger
-                break
-    return overrides
+        values = [_most(search, name) >> halvings for halvings in range(FILLS)]
+        larger = ({**filled, name: value} for value in values if value > filled[name])
+        filled = next((trial for trial in larger if _bearable(search, trial)), filled)
+    filled = {name: size for name, size in filled.items() if size != search.full[name]}
+    return filled if search.runs(filled) else overrides
 
 
 def _matters(search: ShapeSearch, name: str) -> bool:
@@ -122,7 +122,11 @@ def _small(search: ShapeSearch, leading: int) -> dict[str, int]:
 
 
 def _good(search: ShapeSearch, overrides: dict[str, int]) -> bool:
+    return _bearable(search, overrides) and search.runs(overrides)
+
+
+def _bearable(search: ShapeSearch, overrides: dict[str, int]) -> bool:
     size = search.trial(overrides)
-    if size is None or size.largest > MAX_ELEMENTS or size.elements > MAX_TOTAL or size.flops > MAX_FLOPS:
+    if size is None:
         return False
-    return search.runs(overrides)
+    return size.largest <= MAX_ELEMENTS and size.elements <= MAX_TOTAL and size.flops <= MAX_FLOPS
