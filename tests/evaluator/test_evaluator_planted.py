@@ -86,6 +86,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(judge, name: str, r
         "other_uses",
         "causality",
         "full_shape_launches",
+        "coverage_at_full_shape",
         "compile_for_target",
         "roofline",
     ]
