@@ -416,10 +416,11 @@ def _specialised(docket: Docket, name: str, findings: list[Finding]) -> list[Fin
     first = next(iter(rejecting(findings)))
     if name in docket.shapes and not name.startswith("further_"):
         return findings
-    which = "the task's further shape" if name in docket.shapes else "a longer one"
+    overrides = docket.overrides(name)
+    which = "the task's further shape" if name in docket.shapes else "a longer one" if overrides else "the full one,"
     special = Finding(
         kind="specialised_to_shape",
-        message=f"right at the smaller shapes, but not at {which} {show(docket.overrides(name))}: {first.message}",
+        message=f"right at the smaller shapes, but not at {which} {show(overrides)}: {first.message}",
         where=first.where,
         cure="take sizes and strides from the tensors; no loop, grid or branch may end at a size of its own",
     )
