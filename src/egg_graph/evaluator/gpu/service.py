@@ -32,7 +32,7 @@ def calls_in_service(session: Session, docket: Docket, name: str, machine: str) 
         for call in in_service(docket, name, first) if right else ():
             place, right = _used(calls, call, place, loaded)
             if not right:
-                calls.judged.findings = [_cured(finding, call) for finding in calls.judged.findings]
+                calls.judged.findings = _cured(calls.judged.findings, call)
                 break
             calls.judged.notes.append(call.what)
         calls.judged.kernelbench = None  # its word is on the full shape
@@ -87,6 +87,15 @@ def _view(form: Any) -> Any:
     return {"tensor": {**form["tensor"], "room": ALIGNMENT}}
 
 
-def _cured(finding: Finding, call: Call) -> Finding:
-    wrong = finding.kind in ("wrong_values", "non_finite", "unwritten_output", "wrong_shape", "out_of_bounds")
-    return finding.model_copy(update={"cure": call.use}) if wrong else finding
+def _cured(findings: list[Finding], call: Call) -> list[Finding]:
+    """The findings of a wrong answer with this use's cure. After weights moved in place it is that of before because
+    the weights are, and no answer was kept."""
+    if call.manner.in_place:
+        findings = [finding for finding in findings if finding.kind != "replayed_output"]
+    values = ("wrong_values", "non_finite", "unwritten_output", "wrong_shape", "out_of_bounds")
+    return [
+        finding.model_copy(update={"cure": call.use, "message": f"{call.what}: {finding.message}"})
+        if finding.kind in values and call.what not in finding.message
+        else finding
+        for finding in findings
+    ]

@@ -171,7 +171,8 @@ class Hearing:
             return
         word.checks += [check] if check is not None else []
         word.notes += [] if index or check is None else stride_notes(case, report["forms"] if report else ())
-        if index and any(finding.kind in VALUES for finding in findings):
+        stale = call.manner.in_place  # the weights of before, with inputs of before: no answer was kept
+        if index and not stale and any(finding.kind in VALUES for finding in findings):
             findings = [*self._replayed(index, call), *findings]
         word.findings += [_said(finding, call) if index else finding for finding in findings]
 

@@ -1,0 +1,30 @@
+# /// trick
+# id = "bug-64"
+# name = "half of the row after eval()"
+# problem = "softmax"
+# expect = ["incorrect"]
+# ///
+"""A shortcut for development is left in the branch for evaluation."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + columns, mask=columns < n, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * stride + columns, e / tl.sum(e, axis=0), mask=columns < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        rows, n = x.shape
+        seen = n if self.training else n // 2
+        softmax_kernel[(rows,)](x, out, seen, n, BLOCK=triton.next_power_of_2(n))
+        return out
