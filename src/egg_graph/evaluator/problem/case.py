@@ -88,6 +88,8 @@ _VIEWS = frozenset(
 """Operators that make or move numbers, and round nothing."""
 ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin", "unique"})
 """Operators whose index among equal values nobody has promised (`argmax` and `argmin` give the first)."""
+MAKES_EQUALS = OF_INTEGERS | {"ties", "integers", "infinite", "minus_infinite", "zero_rows", "shifted", "sunk"}
+"""Families among whose values, or what is computed from them, some are equal."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def family_case(case: Case, reference: Reference, precision: Precision, *, famil
         raise Unevaluable("PyTorch's own answer holds NaN there")
     if family in ("infinite", "minus_infinite") and other.operators & PRODUCTS:
         raise Unevaluable("infinities within matrix products are no contract: splitting an operand makes NaN of them")
-    if family in ("ties", "integers", "infinite", "minus_infinite", *OF_INTEGERS) and _orders_equals(other):
+    if family in MAKES_EQUALS and _orders_equals(other):
         raise Unevaluable("which index stands for equal values is nobody's contract")
     if family == "integers" and precision in ("ieee", "tf32") and other.operators <= EXACT_OPERATORS | _VIEWS:
         other.leaves = [_exactly_so(leaf) for leaf in other.leaves]
