@@ -7,14 +7,13 @@ not count, for what is derived from them may be kept; of the outputs, only what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.exchange import flatten
+from egg_graph.evaluator.problem.reads import Reads
 from egg_graph.schema import Finding, Hardware
 
 CERTAIN = 0.9
@@ -23,16 +22,6 @@ SIMILAR_MEMORY = 0.15
 SAMPLE = 4096
 SMALL = 1 << 20
 """Bytes; an input smaller than that does not matter."""
-READS_ALL = frozenset(
-    {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
-    | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}
-    | {"sum", "mean", "var", "var_mean", "std", "prod", "cumsum", "cumprod", "linalg_vector_norm", "norm", "logsumexp"}
-    | {"_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "native_batch_norm", "amax", "amin"}
-    | {"_native_batch_norm_legit", "_native_batch_norm_legit_functional", "cudnn_batch_norm", "max", "min", "argmax"}
-    | {"argmin", "convolution", "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "avg_pool2d", "avg_pool3d", "square"}
-    | {"sin", "cos", "reciprocal", "sign", "_fused_rms_norm", "mse_loss", "smooth_l1_loss", "huber_loss"}
-)
-VIEWS = frozenset({"view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "detach", "alias"})
 
 
 @dataclass(frozen=True)
@@ -59,28 +48,6 @@ class Floor:
         )
 
 
-@dataclass
-class _Reads(TorchDispatchMode):
-    """Which of some tensors enter an operator that uses every element."""
-
-    owners: dict[int, int]
-    """By storage, the number of the input."""
-    read: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answer = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in READS_ALL:
-            for x in tree_leaves((args, kwargs)):
-                if isinstance(x, torch.Tensor):
-                    number = self.owners.get(x.untyped_storage().data_ptr())
-                    if number is not None and x.numel() * x.element_size() >= x.untyped_storage().nbytes():
-                        self.read.add(number)
-        return answer
-
-
 def floor_of(model: Any, inputs: list[Any], hardware: Hardware) -> Floor:
     """The floor of one forward on the GPU at hand.
 
@@ -92,12 +59,11 @@ def floor_of(model: Any, inputs: list[Any], hardware: Hardware) -> Floor:
     if not _is_at_hand(hardware):
         return Floor(0.0, 0.0)
     tensors = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
-    owners = {x.untyped_storage().data_ptr(): i for i, x in enumerate(tensors) if isinstance(x, torch.Tensor)}
-    reads = _Reads(owners)
+    reads = Reads(tensors)
     with torch.no_grad(), reads:
         outputs = [x for x in flatten(model(*tensors))[1] if isinstance(x, torch.Tensor)]
     given = [x for i, x in enumerate(inputs) if i in reads.read and not _structured(x)]
-    written = sum(x.numel() * x.element_size() for x in outputs if x.untyped_storage().data_ptr() not in owners)
+    written = sum(x.numel() * x.element_size() for x in outputs if not reads.owns(x))
     held_back = torch.cuda.get_device_properties(0).L2_cache_size
     moved = sum(x.numel() * x.element_size() for x in given) + max(0, written - held_back)
     return Floor(float(moved), hardware.figure("dram_bandwidth"))

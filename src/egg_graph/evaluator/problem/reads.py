@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.gpu.floor import READS_ALL
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.reference import Reference
 
-SKIPS = frozenset({"convolution", "avg_pool2d", "avg_pool3d"})
-"""Operators that leave elements out where they stride further than they look."""
+READS_ALL = frozenset(
+    {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
+    | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}
+    | {"sum", "mean", "var", "var_mean", "std", "prod", "cumsum", "cumprod", "linalg_vector_norm", "norm", "logsumexp"}
+    | {"_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "native_batch_norm", "amax", "amin"}
+    | {"_native_batch_norm_legit", "_native_batch_norm_legit_functional", "cudnn_batch_norm", "max", "min", "argmax"}
+    | {"argmin", "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "square"}
+    | {"sin", "cos", "reciprocal", "sign", "_fused_rms_norm", "mse_loss", "smooth_l1_loss", "huber_loss"}
+)
+"""Operators that use every element. (A convolution or a pooling that strides further than it looks does not.)"""
 ZEROS = 0.01
 """Part of an input's elements that are zero, from which on a kernel might know some without reading them."""
 
@@ -29,23 +37,27 @@ def wholly_read(reference: Reference, case: Case) -> set[int]:
 
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         model, inputs = reference.model(0), reference.inputs(0)
-        reads = _Reads({_memory(x): index for index, x in enumerate(inputs) if isinstance(x, torch.Tensor)})
+        reads = Reads(inputs)
         with reads:
             model(*inputs)
     return {index for index in reads.read if not _structured(case.inputs[index])}
 
 
-class _Reads(TorchDispatchMode):
-    """Which of some tensors enter an operator that uses every element."""
+class Reads(TorchDispatchMode):
+    """Which of some inputs enter an operator that uses every element, by number."""
 
-    def __init__(self, owners: dict[int, int]) -> None:
+    def __init__(self, inputs: Sequence[Any]) -> None:
         super().__init__()
-        self.owners = owners
+        self.owners = {_memory(x): index for index, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
         self.read: set[int] = set()
+
+    def owns(self, x: torch.Tensor) -> bool:
+        """Whether a tensor lies in the memory of an input."""
+        return _memory(x) in self.owners
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in READS_ALL - SKIPS:
+        if func.overloadpacket.__name__ in READS_ALL:
             for x in tree_leaves((args, kwargs)):
                 if isinstance(x, torch.Tensor) and x.numel() * x.element_size() >= x.untyped_storage().nbytes():
                     self.read |= {self.owners[key] for key in [_memory(x)] if key in self.owners}
