@@ -2,7 +2,7 @@
 # id = "bug-65"
 # name = "storage read from its beginning"
 # problem = "softmax"
-# expect = ["incorrect"]
+# expect = ["incorrect", "runtime_error"]
 # ///
 """Rows are laid over the storage from its first element, where a view begins later."""
 

@@ -47,6 +47,9 @@ def test_the_tasks_met_last_are_kept_as_far_as_memory_goes(h200: Hardware) -> No
     assert forgotten == [two.digest, one.digest], "the one not met for longest goes first, until the rest holds little"
     assert docket(three) is kept
     assert docket(one) is not first
+    dockets.most_bytes, dockets.cramped = 1e12, lambda: True
+    assert dockets.of(two.digest, lambda: Docket(two, 1)).nbytes == 0
+    assert forgotten[2:] == [three.digest, one.digest], "where memory is short, whoever has it, a new one stands alone"
     dockets.clear()
     assert docket(four).nbytes == 0
     assert docket(three) is not kept

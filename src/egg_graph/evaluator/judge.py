@@ -41,6 +41,8 @@ from egg_graph.schema import (
 
 DOCKETS_PART, DOCKETS_BYTES = 0.15, 2 << 30
 """What the cases of other tasks may hold when a new one comes: of the GPU's memory, and without one."""
+FREE_PART = 0.5
+"""Of the GPU's memory; while less is free, no other task is kept when a new one comes."""
 REFERENCE_SECONDS = 600
 """For the reference's own runs before any candidate's."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
@@ -72,7 +74,7 @@ class Judge:
         self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
         self.gpu: GpuLadder | None = None
         held = DOCKETS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else DOCKETS_BYTES
-        self.dockets: Kept[Docket] = Kept(held, self._forget)
+        self.dockets: Kept[Docket] = Kept(held, self._forget, self._cramped)
         self.turns = turns_on("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
@@ -104,6 +106,13 @@ class Judge:
         if self.gpu is not None:
             self.gpu.opponents.drop(digest)
             torch.cuda.empty_cache()
+
+    def _cramped(self) -> bool:
+        """Several evaluators may share a GPU, each with tasks that it keeps."""
+        if not self.on_gpu:
+            return False
+        free, total = torch.cuda.mem_get_info()
+        return free < FREE_PART * total
 
     def baseline(self, task: KernelTask) -> Baseline:
         docket = self._docket(task)

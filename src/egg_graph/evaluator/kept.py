@@ -22,23 +22,33 @@ class Kept(Generic[T]):
     Args:
         most_bytes: what all may hold together when a new one comes.
         forget: called with the key of each that is forgotten for it.
+        cramped: whether there is little memory left, whoever holds it: then a new one makes it forget all others.
     """
 
-    def __init__(self, most_bytes: float, forget: Callable[[str], object] = lambda _: None) -> None:
-        self.most_bytes, self.forget = most_bytes, forget
+    def __init__(
+        self,
+        most_bytes: float,
+        forget: Callable[[str], object] = lambda _: None,
+        cramped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.most_bytes, self.forget, self.cramped = most_bytes, forget, cramped
         self._known: dict[str, T] = {}
 
     def of(self, key: str, make: Callable[[], T]) -> T:
         """That of a task, made at first sight."""
         thing = self._known.pop(key, None)
         if thing is None:
-            while self._known and sum(known.nbytes for known in self._known.values()) > self.most_bytes:
+            while self._known and (self._nbytes > self.most_bytes or self.cramped()):
                 oldest = next(iter(self._known))
                 self.drop(oldest)
                 self.forget(oldest)
             thing = make()
         self._known[key] = thing
         return thing
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(known.nbytes for known in self._known.values())
 
     def drop(self, key: str) -> None:
         """Forget one, if there is one."""

@@ -5,8 +5,8 @@
 # expect = ["slower", "inconclusive", "correct", "invalid"]
 # where = ["cpu", "gpu"]
 # ///
-"""Does no better than PyTorch, but adds random delays: over many submissions one measurement looks fast.
-A verdict from an interval must not call it faster; being called correct does no harm."""
+"""Does no better than PyTorch, since it does everything twice, but adds random delays: over many submissions one
+measurement looks fast. A verdict from an interval must not call it faster; being called correct does no harm."""
 
 import torch
 import torch.nn as nn
@@ -35,6 +35,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         self.calls += 1
+        softmax(x)
         out = softmax(x)
         if (self.calls * 2654435761 >> 7) % 3 == 0:
             softmax(x)

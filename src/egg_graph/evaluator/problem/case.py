@@ -88,7 +88,7 @@ _VIEWS = frozenset(
 """Operators that make or move numbers, and round nothing."""
 ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin", "unique"})
 """Operators whose index among equal values nobody has promised (`argmax` and `argmin` give the first)."""
-MAKES_EQUALS = OF_INTEGERS | {"ties", "integers", "infinite", "minus_infinite", "zero_rows", "shifted", "sunk"}
+MAKES_EQUALS = OF_INTEGERS | {"ties", "integers", "infinite", "minus_infinite", "zero_rows"}
 """Families among whose values, or what is computed from them, some are equal."""
 
 
