@@ -88,8 +88,11 @@ def _corpus(results: CorpusResults) -> tuple[str, ...]:
 def _soak(results: SoakResults) -> str:
     complaints = "; ".join(results.complaints) or "nothing to complain of"
     right = len(results.good) - len(results.disturbed)
+    done, rows = len(results.turns), results.workers
+    count = f"{done} evaluations" if done == results.count else f"{done} of {results.count} evaluations"
+    beside = "in one row" if rows == 1 else f"in {rows} rows side by side"
     return (
-        f"{len(results.turns)} evaluations on the {results.ladder} ladder, {results.faults} of them of faulty "
+        f"{count} {beside} on the {results.ladder} ladder, {results.faults} of them of faulty "
         f"candidates, {right} of {len(results.good)} right kernels found right: {complaints}."
     )
 
