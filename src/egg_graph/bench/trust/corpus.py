@@ -12,13 +12,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+from egg_graph.bench.trust.dealing import gpu_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.pages import corpus_page
 from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
 from egg_graph.bench.trust.writing import write_results
 from egg_graph.bench.version import version
-from egg_graph.evaluator import EvaluatorPool, LocalEvaluator, gpu_present
-from egg_graph.evaluator.gpus import visible_gpus
+from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from egg_graph.target import choose_target
 
@@ -37,7 +37,7 @@ def run_corpus(
     target: str = "auto",
     workers: int = 1,
     on_row: Callable[[CorpusRow], None] | None = None,
-    evaluator: LocalEvaluator | EvaluatorPool | None = None,
+    evaluator: LocalEvaluator | None = None,
 ) -> CorpusResults:
     """Judge a corpus; with `out`, rewrite `out` (.json) and the page beside it (.md) after every file.
 
@@ -60,7 +60,9 @@ def run_corpus(
         BadInput: for a bad header or a results file made on other terms.
     """
     entries = _chosen(read_entries(folders, problems), only)
-    evaluators = [evaluator] if evaluator is not None else _evaluators(device, timeout, workers)
+    count = workers if evaluator is None else 0
+    own = [LocalEvaluator(device=device, timeout=timeout, gpu=gpu_of(n, device)) for n in range(count)]
+    evaluators = [evaluator] if evaluator is not None else own
     try:
         where = evaluators[0].environment()
         ladder: Literal["cpu", "gpu"] = "gpu" if where.gpu is not None and device != "none" else "cpu"
@@ -83,9 +85,8 @@ def run_corpus(
         kept = {row.file: row for row in _kept(results, out)} if keep and out is not None else {}
 
         places = {_shown(entry): place for place, entry in enumerate(here)}
-        known = [row for entry in here if (row := kept.get(_shown(entry))) and row.digest == entry.digest]
-        results = results.model_copy(update={"rows": tuple(known)})
-        done = {row.file for row in known}
+        done = {_shown(e): row for e in here if (row := kept.get(_shown(e))) and row.digest == e.digest}
+        results = results.model_copy(update={"rows": tuple(done.values())})
         parts = deque(_parts([entry for entry in here if _shown(entry) not in done], len(evaluators)))
         one_at_a_time = threading.Lock()
 
@@ -99,7 +100,7 @@ def run_corpus(
                 if out is not None:
                     write_results(out, results, corpus_page(results), **_counted(results))
 
-        def take(local: LocalEvaluator | EvaluatorPool) -> None:
+        def take(local: LocalEvaluator) -> None:
             while True:
                 try:
                     part = parts.popleft()
@@ -112,18 +113,8 @@ def run_corpus(
             list(threads.map(take, evaluators))
         return results
     finally:
-        for local in evaluators if evaluator is None else ():
+        for local in own:
             local.close()
-
-
-def _evaluators(
-    device: Literal["auto", "gpu", "none"], timeout: float, workers: int
-) -> Sequence[LocalEvaluator | EvaluatorPool]:
-    gpus = visible_gpus() if device == "gpu" or (device == "auto" and gpu_present()) else ()
-    return [
-        LocalEvaluator(device=device, timeout=timeout, gpu=gpus[number % len(gpus)] if gpus else None)
-        for number in range(workers)
-    ]
 
 
 def _parts(entries: Sequence[Entry], workers: int) -> list[list[Entry]]:
@@ -160,17 +151,13 @@ def _chosen(entries: tuple[Entry, ...], only: Sequence[str]) -> tuple[Entry, ...
     return tuple(entry for entry in entries if not only or entry.header.id in only)
 
 
-def _judge(
-    local: LocalEvaluator | EvaluatorPool, entry: Entry, hardware: Hardware, repeat: int, finalist: bool
-) -> CorpusRow:
+def _judge(local: LocalEvaluator, entry: Entry, hardware: Hardware, repeat: int, finalist: bool) -> CorpusRow:
     task, candidate = task_of(entry, hardware), candidate_of(entry)
     runs = tuple(_once(local, task, candidate, entry, finalist or entry.header.finalist) for _ in range(repeat))
     return CorpusRow(header=entry.header, file=_shown(entry), digest=entry.digest, runs=runs)
 
 
-def _once(
-    local: LocalEvaluator | EvaluatorPool, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool
-) -> Judged:
+def _once(local: LocalEvaluator, task: KernelTask, candidate: Candidate, entry: Entry, finalist: bool) -> Judged:
     begun = time.monotonic()
     try:
         evaluation = local.evaluate(task, candidate, finalist=finalist)

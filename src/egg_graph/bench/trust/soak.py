@@ -15,6 +15,7 @@ from statistics import median
 from typing import Literal
 
 from egg_graph.bench.trust.corpus import candidate_of, task_of
+from egg_graph.bench.trust.dealing import gpu_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.processes import Process, descendants, everybody, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
@@ -179,10 +180,8 @@ def run_soak(
     def row(number: int) -> None:
         """One evaluator's part."""
         nonlocal results
-        gpus = visible_gpus() if ladder == "gpu" else ()
-        gpu = gpus[number % len(gpus)] if gpus else None
         part = count // workers + (number < count % workers)
-        with LocalEvaluator(device=device, timeout=timeout, gpu=gpu) as local:
+        with LocalEvaluator(device=device, timeout=timeout, gpu=gpu_of(number, device)) as local:
             for entry in mixture(here, part, faults, random.Random(seed + number), most_problems):
                 if time.monotonic() - begun > most_seconds:
                     break
