@@ -266,6 +266,11 @@ def test_long_shapes_bring_each_size_to_its_full_value_or_say_how_far() -> None:
     shrunk, awkward = choose_shapes(rows)
     found = choose_long_shapes(rows, shrunk, awkward)
     assert found.short == {} and found.shapes == [{"C": 768}], found
+    barely = reference(forward("return torch.softmax(x, dim=1)"), "R = 64\nC = 5000", "[torch.randn(R, C)]")
+    tried = choose_shapes(barely)
+    found = choose_long_shapes(barely, *tried)
+    assert tried[0]["C"] > 4000 and found.short == {}, (tried, found)
+    assert any("C" not in overrides for overrides in found.shapes), "a size short of its full value by little, too"
     huge = reference(forward("return torch.softmax(x, dim=1)"), "R = 1 << 20\nC = 512", "[torch.randn(R, C)]")
     found = choose_long_shapes(huge, *choose_shapes(huge))
     assert found.short == {"R": 2048} and found.shapes == [{"R": 2048}], found

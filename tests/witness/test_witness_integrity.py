@@ -8,16 +8,14 @@ import torch
 
 from egg_graph.evaluator.gpu import fingerprints, witness
 from egg_graph.evaluator.integrity import (
-    Traffic,
-    computing,
     judge_fingerprints,
     judge_integrity,
     judge_makers,
-    judge_read_back,
     judge_silence,
     judge_watch,
-    operator_name,
 )
+from egg_graph.evaluator.operators import computing, operator_name
+from egg_graph.evaluator.traffic import Traffic, judge_read_back
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
 
 FREE = (

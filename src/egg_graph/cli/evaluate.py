@@ -62,7 +62,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(evidence(evaluation)))
     else:
-        show_verdict(stdout(), evaluation, title=f"{candidate.name} for {reference.name} on {task.target.name}")
+        show_verdict(stdout(), evaluation, title=f"{candidate.name} for {reference.name}, target {task.target.name}")
     if not evaluation.usable:
         raise typer.Exit(REJECTED)
 

@@ -130,7 +130,7 @@ def conclude(console: Console, run: "Run") -> None:
         for line in run.verdict.splitlines():
             console.print(Padding(plain(line), (0, 0, 0, len(line) - len(line.lstrip()))))
     else:
-        show_verdict(console, run.evaluation, title=f"{task.name} on {task.target.name}, {task.precision}")
+        show_verdict(console, run.evaluation, title=f"{task.name}, target {task.target.name}, {task.precision}")
     tokens = run.usage.input_tokens + run.usage.output_tokens
     spent = f"{run.usage.calls} model calls, {tokens:,} tokens" if run.usage.calls else "no model call"
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"

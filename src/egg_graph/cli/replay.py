@@ -57,6 +57,8 @@ def _repeat(record: EvidenceRecord, device: Place) -> Evaluation:
         raise BadInput(f"the record blames the machine, not the kernel: {record.evaluation.reason}")
     where = record.settings.device if device == "recorded" else device
     if where == "gpu" and not gpu_present():
+        if record.settings.device != "gpu":
+            raise BadInput("--device gpu: there is no GPU here, nor was there one where it was recorded; leave it out")
         name = (record.evaluation.environment or Environment(machine="")).gpu
         raise InfrastructureError(
             f"it was recorded on {name or 'a GPU'}, and there is no GPU here; --device none repeats what needs none"

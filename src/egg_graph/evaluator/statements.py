@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, Reach
 from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
@@ -106,6 +106,17 @@ def show(overrides: dict[str, int]) -> str:
     return (
         "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
     )
+
+
+def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
+    """What further uses of a module proved.
+
+    Args:
+        tried: uses in words, all right.
+        left_out: others in words, and why they were not tried.
+    """
+    missing = "; ".join(f"{what} ({why})" for what, why in left_out.items())
+    return f"right used otherwise: {'; '.join(tried)}{f'; left out: {missing}' if missing else ''}"
 
 
 def no_launch() -> Finding:

@@ -165,9 +165,9 @@ def _problem(path: Path, name: str, problems: Path | None) -> Path:
 
 
 def _first(error: ValidationError) -> str:
-    """The first complaint, in one line; for a word that is none of its choices, the word."""
+    """The first complaint, in one line; for a word that is none of its choices, the word and all choices."""
     complaint = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in complaint["loc"] if isinstance(part, str) and part not in get_args(Status))
-    given = complaint["input"]
+    field, given = str(complaint["loc"][0]), complaint["input"]
     told = f" (it says {given!r})" if isinstance(given, str | int | float) else ""
-    return f"{field.split('.literal')[0]}: {' '.join(complaint['msg'].split())}{told}"
+    choices = f"; it may be {', '.join((RIGHT, *get_args(Status)))}" if field == "expect" else ""
+    return f"{field}: {' '.join(complaint['msg'].split())}{told}{choices}"

@@ -19,11 +19,12 @@ from egg_graph.evaluator.gpu.answers import (
 )
 from egg_graph.evaluator.gpu.sealed import form_of, tensors
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.integrity import judge_fingerprints, judge_read_back, judge_silence, judge_watch
+from egg_graph.evaluator.integrity import judge_fingerprints, judge_silence, judge_watch
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.traffic import judge_read_back
 from egg_graph.evaluator.verdict import reason_of, rejecting
 from egg_graph.schema import Finding, Integrity
 

@@ -17,7 +17,7 @@ from egg_graph.evaluator.problem.case import Case, Unevaluable, family_case, wit
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import families_of
 from egg_graph.evaluator.problem.reference import load_reference, one_line
-from egg_graph.evaluator.statements import count, show
+from egg_graph.evaluator.statements import count, show, used_statement
 from egg_graph.evaluator.verdict import reason_of, rejecting
 from egg_graph.schema import BadInput, Finding, FindingKind
 
@@ -151,7 +151,7 @@ class Correctness:
     def _failed(self, rung: str, name: str, findings: list[Finding], started: float, log: str = "") -> bool:
         """A failed rung; a candidate that is right at full shape alone is told as that."""
         if name != "full" and findings[0].kind in AT_ONE_SHAPE and self._right_at_full_shape():
-            shapes = show(self.docket.shapes[name])
+            shapes = show(self.docket.sizes(name))
             findings = [
                 Finding(
                     kind="specialised_to_shape",
@@ -230,8 +230,7 @@ class Correctness:
         if judged.failed:
             self.climb.fail(rung, judged.findings, time.monotonic() - started)
             return False
-        missing = "".join(f"; left out: {what} ({why})" for what, why in left_out.items())
-        self.climb.passed(rung, f"right used otherwise: {'; '.join(judged.notes)}{missing}", time.monotonic() - started)
+        self.climb.passed(rung, used_statement(judged.notes, left_out), time.monotonic() - started)
         return True
 
     @property

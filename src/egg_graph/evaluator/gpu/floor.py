@@ -13,13 +13,12 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.exchange import flatten
-from egg_graph.evaluator.problem.reads import Reads
+from egg_graph.evaluator.problem.reads import Reads, structured
 from egg_graph.schema import Finding, Hardware
 
 CERTAIN = 0.9
 """Part of the floor below which a time is impossible: data sheets round."""
 SIMILAR_MEMORY = 0.15
-SAMPLE = 4096
 SMALL = 1 << 20
 """Bytes; an input smaller than that does not matter."""
 
@@ -62,7 +61,8 @@ def floor_of(model: Any, inputs: list[Any], hardware: Hardware) -> Floor:
     reads = Reads(tensors)
     with torch.no_grad(), reads:
         outputs = [x for x in flatten(model(*tensors))[1] if isinstance(x, torch.Tensor)]
-    given = [x for i, x in enumerate(inputs) if i in reads.read and not _structured(x)]
+    read = [inputs[i] for i in reads.read if inputs[i].numel() * inputs[i].element_size() >= SMALL]
+    given = [x for x in read if not structured(x)]
     written = sum(x.numel() * x.element_size() for x in outputs if not reads.owns(x))
     held_back = torch.cuda.get_device_properties(0).L2_cache_size
     moved = sum(x.numel() * x.element_size() for x in given) + max(0, written - held_back)
@@ -78,16 +78,3 @@ def _is_at_hand(hardware: Hardware) -> bool:
         return False
     capacity = hardware.figure("dram_capacity")
     return abs(properties.total_memory - capacity) < SIMILAR_MEMORY * capacity
-
-
-def _structured(x: torch.Tensor) -> bool:
-    """Whether a kernel might know some elements without reading them."""
-    if x.numel() * x.element_size() < SMALL or not x.is_floating_point():
-        return True
-    flat = x.reshape(-1)
-    step = max(1, flat.numel() // SAMPLE)
-    sample = flat[::step]
-    if sample.unique().numel() < 0.2 * sample.numel() or float((x == 0).double().mean()) > 0.01:
-        return True
-    square = x.dim() >= 2 and x.shape[-1] == x.shape[-2]
-    return square and bool(torch.equal(x, x.transpose(-1, -2)))

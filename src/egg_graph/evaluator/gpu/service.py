@@ -8,9 +8,9 @@ from egg_graph.evaluator.gpu.answers import arena, load, refill, share_state
 from egg_graph.evaluator.gpu.arena import ALIGNMENT
 from egg_graph.evaluator.gpu.calls import Calls, Judged, Place
 from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.gpuless.planning import Call, in_service
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.service import Call, in_service
 from egg_graph.schema import Finding
 
 

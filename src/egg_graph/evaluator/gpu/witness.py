@@ -66,7 +66,7 @@ class Record:
     @property
     def pure(self) -> bool:
         """Nothing but the candidate's own kernels computes (see `integrity.computing` for the operators)."""
-        from egg_graph.evaluator.integrity import computing
+        from egg_graph.evaluator.operators import computing
 
         return bool(self.launches) and not self.foreign and not computing(self.operators) and not self.unseen_graphs
 

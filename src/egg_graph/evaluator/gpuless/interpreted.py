@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpuless.calls import FEW_KEPT
 from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.gpuless.planning import Call
-from egg_graph.evaluator.integrity import Traffic, computing, judge_integrity, judge_makers, judge_read_back
+from egg_graph.evaluator.integrity import judge_integrity, judge_makers
+from egg_graph.evaluator.operators import computing
 from egg_graph.evaluator.problem.answers import (
     judge_leaves,
     judge_strides,
@@ -32,10 +32,12 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
+from egg_graph.evaluator.problem.service import Call
 from egg_graph.evaluator.sandbox.nursery import Ended
 from egg_graph.evaluator.sandbox.outcome import finding_of
 from egg_graph.evaluator.sandbox.untrusted import open_file, parse
 from egg_graph.evaluator.statements import no_launch
+from egg_graph.evaluator.traffic import Traffic, judge_read_back
 from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
 
@@ -90,6 +92,8 @@ class Verdicts:
     """Programs were left out for time, and what the answer lacks is not known."""
     part: str = ""
     """Which part of the answer was compared, in words; empty for all of it."""
+    log: str = ""
+    """What the process wrote."""
 
 
 @dataclass
@@ -115,7 +119,7 @@ class Hearing:
     part: str = ""
 
     def judged(self) -> Verdicts:
-        found = Verdicts()
+        found = Verdicts(log=self.end.log)
         reports = {index: self._report(index) for index in range(len(self.calls))}
         death = finding_of(self.end, limit=self.limit)
         if death is not None and not any(self.begun(index) for index in reports):

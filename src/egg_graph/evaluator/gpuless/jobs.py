@@ -57,7 +57,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
 
     Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
     puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing; for the rest see
-    `planning.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
+    `problem.service.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
     `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
     autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
     stands for the programs that are left.

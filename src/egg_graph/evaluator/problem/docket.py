@@ -19,7 +19,7 @@ from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shap
 from egg_graph.evaluator.problem.nulls import is_constant
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.evaluator.problem.reads import wholly_read
-from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
+from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line, shape_knobs
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
 from egg_graph.evaluator.problem.soundness import Soundness, examine, refuse_constants
 from egg_graph.evaluator.problem.survey import survey
@@ -98,6 +98,10 @@ class Docket:
         if name.startswith(LONG):
             return self.long.shapes[int(name.removeprefix(LONG))]
         return {} if name == "full" else self.shapes[name]
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """All integers of the reference that may vary, as they are at a shape."""
+        return {**shape_knobs(self.task.reference), **self.overrides(name)}
 
     @property
     def long_names(self) -> list[str]:

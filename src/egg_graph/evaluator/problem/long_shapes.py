@@ -17,7 +17,7 @@ MAX_ELEMENTS, MAX_TOTAL, MAX_FLOPS = 1 << 20, 3 << 20, 1.5e8
 MAX_ROWS = 2048
 """Of what programs are counted by, one each: more of them take too long one after the other."""
 LEAST_GROWTH = 1.5
-"""A size that can grow by less than this over what was tried is left where it is."""
+"""A size that can grow by less than this over what was tried, and not to its full value, is left where it is."""
 SMALL = (48, 32, 16)
 LEADING = (2, 1)
 MOST_SHAPES = 3
@@ -88,7 +88,7 @@ def _grown(
     full, most = search.full[name], _most(search, name)
     equals = [other for other in search.full if search.full[other] == full]
     values = [most >> halvings for halvings in range(most.bit_length())]
-    for value in itertools.takewhile(lambda value: value >= LEAST_GROWTH * known, values):
+    for value in (value for value in values if known < value == full or value >= LEAST_GROWTH * known):
         for base, group in itertools.product(_bases(search, last, shrunk), ([name], equals)):
             if base is last and group is equals:
                 continue  # that could take from another what it has

@@ -22,8 +22,9 @@ READS_ALL = frozenset(
     | {"sin", "cos", "reciprocal", "sign", "_fused_rms_norm", "mse_loss", "smooth_l1_loss", "huber_loss"}
 )
 """Operators that use every element. (A convolution or a pooling that strides further than it looks does not.)"""
-ZEROS = 0.01
-"""Part of an input's elements that are zero, from which on a kernel might know some without reading them."""
+ZEROS, DISTINCT, SAMPLE = 0.01, 0.2, 4096
+"""Zeros among an input's elements from which on, and distinct ones in a sample up to which a kernel might know some
+without reading them."""
 
 
 def wholly_read(reference: Reference, case: Case) -> set[int]:
@@ -40,7 +41,7 @@ def wholly_read(reference: Reference, case: Case) -> set[int]:
         reads = Reads(inputs)
         with reads:
             model(*inputs)
-    return {index for index in reads.read if not _structured(case.inputs[index])}
+    return {index for index in reads.read if not structured(case.inputs[index])}
 
 
 class Reads(TorchDispatchMode):
@@ -68,7 +69,11 @@ def _memory(x: torch.Tensor) -> int:
     return int(x.untyped_storage()._cdata)
 
 
-def _structured(x: torch.Tensor) -> bool:
-    if not x.is_floating_point() or float((x == 0).double().mean()) > ZEROS:
+def structured(x: torch.Tensor) -> bool:
+    """Whether a kernel might know some elements of an input without reading them."""
+    if not x.is_floating_point() or not x.numel() or float((x == 0).double().mean()) > ZEROS:
+        return True
+    sample = x.reshape(-1)[:: max(1, x.numel() // SAMPLE)]
+    if sample.unique().numel() < DISTINCT * sample.numel():
         return True
     return x.dim() >= 2 and x.shape[-1] == x.shape[-2] and bool(torch.equal(x, x.transpose(-1, -2)))

@@ -327,8 +327,12 @@ def where_in(error: BaseException, *paths: Path) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """`TypeError: message`, on one line, at most 300 characters."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    """`TypeError: message`, on one line, at most 300 characters; of a reference's own complaint the message alone. That
+    a reference was tried on tensors without values is nobody's business."""
+    message = " ".join(str(error).split()).replace("FakeTensor", "Tensor")
+    if isinstance(error, BadInput):
+        return message.removeprefix("reference: ")[:300]
+    return f"{type(error).__name__}: {message}"[:300]
 
 
 @cache

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from egg_graph.evaluator.problem.reference import Reference, load_reference, shape_knobs
+from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line, shape_knobs
 from egg_graph.schema import BadInput
 
 HEADS = re.compile(r"(n|num|number_of)?_?(q|kv|query|key|key_value)?_?heads?")
@@ -240,7 +240,7 @@ class ShapeSearch:
             try:
                 self.seen[key] = _measure(load_reference(self.source, overrides))
             except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
-                self.last_failure = " ".join(str(error).split())[:300]
+                self.last_failure = one_line(error)
                 self.seen[key] = None
         return self.seen[key]
 
@@ -252,7 +252,7 @@ class ShapeSearch:
             try:
                 self.real[key] = _moves(load_reference(self.source, overrides))
             except Exception as error:  # noqa: BLE001 - as in `trial`
-                self.last_failure = " ".join(str(error).split())[:300]
+                self.last_failure = one_line(error)
                 self.real[key] = None
         return bool(self.real[key]) if self.picky else self.real[key] is not None
 

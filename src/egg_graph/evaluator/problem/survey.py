@@ -54,7 +54,9 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
         with FakeTensorMode(allow_non_fake_inputs=True):
             inputs = [x for x in tree_leaves(reference.inputs(0)) if isinstance(x, torch.Tensor)]
         if sum(x.numel() for x in inputs) > REAL_LIMIT:
-            raise BadInput(f"reference: forward fails at its own shape under fake tensors: {error}") from error
+            raise BadInput(
+                f"reference: forward fails at its own shape under fake tensors: {one_line(error)}"
+            ) from error
     try:
         return _survey(task, reference, nullcontext())
     except BadInput:

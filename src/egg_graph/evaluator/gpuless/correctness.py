@@ -1,0 +1,229 @@
+"""Right answers without a GPU, rung by rung: every shape in the guarded interpreter, other inputs, other uses."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Hearing, Verdicts
+from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.gpuless.planning import plan, written
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.service import Call
+from egg_graph.evaluator.sandbox.nursery import Limits
+from egg_graph.evaluator.statements import count, show, used_statement
+from egg_graph.evaluator.verdict import rejecting
+from egg_graph.schema import Candidate, Finding
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.gpuless.ladder import Ladder
+
+LONG_SECONDS = 12.0
+"""For one forward at a long shape; a slower one is left out, for it is the interpreter that is slow."""
+WHOLE_STEPS, LEAST_STEPS = 1500, 500
+"""Accesses and turns of loops per kernel launched, over all long shapes and at each, after which a sample stands for
+the programs that are left: a second or so."""
+ADDING = 3
+"""Times more of them where programs add to each other's sums."""
+MOST_CHAINED = 8
+"""Times more of them where kernels build on each other, at most."""
+
+
+@dataclass
+class Correctness:
+    """The correctness rungs of one candidate.
+
+    Args:
+        ladder: whose tools are used.
+        docket: of the task.
+        candidate: to be judged.
+        climb: gets the rungs.
+    """
+
+    ladder: Ladder
+    docket: Docket
+    candidate: Candidate
+    climb: Climb
+    launched: list[Launch] = field(default_factory=list)
+    """Those whose values were checked."""
+    beside: Climb = field(default_factory=Climb)
+    """What input families, other uses and silent kernels showed: rungs that come after those on shapes."""
+
+    def every_shape(self) -> None:
+        """Reduced shapes, then long ones, as far as the candidate is right; then what was found beside them."""
+        if all(self.at(name) for name in self.docket.shapes):
+            if "awkward" not in self.docket.shapes:
+                why = "no awkward shape was tried: the reference has no other small one"
+                self.climb.skipped("correctness_awkward", why)
+            self.at_long_shapes()
+        self.climb.absorb(self.beside)
+
+    # ---------------------------------------------------------------------------------------------- at reduced shapes
+
+    def at(self, name: str) -> bool:
+        """One rung: a reduced shape. False if the candidate fails it."""
+        rung, started = f"correctness_{name}", time.monotonic()
+        try:
+            calls = plan(self.docket, name)
+        except Unevaluable as problem:
+            self.climb.skipped(rung, f"not checked at {show(self.docket.sizes(name))}: {problem}")
+            return True
+        found = self._heard(calls, self.ladder.timeout)
+        right = self._decided(rung, name, calls[0], found, time.monotonic() - started)
+        if right and name == self.docket.family_shape:
+            self._families(name, found)
+        return right
+
+    def _heard(self, calls: list[Call], seconds: float, whole_steps: int | None = None) -> Verdicts:
+        """What calls in a process of their own proved.
+
+        Args:
+            calls: as planned.
+            seconds: for each.
+            whole_steps: see `jobs.interpret`.
+        """
+        with self.ladder.job_folder(self.candidate) as folder:
+            payload = {
+                **self.ladder.common(self.docket.task),
+                "arguments": self.docket.arguments(calls[0].case.overrides),
+                "calls": written(calls, folder),
+                "call_seconds": seconds,
+                "optional_seconds": min(OPTIONAL_SECONDS, self.ladder.timeout / 2),
+                "whole_steps": whole_steps,
+            }
+            limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
+            end = self.ladder.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
+            return Hearing(self.docket, self.candidate, calls, folder, end, self.ladder.timeout).judged()
+
+    def _decided(self, rung: str, name: str, first: Call, found: Verdicts, seconds: float) -> bool:
+        """Enter what a rung proved; False if the candidate fails it."""
+        given = found.given
+        self.launched += found.launches
+        self.climb.checks += given.checks
+        self.climb.kernelbench = self.climb.kernelbench or found.kernelbench
+        self.climb.log = self.climb.log or (found.log if given.findings or found.families.findings else "")
+        if given.failed:
+            self.climb.fail(rung, _specialised(self.docket, name, given.findings), seconds, found.log)
+            return False
+        self.climb.findings += given.findings
+        self.climb.passed(rung, _right_statement(self.docket, name, found, first.case.against), seconds)
+        return True
+
+    # ------------------------------------------------------------------------------------------------- at long shapes
+
+    def at_long_shapes(self) -> None:
+        """Sizes as large as in full, a few at a time; what no shape reaches is told."""
+        if all(self.at_long(name) for name in self.docket.long_names) and (short := self.docket.long.short):
+            words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
+            told = f"no value was checked where these are as large as in full: {words}"
+            self.climb.skipped("sizes_at_full_value", told)
+
+    def at_long(self, name: str) -> bool:
+        """One rung: a long shape, on as many of its programs as there is time for. False if the candidate fails it."""
+        rung, started = f"correctness_{name}", time.monotonic()
+        limit = min(self.ladder.timeout, LONG_SECONDS)
+        try:
+            calls = plan(self.docket, name)
+            found = self._heard(calls, limit, self._whole_steps(name))
+            why = _left_out(found, limit)
+        except Unevaluable as problem:
+            why = str(problem)
+        if why:
+            told = f"not checked at {show(self.docket.sizes(name))}: {why}"
+            self.climb.skipped(rung, told, time.monotonic() - started)
+            return True
+        return self._decided(rung, name, calls[0], found, time.monotonic() - started)
+
+    def _whole_steps(self, name: str) -> int:
+        """How much of the programs of a long shape is run. Of kernels that build on each other, or add to what others
+        wrote, a part proves nothing: they get more."""
+        names = self.docket.long_names
+        chain = len(self.launched) // (len(self.docket.shapes) + names.index(name))
+        adding = any(launch.atomics for launch in self.launched)
+        more = min(MOST_CHAINED, max(1, chain)) * (ADDING if adding else 1)
+        return max(LEAST_STEPS, WHOLE_STEPS // len(names)) * more
+
+    # ------------------------------------------------------------------------------ other inputs, uses, and causality
+
+    def _families(self, name: str, found: Verdicts) -> None:
+        """The rungs that input families, other uses and silent kernels decide."""
+        climb = self.beside
+        climb.checks += found.families.checks
+        climb.integrity = found.integrity
+        self._other_inputs(name, found)
+        if found.untried:
+            told = f"{count(found.untried, 'configuration')} of autotuned kernels never ran: no time, or too many"
+            climb.skipped("tuning_configurations", told)
+        self._other_uses(name, found)
+        if found.causality:
+            climb.fail("causality", found.causality)
+        elif found.integrity is not None and found.integrity.causal:
+            climb.passed("causality", "the answer is another one when its Triton kernels do nothing")
+        elif not found.families.failed:
+            climb.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
+
+    def _other_inputs(self, name: str, found: Verdicts) -> None:
+        dropped = [f"{family} ({why})" for family, why in self.docket.dropped_families.get(name, {}).items()]
+        missing = [f"not judged there, because of the problem: {', '.join(dropped)}"] if dropped else []
+        if found.left_out:
+            missing.append(f"left out for time: {', '.join(found.left_out)}")
+        tried = dict.fromkeys(check.family for check in found.families.checks)
+        if found.families.failed:
+            self.beside.fail("other_inputs", found.families.findings)
+        elif tried:
+            self.beside.findings += found.families.findings
+            where = f"right on inputs {', '.join(tried)} at {name} shape in the guarded interpreter"
+            self.beside.passed("other_inputs", "; ".join([where, *missing]))
+        else:
+            words = "; ".join(missing) or "no input is free to change"
+            self.beside.skipped("other_inputs", f"inputs came only from get_inputs' own distribution: {words}")
+
+    def _other_uses(self, name: str, found: Verdicts) -> None:
+        self.beside.checks += found.uses.checks
+        if found.uses.failed:
+            self.beside.fail("other_uses", found.uses.findings)
+        elif not found.families.failed:
+            left_out = {**self.docket.uses(name).left_out, **dict.fromkeys(found.unused, "for time")}
+            self.beside.passed("other_uses", used_statement(found.used, left_out))
+
+
+def _right_statement(docket: Docket, name: str, found: Verdicts, against: str) -> str:
+    """What a correctness rung proved."""
+    checks = found.given.checks
+    worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+    seeds = count(len({check.seed for check in checks}), "seed")
+    written = "every output element written" if not found.part else "other programs were left out for time"
+    return (
+        f"right on {seeds}{found.part} at {name} shape {show(docket.sizes(name))} in the guarded interpreter: "
+        f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+        f"every access in bounds, no write race, {written}, inputs and weights unchanged"
+        + "".join(f"; {note}" for note in found.given.notes)
+    )
+
+
+def _left_out(found: Verdicts, limit: float) -> str:
+    """Why a long shape proves nothing, if so: an interpreter's slowness is not the candidate's."""
+    if found.cut_short:
+        return "there is time for a part of its programs only, and others build on what they leave"
+    if any(finding.kind == "timeout" for finding in found.given.findings):
+        return f"the interpreter takes more than {limit:.0f} s"
+    return ""
+
+
+def _specialised(docket: Docket, name: str, findings: list[Finding]) -> list[Finding]:
+    """A further or long shape comes after those that were right: what fails there alone was made for them."""
+    first = next(iter(rejecting(findings)))
+    if name in docket.shapes and not name.startswith("further_"):
+        return findings
+    longer = "a longer one" if docket.overrides(name) else "the full one,"
+    which = "the task's further shape" if name in docket.shapes else longer
+    special = Finding(
+        kind="specialised_to_shape",
+        message=f"right at the smaller shapes, but not at {which} {show(docket.sizes(name))}: {first.message}",
+        where=first.where,
+        cure="take sizes and strides from the tensors; no loop, grid or branch may end at a size of its own",
+    )
+    return [special, *findings]
