@@ -66,6 +66,7 @@ FORBIDDEN = {
     **dict.fromkeys(("torch.nn.modules.module.register_module_forward_pre_hook",), SHARED),
     **dict.fromkeys(("torch.library", "torch.overrides", "torch.Tensor.__torch_function__"), HIDES),
     **dict.fromkeys(("triton.runtime.interpreter", "operator.attrgetter", "operator.methodcaller"), INSIDE),
+    **dict.fromkeys(("triton.runtime.jit.JITFunction", "triton.runtime.jit.JITCallable"), INSIDE),
     **dict.fromkeys(("dataclasses.make_dataclass",), "write the class out"),
     **dict.fromkeys(("typing.get_type_hints", "typing.ForwardRef", "typing.evaluate_forward_ref"), EVALUATES),
     **dict.fromkeys(("typing_extensions.get_type_hints", "typing_extensions.evaluate_forward_ref"), EVALUATES),

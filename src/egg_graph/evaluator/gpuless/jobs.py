@@ -103,7 +103,7 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
     args, kwargs = _arguments(payload)
 
     def spec(entry: dict[str, Any]) -> TensorSpec:
-        return TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]))
+        return TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]), entry["greatest"])
 
     inputs = [exchange.decode(entry, spec) for entry in payload["inputs"]]
     try:
@@ -117,6 +117,7 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
             budget_seconds=payload["budget_seconds"],
             sample=payload["sample"],
             fill=payload["fill"],
+            greatest=payload["greatest"],
         )
     except Unfakeable as error:
         return {"unfakeable": " ".join(str(error).split())[:300]}

@@ -99,6 +99,7 @@ class Ladder:
             climb.skipped("compile_for_target", f"not compiled: {why}")
             climb.skipped("roofline", f"no lower bound: {why}")
             return climb
+        self.at_greatest(docket, candidate, climb)
         self.coverage(docket, candidate, run, climb)
         self.compile(docket, candidate, run, climb)
         self.roofline(docket.task, run, climb, docket.surveyed.floor_ms)
@@ -129,6 +130,7 @@ class Ladder:
             "budget_seconds": self.timeout / 6 if budget_seconds is None else budget_seconds,
             "sample": SAMPLE,
             "fill": False,
+            "greatest": False,
         }
 
     def launches(self, task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> FakeRun | None:
@@ -159,6 +161,21 @@ class Ladder:
         if unsampled := unsampled_statement(run):
             climb.skipped("unsampled_programs", unsampled)
         return run
+
+    def at_greatest(self, docket: Docket, candidate: Candidate, climb: Climb) -> None:
+        """The same where integers that inputs hold are the greatest they may be: an index far into a large table."""
+        if not docket.draws_integers:
+            return
+        rung, found = "greatest_integers", Climb()
+        call = {**self.fake_call(docket, DOUBTED_SECONDS / 4, DOUBTED_SECONDS), "greatest": True}
+        run = self.launches(docket.task, candidate, call, found)
+        seconds = sum(other.seconds for other in found.rungs)
+        if outside := [finding for finding in found.findings if finding.kind == "out_of_bounds"]:
+            climb.fail(rung, outside, seconds, found.log)
+        elif run is None:
+            climb.skipped(rung, "not known where the greatest integers lead at full shape: no time, or no way", seconds)
+        else:
+            climb.passed(rung, "no access out of bounds at full shape where integers are the greatest drawn", seconds)
 
     def coverage(self, docket: Docket, candidate: Candidate, run: FakeRun, climb: Climb) -> None:
         """Whether the programs at full shape can reach all of each input and output. Where they seem not to, many more

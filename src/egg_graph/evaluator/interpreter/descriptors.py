@@ -22,7 +22,7 @@ def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, ev
     dtype = numpy_dtype(element)
     if current().fake:
         _count_clipped(descriptor, indices, dtype.itemsize, "load")
-        return make(loads.fake_values(current(), tuple(descriptor.block_shape), dtype), element)
+        return make(loads.fake_values(current(), None, tuple(descriptor.block_shape), dtype), element)
     pointers, mask = _materialize(descriptor, indices)
     padding = np.zeros((), dtype)
     if descriptor.padding == ir.PADDING_OPTION.PAD_NAN:

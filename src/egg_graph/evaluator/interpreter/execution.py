@@ -30,7 +30,7 @@ LATE_SAMPLE = 16
 Triple = tuple[int, int, int]
 
 
-def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Warmed | None:
+def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Warmed:
     """Replacement of `InterpretedFunction.run`."""
     if warmup:
         own = {name for name in OPTIONS if name not in self.arg_names}
@@ -46,7 +46,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
     total = shape[0] * shape[1] * shape[2]
     if session.silent:
         session.configs = ()
-        return None
+        return Warmed(self, options)
     session.memory.begin_launch()
     device = {
         name: value if name in constexprs else to_device(value, name, session.memory, fake=session.fake)
@@ -86,7 +86,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
         )
     )
     session.configs = ()
-    return None
+    return Warmed(self, options)
 
 
 def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:

@@ -22,6 +22,8 @@ class TensorSpec:
     """Name of a `torch` dtype."""
     stride: tuple[int, ...] | None = None
     """In elements; contiguous if None."""
+    greatest: int | None = None
+    """Of the integers that it may hold; None where that is not known."""
 
 
 def run_fake(
@@ -35,11 +37,12 @@ def run_fake(
     dtype: str | None = None,
     budget_seconds: float = 5.0,
     fill: bool = False,
+    greatest: bool = False,
 ) -> FakeRun:
     """Run a candidate's forward at full shape on tensors that have a form but no memory.
 
     Proves for the sampled programs that no access leaves its tensor and no index overflows int32, and records every
-    launch as the compiler will see it. Gathers see index 0, since loads give zeros.
+    launch as the compiler will see it. Gathers see index 0, since loads give zeros, or the greatest one.
 
     Args:
         module_path: the candidate's file.
@@ -51,6 +54,7 @@ def run_fake(
         sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
         dtype: what floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None keeps them.
         fill: loads give small random numbers instead of zeros.
+        greatest: loads of inputs whose `greatest` is known give that.
         budget_seconds: per launch, after which no further program is sampled (at least two are).
 
     Raises:
@@ -85,7 +89,8 @@ def run_fake(
             model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 model = model.to(getattr(torch, dtype))
-            inputs = _inputs(make_inputs, dtype)
+            inputs, known = _inputs(make_inputs, dtype)
+            session.greatest = recorder.greatest = known if greatest else {}
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -101,20 +106,28 @@ def run_fake(
     )
 
 
-def _inputs(make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None) -> list[Any]:
+def _inputs(
+    make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None
+) -> tuple[list[Any], dict[int, int]]:
+    """The inputs, and the greatest values of those where they are known, by memory."""
     import torch
     from torch.utils._pytree import tree_map
 
+    from egg_graph.evaluator.interpreter.library import memory_of
+
+    greatest: dict[int, int] = {}
+
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
-            stride = value.stride if value.stride is not None else _contiguous(value.shape)
+            stride, most = value.stride if value.stride is not None else _contiguous(value.shape), value.greatest
             value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
+            greatest.update({memory_of(value): most} if most is not None else {})
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs
-    return [tree_map(place, value) for value in values]
+    return [tree_map(place, value) for value in values], greatest
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -29,6 +29,10 @@ class LibraryRecorder(TorchDispatchMode):
         self.ready = ready
         self.calls: list[LibraryCall] = []
         self.recording = False
+        self.greatest: dict[int, int] = {}
+        """By memory, the greatest values of integers of a known range; copies hold them, too."""
+        self.copies: list[torch.Tensor] = []
+        """Those, kept so that their memory is nobody else's."""
         self.operands: set[int] = set()
         """Memory that library operators read."""
         self.fresh: dict[int, tuple[torch.Tensor, int]] = {}
@@ -59,6 +63,9 @@ class LibraryRecorder(TorchDispatchMode):
             moved -= _bytes(results[0])  # the target is written, not read
         if self.ready is not None:
             self.ready.note(name, operands, results)
+        if name in ("_to_copy", "clone") and memory_of(operands[0]) in self.greatest:
+            self.copies += results
+            self.greatest[memory_of(results[0])] = self.greatest[memory_of(operands[0])]
         self.calls.append(
             LibraryCall(
                 name=f"aten.{name}",

@@ -30,7 +30,7 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
     session, access = guarded(pointers, mask.data, dtype.itemsize, "load")
     shape = pointers.data.shape
     if session.fake:
-        return make(fake_values(session, shape, dtype), element)
+        return make(fake_values(session, access, shape, dtype), element)
     if access.region is not None:
         races.note_load(session, access, dtype.itemsize)
     if other is None:
@@ -44,8 +44,11 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
     return loaded
 
 
-def fake_values(session: Session, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """What a load gives where there are no values: zeros, or small random numbers."""
+def fake_values(session: Session, access: Access | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """What a load gives where there are no values: zeros, small random numbers, or the greatest integers there are."""
+    known = session.greatest.get(access.region.storage._cdata) if access is not None and access.region else None
+    if known is not None:
+        return np.broadcast_to(np.asarray(known).astype(dtype), shape)
     if session.fill is None:
         return np.broadcast_to(np.zeros((), dtype), shape)
     return np.asarray(session.fill.integers(0, 8, shape)).astype(dtype)

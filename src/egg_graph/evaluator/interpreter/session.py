@@ -75,6 +75,8 @@ class Session:
     """Those that stored a number which they had not loaded."""
     silent: bool = False
     """Launched kernels do nothing."""
+    greatest: dict[int, int] = field(default_factory=dict)
+    """By memory, what loads give of integers of a known range (fake runs)."""
     fill: Any = None
     """Of a fake run: the generator of what loads give; None where they give zeros."""
     steps: int = 0

@@ -1,4 +1,4 @@
-"""What a kernel that was warmed up rather than launched answers with."""
+"""What a kernel that was launched, or warmed up, answers with."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -7,8 +7,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Warmed:
-    """What `kernel.warmup(...)` returns: figures to choose a grid by, and a launcher. Nothing is compiled here, so the
-    figures are those of a kernel that leaves room for several programs on a multiprocessor."""
+    """What `kernel.warmup(...)` and `kernel[grid](...)` return: figures to choose a grid by, and a launcher. Nothing is
+    compiled here, so the figures are those of a kernel that leaves room for several programs on a multiprocessor."""
 
     kernel: Any
     options: dict[str, Any]

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.exchange import flatten
 from egg_graph.evaluator.problem.budgets import Unevaluable, calibrated
 from egg_graph.evaluator.problem.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.problem.families import AS_GIVEN, OF_INTEGERS, apply
+from egg_graph.evaluator.problem.operator_watch import RECURRENCE, UNDEFINED, OperatorWatch
 from egg_graph.evaluator.problem.precision import CAST, PRODUCTS, TF32Products, cast_inputs, cast_model, pytorch_at
 from egg_graph.evaluator.problem.reference import Reference, one_line
 from egg_graph.schema import BadInput, Precision
@@ -298,8 +298,10 @@ def family_case(case: Case, reference: Reference, precision: Precision, *, famil
     other = _case(reference, precision, model, apply(family, drawn, seed), state, like=case, seed=seed, family=family)
     if _holds_nan(other) and not _holds_nan(case):
         raise Unevaluable("PyTorch's own answer holds NaN there")
-    if family in ("infinite", "minus_infinite") and other.operators & PRODUCTS:
-        raise Unevaluable("infinities within matrix products are no contract: splitting an operand makes NaN of them")
+    if UNDEFINED in other.operators - case.operators:
+        raise Unevaluable("the reference converts NaN, or what is out of range, to integers there")
+    if family in ("infinite", "minus_infinite") and other.operators & (PRODUCTS | {RECURRENCE}):
+        raise Unevaluable("infinities within products of many are no contract: taking a part of them first makes NaN")
     if family in MAKES_EQUALS and _orders_equals(other):
         raise Unevaluable("which index stands for equal values is nobody's contract")
     if family == "integers" and precision in ("ieee", "tf32") and other.operators <= EXACT_OPERATORS | _VIEWS:
@@ -474,7 +476,7 @@ class _Runner:
         """The answer in fp64 (integers as they are; in fp32 where the reference cannot run in fp64), in which of the
         two, by which operators, and the buffers that it changed."""
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
-            operators = _Operators()
+            operators = OperatorWatch()
             try:
                 given = self._wide(self.inputs, dtype, operators)
             except (RuntimeError, BadInput):
@@ -551,18 +553,6 @@ def _update(value: torch.Tensor, expected: torch.Tensor) -> Update:
     if not value.is_floating_point():
         return Update(expected, 0.0)
     return Update(expected, max(1e-3, 8 * relative_error(value.to(expected.dtype), expected)))
-
-
-class _Operators(TorchDispatchMode):
-    """Names of the ATen operators that run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:

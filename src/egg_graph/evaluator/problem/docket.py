@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator import exchange
 from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
+from egg_graph.evaluator.problem.edges import Edges
 from egg_graph.evaluator.problem.families import families_of
 from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shapes
 from egg_graph.evaluator.problem.nulls import is_constant
@@ -119,6 +121,13 @@ class Docket:
             return wholly_read(self.reference, self.cases("shrunk")[0])
         except Exception:  # noqa: BLE001 - a reference that defies fake tensors; then nothing is certain
             return set()
+
+    @cached_property
+    def draws_integers(self) -> bool:
+        """Whether inputs hold integers of a known range."""
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            inputs = self.reference.inputs(0, edges := Edges())
+        return any(edges.greatest(x) is not None for x in tree_leaves(inputs))
 
     @cached_property
     def plainly_surveyed(self) -> Baseline:
@@ -278,16 +287,19 @@ class Docket:
         }
 
     def input_forms(self, overrides: dict[str, int]) -> list[Any]:
-        """Forms of the inputs at a shape, as JSON.
+        """Forms of the inputs at a shape, as JSON; with the `greatest` value of integers, where it is known.
 
         Raises:
             BadInput: if they have no such form.
         """
         reference = load_reference(self.task.reference, overrides) if overrides else self.reference
         with FakeTensorMode(allow_non_fake_inputs=True):
-            inputs = reference.inputs(0)
+            inputs = reference.inputs(0, edges := Edges())
         try:
-            return [exchange.encode(value, exchange.form) for value in inputs]
+            return [
+                exchange.encode(value, lambda x: {**exchange.form(x), "greatest": edges.greatest(x)})
+                for value in inputs
+            ]
         except exchange.ExchangeError as error:
             raise BadInput(f"reference: get_inputs(): {one_line(error)}") from error
 

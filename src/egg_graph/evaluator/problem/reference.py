@@ -36,6 +36,8 @@ from egg_graph.schema import BadInput
 if TYPE_CHECKING:
     from torch import nn
 
+    from egg_graph.evaluator.problem.edges import Edges
+
 INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
 
 
@@ -221,16 +223,23 @@ class Reference:
         torch.manual_seed(seed)
         return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
-    def inputs(self, seed: int) -> list[Any]:
-        """Positional arguments of `forward`, drawn after seeding torch's generator.
+    def inputs(self, seed: int, edges: Edges | None = None) -> list[Any]:
+        """Positional arguments of `forward`, drawn after seeding; integers hold the ends of their ranges.
+
+        Args:
+            seed: of torch's generator.
+            edges: remembers what integers were drawn.
 
         Raises:
             BadInput: if `get_inputs()` fails or does not return a list.
         """
         import torch
 
+        from egg_graph.evaluator.problem.edges import Edges
+
         torch.manual_seed(seed)
-        answer = self._call("get_inputs()", self.module.get_inputs)
+        with edges or Edges():
+            answer = self._call("get_inputs()", self.module.get_inputs)
         if not isinstance(answer, list | tuple):
             raise BadInput(f"reference: get_inputs() must return a list, it returned {type(answer).__name__}")
         return list(answer)

@@ -29,6 +29,8 @@ SMALL = 8
 MAX_ELEMENTS = 130_000
 """Of any one tensor (twice that for inputs, parameters and outputs together): what an interpreter can chew."""
 MAX_FLOPS = 5e7
+MAX_OPERATORS = 1600
+"""Of one forward: a recurrence runs some for every step, and a kernel for it takes its steps one after the other."""
 STILL = 1e-5
 """Relative difference of two answers up to which a smaller shape counts as one whose answer stands still."""
 NOISE = 30.0
@@ -62,10 +64,12 @@ class Size:
     """Inputs, parameters and outputs together."""
     largest: int
     flops: float
+    operators: int = 0
 
     @property
     def small(self) -> bool:
-        return self.elements <= 2 * MAX_ELEMENTS and self.largest <= MAX_ELEMENTS and self.flops <= MAX_FLOPS
+        fits = self.elements <= 2 * MAX_ELEMENTS and self.largest <= MAX_ELEMENTS
+        return fits and self.flops <= MAX_FLOPS and self.operators <= MAX_OPERATORS
 
 
 def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -367,20 +371,21 @@ def _forward(reference: Reference, mode: AbstractContextManager[object]) -> Size
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     leaves += [*model.parameters(), *model.buffers()]
-    return Size(sum(x.numel() for x in leaves), max(seen.largest, 0), float(counter.get_total_flops()))
+    return Size(sum(x.numel() for x in leaves), max(seen.largest, 0), float(counter.get_total_flops()), seen.operators)
 
 
 def _largest_mode() -> Any:
-    """A dispatch mode that keeps the size of the largest tensor any operator made."""
+    """A dispatch mode that keeps the size of the largest tensor any operator made, and how many ran."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
     class Largest(TorchDispatchMode):
-        largest = 0
+        largest = operators = 0
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             answer = func(*args, **(kwargs or {}))
+            self.operators += 1
             sizes = [x.numel() for x in tree_leaves(answer) if isinstance(x, torch.Tensor)]
             self.largest = max(self.largest, *sizes) if sizes else self.largest
             return answer

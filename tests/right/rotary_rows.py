@@ -1,0 +1,40 @@
+# /// trick
+# id = "right-41"
+# name = "rotary embedding, several positions a program"
+# problem = "rotary"
+# expect = ["right"]
+# ///
+"""Right: positions in fp32, sine and cosine in the kernel."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def rotary_kernel(x_ptr, f_ptr, y_ptr, rows, length, half, ROWS: tl.constexpr, HALF: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = tl.arange(0, HALF)
+    keep = (row[:, None] < rows) & (at[None, :] < half)
+    f = tl.load(f_ptr + at, mask=at < half, other=0.0)
+    angle = (row % length).to(tl.float32)[:, None] * f[None, :]
+    cosine = tl.cos(angle)
+    sine = tl.sin(angle)
+    here = row.to(tl.int64)[:, None] * (2 * half) + at[None, :]
+    a = tl.load(x_ptr + here, mask=keep, other=0.0)
+    b = tl.load(x_ptr + here + half, mask=keep, other=0.0)
+    tl.store(y_ptr + here, a * cosine - b * sine, mask=keep)
+    tl.store(y_ptr + here + half, b * cosine + a * sine, mask=keep)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, frequencies):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        half = x.shape[-1] // 2
+        rows = x.numel() // (2 * half)
+        rotary_kernel[(triton.cdiv(rows, 16),)](
+            x, frequencies.contiguous(), y, rows, x.shape[-2], half, ROWS=16, HALF=triton.next_power_of_2(half)
+        )
+        return y
