@@ -193,6 +193,13 @@ def test_products_of_few_bits_must_be_exact_and_others_need_not() -> None:
         ("torch.log(x[0])", "torch.rand(50) + 0.5", "negated", "NaN|finite"),
         ("torch.exp(x[0])", "torch.randn(500)", "large", "overflows|finite"),
         ("x[0] @ x[1]", "torch.rand(20, 20), torch.rand(20, 20)", "infinite", "matrix products"),
+        ("torch.stack([x[0][:, i:].prod(1) for i in range(99)])", "torch.rand(9, 99)", "infinite", "recurrences"),
+        (
+            "(x[0] / x[1]).clamp(-9, 9).to(torch.int8)",
+            "torch.rand(20, 20), torch.rand(20) + 1",
+            "zero_rows",
+            "integers",
+        ),
         ("torch.topk(x[0], 3)", "torch.randn(16, 50)", "ties", "equal values"),
         ("torch.relu(-x[0])", "torch.rand(500)", "tiny", "zero everywhere"),
     ],

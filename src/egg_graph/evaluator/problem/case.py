@@ -301,7 +301,9 @@ def family_case(case: Case, reference: Reference, precision: Precision, *, famil
     if UNDEFINED in other.operators - case.operators:
         raise Unevaluable("the reference converts NaN, or what is out of range, to integers there")
     if family in ("infinite", "minus_infinite") and other.operators & (PRODUCTS | {RECURRENCE}):
-        raise Unevaluable("infinities within products of many are no contract: taking a part of them first makes NaN")
+        raise Unevaluable(
+            "infinities within matrix products and recurrences are no contract: a part taken first is NaN"
+        )
     if family in MAKES_EQUALS and _orders_equals(other):
         raise Unevaluable("which index stands for equal values is nobody's contract")
     if family == "integers" and precision in ("ieee", "tf32") and other.operators <= EXACT_OPERATORS | _VIEWS:
