@@ -1,5 +1,5 @@
 # /// trick
-# id = "bug-84"
+# id = "bug-83"
 # name = "rows beyond 4500 scaled"
 # problem = "softmax_of_5000"
 # expect = ["incorrect"]

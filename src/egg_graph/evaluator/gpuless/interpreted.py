@@ -42,7 +42,7 @@ from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
 
 INTERPRETER = "interpreter"
-OPTIONAL_SECONDS = 12.0
+OPTIONAL_SECONDS = 8.0
 """Processor time after which no further input family is tried."""
 VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
