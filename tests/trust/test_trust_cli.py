@@ -1,9 +1,11 @@
 """The trust commands as a user meets them: exit status, results, and a host without LangGraph."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +17,19 @@ TESTS = Path(__file__).parents[1]
 
 def run(*words):
     return CliRunner().invoke(app, ["trust", *map(str, words)], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Copies of the corpora's files beside a softmax of few numbers: what the commands do with them is the point."""
+    problem = (TESTS / "problems" / "softmax.py").read_text()
+    (tmp_path / "problems").mkdir()
+    (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "256").replace("4096", "512"))
+
+    def copy(name):
+        return shutil.copy(TESTS / name, tmp_path)
+
+    return copy
 
 
 def test_a_bad_header_is_one_line_and_exit_status_2(tmp_path):
@@ -33,22 +48,19 @@ def test_a_corpus_that_does_as_expected_is_exit_status_0(tmp_path):
     assert json.loads(out.read_text())["summary"]["false_reject_rate"] == 0.0
 
 
-def test_a_missed_bug_is_exit_status_1(tmp_path):
-    (tmp_path / "problems").symlink_to(TESTS / "problems")
-    right = (TESTS / "right" / "softmax_one_block.py").read_text()
-    (tmp_path / "not_a_bug.py").write_text(right.replace('expect = ["right"]', 'expect = ["incorrect"]'))
-    result = run("corpus", tmp_path / "not_a_bug.py", "--device", "none")
+def test_a_missed_bug_is_exit_status_1(small, warm, monkeypatch):
+    lent = SimpleNamespace(environment=warm.environment, evaluate=warm.evaluate, close=lambda: None)
+    monkeypatch.setattr("egg_graph.bench.trust.corpus.LocalEvaluator", lambda **settings: lent)
+    not_a_bug = Path(small("right/softmax_one_block.py"))
+    not_a_bug.write_text(not_a_bug.read_text().replace('expect = ["right"]', 'expect = ["incorrect"]'))
+    result = run("corpus", not_a_bug, "--device", "none")
     assert result.exit_code == 1
     assert "missed" in result.output
 
 
-def test_a_short_soak_leaves_nothing(tmp_path):
+def test_a_short_soak_leaves_nothing(small, tmp_path):
     out = tmp_path / "soak.json"
-    corpora = (
-        TESTS / "right" / "softmax_one_block.py",
-        TESTS / "faults" / "segfault.py",
-        TESTS / "faults" / "raises.py",
-    )
+    corpora = [small(name) for name in ("right/softmax_one_block.py", "faults/segfault.py", "faults/raises.py")]
     result = run("soak", *corpora, "--device", "none", "--count", "6", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
@@ -56,10 +68,10 @@ def test_a_short_soak_leaves_nothing(tmp_path):
     assert any(turn["fault"] for turn in written["turns"])
 
 
-def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(tmp_path):
+def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_path):
     out = tmp_path / "faults.json"
-    right = TESTS / "right" / "softmax_one_block.py"
-    result = run("faults", right, TESTS / "faults" / "segfault.py", "--device", "none", "--out", out)
+    right = small("right/softmax_one_block.py")
+    result = run("faults", right, small("faults/segfault.py"), "--device", "none", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
     told = {fault["name"]: (fault["status"], fault["findings"], fault["same_answer"]) for fault in written["faults"]}
