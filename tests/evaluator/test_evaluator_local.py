@@ -18,7 +18,7 @@ RIGHT = (PLANTED / "softmax_right.py").read_text()
 MATMUL = (PLANTED / "matmul_bias_gelu_right.py").read_text()
 HEAD = "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n"
 SOFTMAX = (
-    f"{HEAD}    def forward(self, x):\n        return torch.softmax(x, dim=1)\n\nrows = 512\nwidth = 4096\n\n"
+    f"{HEAD}    def forward(self, x):\n        return torch.softmax(x, dim=1)\n\nrows = 128\nwidth = 512\n\n"
     "def get_inputs():\n    return [torch.randn(rows, width)]\n"
 )
 LINEAR_GELU = (
@@ -38,7 +38,7 @@ def own() -> Iterator[LocalEvaluator]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-planted-secret")
         patch.setenv("MY_TOKEN", "planted-token")
-        with LocalEvaluator(device="none", timeout=8.0) as local:
+        with LocalEvaluator(device="none", timeout=5.0) as local:
             yield local
 
 
@@ -105,7 +105,8 @@ def test_a_reference_that_fails_is_bad_input_with_its_line(evaluator: LocalEvalu
 
 
 def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: LocalEvaluator, h200: Hardware) -> None:
-    task = KernelTask(name="linear", reference=LINEAR_GELU, target=h200)
+    little = LINEAR_GELU.replace("m = 1024\nk = 2048\nn = 4096", "m = 128\nk = 256\nn = 512")
+    task = KernelTask(name="linear", reference=little, target=h200)
     small = MATMUL.replace('"BLOCK_M": 64, "BLOCK_N": 64', '"BLOCK_M": 16, "BLOCK_N": 16')
     broken = MATMUL.replace('"BLOCK_M": 64', '"BLOCK_M": 48')
     huge = MATMUL.replace('"num_stages": 3', '"num_stages": 30')
@@ -129,7 +130,7 @@ def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardwar
     evaluation = own.evaluate(task, candidate((PLANTED / name).read_text()))
     assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
     assert "line" in evaluation.findings[0].where
-    assert evaluation.seconds < 11
+    assert evaluation.seconds < 8
     assert own.evaluate(task, candidate(RIGHT)).status == "correct"
 
 

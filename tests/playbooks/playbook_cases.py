@@ -54,7 +54,7 @@ AB = "torch.randn(M, K), torch.randn(K, N)"
 CASES: dict[str, Case] = {
     "linear_gelu": Case(
         module(
-            "return F.gelu(self.linear(x))", "M, K, N = 1024, 8192, 8192", "torch.randn(M, K)",
+            "return F.gelu(self.linear(x))", "M, K, N = 1024, 2048, 8192", "torch.randn(M, K)",
             init="k, n; self.linear = nn.Linear(k, n)", init_args="K, N",
         ),
         ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "tf32/split_k", "ieee/pointer", "ieee/tma", "bf16/pointer",
