@@ -4,6 +4,8 @@ An evaluator takes seconds to start and to learn a problem, so a file stays on o
 the files that use a session's evaluator. Were the longest not first, one worker would end long before the others.
 """
 
+from pathlib import Path
+
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
@@ -48,6 +50,7 @@ LONG = (
 """Files that take half a minute or more, in the order in which they begin."""
 PLACES = {f"tests/{file}": place for place, file in enumerate(LONG)}
 GROUPS = {f"tests/{file}": group for group, files in TOGETHER.items() for file in files}
+assert all((Path(__file__).parent / file).is_file() for file in LONG), "a file that was renamed has lost its place"
 
 
 def file_of(nodeid: str) -> str:

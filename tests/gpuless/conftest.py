@@ -12,7 +12,7 @@ import pytest
 from egg_graph.schema import Figure, Hardware
 
 HERE = Path(__file__).parent
-MATRIX = {"shape": [4096, 4096]}
+MATRIX = {"shape": [2048, 2048]}
 REAL = ["pointwise.py", "rows.py", "matmuls.py", "launching.py", "shuffling.py"]
 FAULTY = [
     "no_barrier", "wrote_after_its_ticket", "load_past_end", "store_past_end", "load_before_start", "accumulate",

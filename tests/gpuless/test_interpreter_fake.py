@@ -4,7 +4,7 @@ import pytest
 
 from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, decode_constant, encode_constant
 
-N = 4096
+N = 2048
 
 
 def run_of(interpreted, case) -> FakeRun:
