@@ -10,7 +10,7 @@ os.environ.setdefault("LANGSMITH_TRACING", "false")
 sys.path.insert(0, str(Path(__file__).parent / "graph"))
 
 import pytest
-from workers import Scheduling, longest_first
+from workers import share_out
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.schema import Figure, Hardware
@@ -37,21 +37,14 @@ H200 = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first. What needs a GPU is skipped, with the reason, where there is none."""
-    longest_first(items)
+    share_out(items)
     if not gpu_present():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU, and there is none here"))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
-    if config.getvalue("dist") != "loadfile":
-        return None
-    config.option.loadscopereorder = False  # in the order of the tests, not by their number
-    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

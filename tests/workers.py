@@ -1,13 +1,13 @@
 """How the tests are shared out to xdist's workers: who needs the same evaluator shares a worker, and the longest begin.
 
-An evaluator takes seconds to start and to learn a problem, so a file stays on one worker (`--dist loadfile`), and so do
-the files that use a session's evaluator. Were the longest not first, one worker would end long before the others.
+An evaluator takes seconds to start and to learn a problem, so a file stays on one worker (`--dist loadgroup`), and so
+do the files that use a session's evaluator. Were the longest not first, one worker would end long before the others
+(`--no-loadscope-reorder` keeps their order).
 """
 
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
     "warm": (
@@ -53,18 +53,9 @@ GROUPS = {f"tests/{file}": group for group, files in TOGETHER.items() for file i
 assert all((Path(__file__).parent / file).is_file() for file in LONG), "a file that was renamed has lost its place"
 
 
-def file_of(nodeid: str) -> str:
-    return nodeid.partition("::")[0]
-
-
-def longest_first(items: list[pytest.Item]) -> None:
-    """Sort them in place; what is not long keeps its order, after the rest."""
-    items.sort(key=lambda item: PLACES.get(file_of(item.nodeid), len(PLACES)))
-
-
-class Scheduling(LoadFileScheduling):
-    """Whole files to a worker, and those of a group to the same one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = file_of(nodeid)
-        return GROUPS.get(file, file)
+def share_out(items: list[pytest.Item]) -> None:
+    """Sort tests in place, the longest first and the rest in their order, and say which stay together."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(GROUPS.get(file, file)))
+    items.sort(key=lambda item: PLACES.get(item.nodeid.partition("::")[0], len(PLACES)))
