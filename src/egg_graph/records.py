@@ -59,7 +59,7 @@ def read_evidence(path: Path) -> EvidenceRecord:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {error}") from error
     except json.JSONDecodeError as error:
-        raise BadInput(f"{path}: damaged: {error.msg} at line {error.lineno}") from error
+        raise BadInput(f"{path}: no record, or a damaged one: line {error.lineno} is not JSON") from error
     if isinstance(data, dict) and "record" in data:
         data = data["record"]
         if data is None:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
+from egg_graph.evaluator import gpu_present
 from egg_graph.records import read_evidence
 
 REFERENCE = """
@@ -110,10 +111,29 @@ def test_a_wrong_kernel_is_rejected_with_its_reason(judge):
     assert told["findings"][0]["kind"] == "wrong_values"
 
 
-def test_a_person_is_told_the_same(judge):
-    result = judge("def (", "--target", "h200")
+def test_a_person_is_told_the_same_and_where_the_record_lies(judge, tmp_path):
+    result = judge("def (", "--target", "h200", "--evidence", "record.json")
     assert result.returncode == 1
     assert "compile_error" in result.stdout and "syntax_error" in result.stdout
+    assert "target NVIDIA H200" in result.stdout
+    assert result.stdout.splitlines()[-1].split() == ["record", "record.json"]
+    assert read_evidence(tmp_path / "record.json").evaluation.status == "compile_error"
+
+
+def test_what_is_no_record_is_one_line_and_exit_2(tmp_path):
+    (tmp_path / "kernel.py").write_text(RIGHT)
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "kernel.py")])
+    assert result.exit_code == 2
+    assert "kernel.py: no record, or a damaged one: line 2 is not JSON" in " ".join(result.stderr.split())
+
+
+def test_a_record_without_a_gpu_is_not_repeated_on_one(judge, tmp_path):
+    if gpu_present():
+        pytest.skip("there is a GPU here")
+    judge("def (", "--target", "h200", "--evidence", "record.json")
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "record.json"), "--device", "gpu"])
+    assert result.exit_code == 2
+    assert "--device gpu: there is no GPU here" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from egg_graph.cli.console import stdout
+from egg_graph.cli.console import plain, stdout
 from egg_graph.cli.errors import REJECTED
 from egg_graph.cli.files import read_source
 from egg_graph.cli.verdict import show_verdict
@@ -37,7 +37,7 @@ def evaluate(
 
     Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference,
     3 if the machine failed.
-    The kernel is judged as a finalist, with everything there is; --quick leaves the slow rungs out.
+    The kernel is judged as a finalist, with everything there is time for; --quick leaves the slow rungs out.
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
     whole evaluation.
     """
@@ -63,6 +63,8 @@ def evaluate(
         typer.echo(json.dumps(evidence(evaluation)))
     else:
         show_verdict(stdout(), evaluation, title=f"{candidate.name} for {reference.name}, target {task.target.name}")
+        if evidence_file is not None:
+            stdout().print(f"record    {plain(evidence_file)}", soft_wrap=True)
     if not evaluation.usable:
         raise typer.Exit(REJECTED)
 

@@ -21,7 +21,9 @@ WIDEST = 32
 
 @trust.command()
 def corpus(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of kernels whose headers say what to expect.")],
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders or files of kernels whose headers say what to expect.")
+    ],
     problems: Annotated[Path | None, typer.Option(help="Folder of references; beside the corpus if left out.")] = None,
     device: Annotated[Device, DEVICE] = "auto",
     repeat: Annotated[int, typer.Option(min=1, help="Judge each file so often; the worst outcome counts.")] = 1,
