@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import mkdtemp
 from types import SimpleNamespace
 
 import pytest
@@ -47,7 +48,8 @@ def session_of(stand_in: None, tmp_path: Path) -> Callable[[str], InProcess]:
             + "\n    def forward(self, x):\n"
             + "".join(f"        {line}\n" for line in body.splitlines())
         )
-        (tmp_path / "candidate.py").write_text(source)
-        return InProcess(tmp_path)
+        folder = Path(mkdtemp(dir=tmp_path))  # Python may take a source of the same second and size for the last one
+        (folder / "candidate.py").write_text(source)
+        return InProcess(folder)
 
     return opened
