@@ -13,8 +13,8 @@ import pytest
 from slow_candidate import candidate, task
 
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.judge import Judge
+from egg_graph.evaluator.evidence.builder import Climb
+from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.schema import BadInput, Evaluation, Finding, Hardware, InfrastructureError, KernelTask
 
 
@@ -156,7 +156,7 @@ def test_a_finalist_is_judged_on_a_seed_that_was_never_told(judge: Judge, h200: 
 def test_a_reference_that_never_ends_is_bad_input(
     judge: Judge, h200: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egg_graph.evaluator.judge.REFERENCE_SECONDS", 1)
+    monkeypatch.setattr("egg_graph.evaluator.judge.judge.REFERENCE_SECONDS", 1)
     endless = task(h200).reference.replace("        return", "        while True:\n            pass\n        return")
     slow = KernelTask(name="endless", reference=endless, target=h200)
     with pytest.raises(BadInput, match="not done within 1 s"):

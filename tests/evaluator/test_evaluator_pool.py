@@ -12,10 +12,10 @@ import pytest
 from slow_candidate import RIGHT, candidate, task
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
-from egg_graph.evaluator.gpus import resolve_gpu, visible_gpus
-from egg_graph.evaluator.lease import Lease
+from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.pool import Pool
-from egg_graph.evaluator.turns import Turns
+from egg_graph.evaluator.device.turns import Turns
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 
 
@@ -119,7 +119,7 @@ def test_pools_that_make_no_sense_are_refused(options: dict, words: str) -> None
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egg_graph.evaluator.gpus._uuids", lambda: ("GPU-aaaa-1", "GPU-bbbb-2"))
+    monkeypatch.setattr("egg_graph.evaluator.device.gpus._uuids", lambda: ("GPU-aaaa-1", "GPU-bbbb-2"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -140,7 +140,7 @@ def test_a_judge_sees_only_the_gpu_it_was_given(two_gpus: None, monkeypatch: pyt
         seen.append(env)
         raise OSError("far enough")
 
-    monkeypatch.setattr("egg_graph.evaluator.judge_handle.subprocess.Popen", start)
+    monkeypatch.setattr("egg_graph.evaluator.client.subprocess.Popen", start)
     with pytest.raises(OSError, match="far enough"):
         LocalEvaluator(gpu=1).environment()
     assert seen[0]["CUDA_VISIBLE_DEVICES"] == "GPU-bbbb-2"
@@ -151,7 +151,7 @@ def test_a_judge_sees_only_the_gpu_it_was_given(two_gpus: None, monkeypatch: pyt
 # ---------------------------------------------------------------------------------------------------- the lease
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from egg_graph.evaluator.lease import Lease\n"
+    "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
     "with Lease('GPU-x', folder=Path(sys.argv[1])).held():\n    print('held', flush=True); time.sleep(60)\n"
 )
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import gpu_present
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.sandbox.nursery import Nursery
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
+from egg_graph.evaluator.host.fork_server import Nursery
 
 pytestmark = pytest.mark.skipif(gpu_present(), reason="with a GPU the worker goes further than these tests expect")
 
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    made = Nursery(interpret=False, folder=tmp_path_factory.mktemp("nursery"), warm=("egg_graph.evaluator.gpu.worker",))
+    made = Nursery(interpret=False, folder=tmp_path_factory.mktemp("nursery"), warm=("egg_graph.evaluator.worker.gpu_worker",))
     made.start()
     yield made
     made.stop()

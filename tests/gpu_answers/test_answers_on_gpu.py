@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
-from egg_graph.evaluator.gpu import watch as gpu_watch
-from egg_graph.evaluator.turns import turns_on
+from egg_graph.evaluator.gpu import memory_watch as gpu_watch
+from egg_graph.evaluator.device.turns import turns_on
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]

@@ -11,13 +11,13 @@ import pytest
 import torch
 from gpu_stand_ins import REFERENCE, InProcess
 
-from egg_graph.evaluator import screen
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.judge import screening as screen
+from egg_graph.evaluator.evidence.builder import Climb
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
-from egg_graph.evaluator.gpu import worker as gpu_worker
+from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.evaluator.gpu.ladder import GpuLadder
-from egg_graph.evaluator.gpu.timing import Race
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import Candidate, Finding, KernelTask, Timing
 
 RIGHT = REFERENCE.split("m = 64")[0].replace("class Model(", "class ModelNew(")

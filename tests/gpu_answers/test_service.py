@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from egg_graph.evaluator.gpu.service import calls_in_service
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 
 Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from egg_graph.evaluator.gpu import session as gpu_session
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.gpu import worker_session as gpu_session
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
 from egg_graph.schema import Finding
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from gpu_stand_ins import InProcess
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import Climb
 from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
-from egg_graph.evaluator.gpu.correct import Correctness
+from egg_graph.evaluator.gpu.correctness import Correctness
 from egg_graph.evaluator.problem.case import Case, with_other_inputs
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import Hardware, KernelTask
 
 Open = Callable[..., object]

@@ -1,7 +1,7 @@
 """An evaluator that meets one task after another does not keep all of them."""
 
-from egg_graph.evaluator.kept import Kept
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.task_cache import Kept
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import Hardware, KernelTask
 
 REFERENCE = """

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from egg_graph.evaluator.problem.case import with_other_inputs
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
 from egg_graph.evaluator.problem.nulls import nulls_of, passes
 from egg_graph.schema import KernelTask, Precision

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hostile_nursery import Run, make, runner
 
-from egg_graph.evaluator.sandbox.nursery import Nursery
+from egg_graph.evaluator.host.fork_server import Nursery
 
 
 @pytest.fixture(scope="session")

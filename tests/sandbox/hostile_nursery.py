@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.sandbox.nursery import Ended, Limits, Nursery
+from egg_graph.evaluator.host.fork_server import Ended, Limits, Nursery
 
 HERE = str(Path(__file__).parent)
 Run = Callable[..., Ended]

@@ -13,8 +13,8 @@ import pytest
 from hostile_nursery import HERE, Run, answer, make, runner
 
 from egg_graph.evaluator.sandbox import confine
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.sandbox.outcome import finding_of
+from egg_graph.evaluator.host.fork_server import Limits, Nursery
+from egg_graph.evaluator.host.outcome import finding_of
 
 HOLDS, LACKS = confine.isolation()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"not everything can be confined here: {'; '.join(LACKS)}")

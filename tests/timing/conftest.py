@@ -15,15 +15,16 @@ from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 from pretend_gpu import PretendGpu
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
-from egg_graph.evaluator.gpu import course, opponent, worker_clock
-from egg_graph.evaluator.gpu import state as gpu_state
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu import worker as gpu_worker
+from egg_graph.evaluator.gpu.timing import session as course, baseline as opponent
+from egg_graph.evaluator.worker import timing as worker_clock
+from egg_graph.evaluator.device import state as gpu_state
+from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.clocks import Burst
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.timing import Race
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.gpu.timing.agreement import Burst
+from egg_graph.evaluator.gpu.timing.baseline import Opponent
+from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import GpuState, Hardware, KernelTask
 
 LAUNCH = {

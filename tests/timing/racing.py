@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.session import Session
-from egg_graph.evaluator.gpu.timing import Race, race
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Nursery
+from egg_graph.evaluator.gpu.timing.baseline import Opponent
+from egg_graph.evaluator.gpu.worker_session import Session
+from egg_graph.evaluator.gpu.timing.race import Race, race
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.host.fork_server import Nursery
 from egg_graph.schema import Hardware, KernelTask
 
 
@@ -23,7 +23,7 @@ class Ground:
         self.hardware = hardware
         self.folder = Path(tempfile.mkdtemp(prefix="races-"))
         self.nursery = Nursery(
-            interpret=False, folder=self.folder, warm=("egg_graph.evaluator.gpu.worker",), without=without
+            interpret=False, folder=self.folder, warm=("egg_graph.evaluator.worker.gpu_worker",), without=without
         )
         self.nursery.start()
         self.tasks: dict[str, tuple[Docket, Any]] = {}

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from egg_graph.evaluator.gpu import state as gpu_state
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu.course import Course
-from egg_graph.evaluator.gpu.sealed import Draws
-from egg_graph.evaluator.gpu.timing import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.device import state as gpu_state
+from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.gpu.timing.session import Course
+from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
 from egg_graph.schema import GpuState
 
 RIGHT = "return torch.relu(self.linear(x))"
@@ -143,7 +143,7 @@ def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, mo
 
 
 def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    from egg_graph.evaluator.gpu import opponent
+    from egg_graph.evaluator.gpu.timing import baseline as opponent
     from egg_graph.evaluator.gpu.floor import Floor
 
     monkeypatch.setattr(opponent, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from egg_graph.evaluator.confirm import confirmed, second_seed
-from egg_graph.evaluator.gpus import resolve_gpu
-from egg_graph.evaluator.judge_handle import JudgeHandle, JudgeLost
-from egg_graph.evaluator.lease import PATIENCE
+from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.device.gpus import resolve_gpu
+from egg_graph.evaluator.client import JudgeHandle, JudgeLost
+from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.schema import (
     BadInput,
     Baseline,

@@ -16,7 +16,7 @@ from egg_graph.bench.trust.processes import Process, descendants, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.verdict import status_of
+from egg_graph.evaluator.evidence.findings import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
 from egg_graph.target import choose_target
 
@@ -173,8 +173,8 @@ class _Run:
 
     def past_the_gate(self, local: LocalEvaluator) -> Fault:
         """A fork bomb that no gate has seen, in the sandbox that candidates run in."""
-        from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-        from egg_graph.evaluator.sandbox.outcome import finding_of
+        from egg_graph.evaluator.host.fork_server import Limits, Nursery
+        from egg_graph.evaluator.host.outcome import finding_of
 
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:

@@ -15,8 +15,8 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     """The judgement, as JSON."""
     import torch
 
-    from egg_graph.evaluator.problem.docket import Docket
-    from egg_graph.evaluator.turns import turns_on
+    from egg_graph.evaluator.problem.problem import Docket
+    from egg_graph.evaluator.device.turns import turns_on
     from egg_graph.knowledge import load_hardware
 
     torch.set_num_threads(1)

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator import exchange
+from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.gpu.arena import Arena, Overrun, from_a_band
 from egg_graph.evaluator.gpu.conduct import input_names, input_tensors, judge_form, judge_inputs, judge_overruns
-from egg_graph.evaluator.gpu.session import Session
-from egg_graph.evaluator.problem.answers import judge_leaves, left_changed
+from egg_graph.evaluator.gpu.worker_session import Session
+from egg_graph.evaluator.problem.comparison import judge_leaves, left_changed
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import poison_
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import Check, Finding
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import Climb
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.verdict import reason_of, rejecting
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
 ODD = "bounds_at_odd_shape"

@@ -30,12 +30,12 @@ from egg_graph.evaluator.gpu.answers import (
 )
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.gpu.conduct import reused
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes, stride_notes, weights_changed
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
+from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.schema import Check, Finding, FindingKind, Tolerance
 
 VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.arena import Overrun
-from egg_graph.evaluator.problem.answers import input_mutated, judge_strides, same_bytes
+from egg_graph.evaluator.problem.comparison import input_mutated, judge_strides, same_bytes
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.schema import Finding
 
 

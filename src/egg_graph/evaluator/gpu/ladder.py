@@ -14,23 +14,23 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.aot.occupancy import occupancy
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import Climb, stopwatch
 from egg_graph.evaluator.gpu import bound as gpu_bound
-from egg_graph.evaluator.gpu import causality as gpu_integrity
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu.correct import Correctness
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.gpu.watch import MemoryWatch
+from egg_graph.evaluator.gpu import integrity as gpu_integrity
+from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.gpu.correctness import Correctness
+from egg_graph.evaluator.gpu.timing.baseline import Opponent
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
+from egg_graph.evaluator.gpu.memory_watch import MemoryWatch
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.kept import Kept
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.statements import compile_statement, no_launch, spills
+from egg_graph.evaluator.problem.task_cache import Kept
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
 from egg_graph.evaluator.tools import profiling as gpu_profile
 from egg_graph.evaluator.tools.sanitize import sanitize
 from egg_graph.evaluator.tools.trace import trace
-from egg_graph.evaluator.turns import Turns
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.device.turns import Turns
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.schema import (
     Candidate,
     KernelResources,

@@ -7,10 +7,10 @@ from typing import Any
 from egg_graph.evaluator.gpu.answers import arena, load, refill, share_state
 from egg_graph.evaluator.gpu.arena import ALIGNMENT
 from egg_graph.evaluator.gpu.calls import Calls, Judged, Place
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call, in_service
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.problem.plan import Call, in_service
 from egg_graph.schema import Finding
 
 

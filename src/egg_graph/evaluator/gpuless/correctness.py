@@ -6,16 +6,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import Climb
 from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Hearing, Verdicts
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.evaluator.gpuless.planning import plan, written
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call
-from egg_graph.evaluator.sandbox.nursery import Limits
-from egg_graph.evaluator.statements import count, show, used_statement
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.host.fork_server import Limits
+from egg_graph.evaluator.evidence.statements import count, show, used_statement
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.schema import Candidate, Finding
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Correctness:
                 "whole_steps": whole_steps,
             }
             limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
-            end = self.ladder.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
+            end = self.ladder.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
             return Hearing(self.docket, self.candidate, calls, folder, end, self.ladder.timeout).judged()
 
     def _decided(self, rung: str, name: str, first: Call, found: Verdicts, seconds: float) -> bool:

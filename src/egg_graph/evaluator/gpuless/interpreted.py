@@ -15,30 +15,23 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from egg_graph.evaluator import exchange
-from egg_graph.evaluator.gpuless.calls import FEW_KEPT
-from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.integrity import judge_integrity, judge_makers
-from egg_graph.evaluator.operators import computing
-from egg_graph.evaluator.problem.answers import (
-    judge_leaves,
-    judge_strides,
-    left_changed,
-    mutated,
-    stride_notes,
-    weights_changed,
-)
+from egg_graph.evaluator.wire import exchange
+from egg_graph.evaluator.worker.interpreted import FEW_KEPT
+from egg_graph.evaluator.wire.launches import Launch
+from egg_graph.evaluator.evidence.integrity import judge_integrity, judge_makers
+from egg_graph.evaluator.wire.operators import computing
+from egg_graph.evaluator.problem.comparison import judge_leaves, judge_strides, left_changed, mutated, stride_notes, weights_changed
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
-from egg_graph.evaluator.problem.service import Call
-from egg_graph.evaluator.sandbox.nursery import Ended
-from egg_graph.evaluator.sandbox.outcome import finding_of
-from egg_graph.evaluator.sandbox.untrusted import open_file, parse
-from egg_graph.evaluator.statements import no_launch
-from egg_graph.evaluator.traffic import Traffic, judge_read_back
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.host.fork_server import Ended
+from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.wire.untrusted import open_file, parse
+from egg_graph.evaluator.evidence.statements import no_launch
+from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
 
 INTERPRETER = "interpreter"

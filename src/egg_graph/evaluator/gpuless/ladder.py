@@ -16,28 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator import gate
-from egg_graph.evaluator.evidence import NO_SPEED, NOT_AT_FULL_SHAPE, Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import NO_SPEED, NOT_AT_FULL_SHAPE, Climb, stopwatch
 from egg_graph.evaluator.gpuless.correctness import Correctness
-from egg_graph.evaluator.gpuless.launches import FakeRun, Launch
+from egg_graph.evaluator.wire.launches import FakeRun, Launch
 from egg_graph.evaluator.gpuless.roofline import bound
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.precision import cast_name
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.sandbox.outcome import finding_of
-from egg_graph.evaluator.statements import (
-    compile_statement,
-    count,
-    distinct,
-    forbidden_library,
-    launch_statement,
-    no_launch,
-    not_reached,
-    spills,
-    unsampled_statement,
-    unsampled_words,
-    unseen_branches,
-)
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.host.fork_server import Limits, Nursery
+from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.evidence.statements import compile_statement, count, distinct, forbidden_library, launch_statement, no_launch, not_reached, spills, unsampled_statement, unsampled_words, unseen_branches
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
 SAMPLE, LARGE_SAMPLE = 6, 200
@@ -137,7 +125,7 @@ class Ladder:
         """The full-shape rung; None where it failed or proves nothing."""
         rung, limit = "full_shape_launches", float(call["wall_seconds"])
         with stopwatch() as took, self.job_folder(candidate) as folder:
-            end = self.interpreting.run("egg_graph.evaluator.gpuless.jobs:launches", call, folder, Limits(limit))
+            end = self.interpreting.run("egg_graph.evaluator.worker.jobs:launches", call, folder, Limits(limit))
         finding = finding_of(end, limit=limit)
         if finding is not None:
             climb.fail(rung, [finding], took[0], end.log)
@@ -210,7 +198,7 @@ class Ladder:
         """Resources of launches compiled for the target, what the compiler refuses, and the log."""
         payload = {**self.common(task), "launches": [launch.model_dump(mode="json") for launch in launches]}
         with self.job_folder(candidate) as folder:
-            end = self.compiling.run("egg_graph.evaluator.gpuless.jobs:compile_all", payload, folder, self._limits())
+            end = self.compiling.run("egg_graph.evaluator.worker.jobs:compile_all", payload, folder, self._limits())
         finding = finding_of(end, limit=self.timeout)
         if finding is not None:
             kind = {"timeout": "kernel_compile_error", "crashed": "kernel_compile_error"}.get(

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator import exchange
+from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call, in_service
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.problem.plan import Call, in_service
 
 MOST_CONFIGURATIONS = 48
 """Calls beyond the others that the configurations of autotuned kernels get."""

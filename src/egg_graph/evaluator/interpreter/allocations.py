@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
-from egg_graph.evaluator import growth
+from egg_graph.evaluator.wire import fresh_memory as growth
 from egg_graph.evaluator.interpreter import formats
 from egg_graph.evaluator.interpreter.memory import AddressSpace, Written
 from egg_graph.schema import Finding

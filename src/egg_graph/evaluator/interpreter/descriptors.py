@@ -13,7 +13,7 @@ from egg_graph.evaluator.interpreter import formats, loads
 from egg_graph.evaluator.interpreter.memory import WINDOW_BITS, count
 from egg_graph.evaluator.interpreter.session import current
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, eviction_policy: Any) -> Any:

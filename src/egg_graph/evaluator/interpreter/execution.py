@@ -14,13 +14,13 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.evaluator.interpreter import loops, races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
 from egg_graph.evaluator.interpreter.warmed import Warmed
 from egg_graph.evaluator.interpreter.work import Work
-from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.schema import Knob
 
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}

@@ -73,7 +73,8 @@ def _warm_up(interpreter: Any, tl: Any) -> None:
     """Do once what every fork of this process would do: import the rest, and rewrite Triton's own functions."""
     import torch
 
-    from egg_graph.evaluator.interpreter import allocations, device, library, memory, module  # noqa: F401
+    from egg_graph.evaluator.interpreter import allocations, device, library, memory
+    from egg_graph.evaluator.host import candidate as module  # noqa: F401
 
     with device.PretendCuda(), allocations.Poison(memory.AddressSpace()):
         torch.empty(1)  # the first use of a dispatch mode imports much of PyTorch

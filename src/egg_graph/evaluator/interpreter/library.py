@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from egg_graph.evaluator.gpuless.launches import LibraryCall
+from egg_graph.evaluator.wire.launches import LibraryCall
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.memory import distinct_bytes
 from egg_graph.evaluator.interpreter.ready import Ready

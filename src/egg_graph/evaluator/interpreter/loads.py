@@ -13,7 +13,7 @@ from egg_graph.evaluator.interpreter import formats, overflow, races
 from egg_graph.evaluator.interpreter.memory import Access, check_access
 from egg_graph.evaluator.interpreter.session import Session, current, threads_meet
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype, to_float
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def guarded(pointers: Any, mask: np.ndarray, itemsize: int, verb: str) -> tuple[Session, Access]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from egg_graph.evaluator.interpreter.session import Session
 from egg_graph.evaluator.interpreter.work import Work
-from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 
 WINDOW_BITS = 42
 LANES_PER_STEP = 4096

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.gpuless.launches import Reach
+from egg_graph.evaluator.wire.launches import Reach
 from egg_graph.evaluator.interpreter.library import LibraryRecorder, memory_of
 from egg_graph.evaluator.interpreter.memory import AddressSpace, Region, distinct_bytes
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.interpreter.memory import AddressSpace
-from egg_graph.evaluator.traffic import COPIES
+from egg_graph.evaluator.evidence.traffic import COPIES
 
 LEAST = 8
 """Elements of a result that is worth remembering: fewer may be the same by chance."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware, Knob
 
 if TYPE_CHECKING:

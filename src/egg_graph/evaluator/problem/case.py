@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egg_graph.evaluator.exchange import flatten
+from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.evaluator.problem.budgets import Unevaluable, calibrated
 from egg_graph.evaluator.problem.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.problem.families import AS_GIVEN, OF_INTEGERS, apply

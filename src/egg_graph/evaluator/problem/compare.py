@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from egg_graph.evaluator.exchange import describe, dtype_name
+from egg_graph.evaluator.wire.exchange import describe, dtype_name
 from egg_graph.schema import Finding, FindingKind
 
 POISON_BITS = {

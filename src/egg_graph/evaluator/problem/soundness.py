@@ -25,7 +25,7 @@ from egg_graph.evaluator.problem.reference import Reference, load_reference
 from egg_graph.schema import BadInput, FindingKind, Precision
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.problem.docket import Docket
+    from egg_graph.evaluator.problem.problem import Docket
 
 FULL_ON_CPU_BYTES, FULL_ON_CPU_FLOPS = 4e6, 1e9
 """Up to this a reference is run at its own shape on a CPU to learn what a fixed tolerance would accept."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes
+from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.budgets import Unevaluable
 from egg_graph.evaluator.problem.case import Case, variant
 from egg_graph.evaluator.problem.compare import Leaf
@@ -23,7 +23,7 @@ from egg_graph.evaluator.problem.reference import shape_knobs
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.problem.docket import Docket
+    from egg_graph.evaluator.problem.problem import Docket
 
 FEW_ELEMENTS = "changed in a few elements"
 FEW_WEIGHTS = "as given, weights changed in a few elements"

@@ -149,6 +149,6 @@ def kill_strays(keep: Collection[int]) -> None:
 if __name__ == "__main__":
     import json
 
-    from egg_graph.evaluator.sandbox.fence import find_fence
+    from egg_graph.evaluator.sandbox.policy import find_fence
 
     print(json.dumps(find_fence(sys.argv[1:]).words(sys.argv[1:])))

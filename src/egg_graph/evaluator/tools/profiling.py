@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import Climb, stopwatch
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.host.fork_server import Limits, Nursery
 from egg_graph.evaluator.tools import ncu, solo
 from egg_graph.evaluator.tools.profile import compiled_profile, metrics_of, parse_ncu, traced_profile
-from egg_graph.evaluator.tools.profile_job import REPORT
+from egg_graph.evaluator.worker.profile_job import REPORT
 from egg_graph.evaluator.tools.trace import take_trace
 from egg_graph.schema import StageName
 
@@ -65,7 +65,7 @@ def _with_ncu(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb:
     names = sorted({r.kernel for r in climb.resources})
     payload = solo.hand_over(docket, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
-    end = nursery.run("egg_graph.evaluator.tools.profile_job:run", payload, folder, limits)
+    end = nursery.run("egg_graph.evaluator.worker.profile_job:run", payload, folder, limits)
     report = _read(folder / REPORT)
     if ncu.DENIED in report or ncu.DENIED in end.log:
         return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"

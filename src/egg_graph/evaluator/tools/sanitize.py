@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import Climb, stopwatch
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.host.fork_server import Limits, Nursery
 from egg_graph.evaluator.tools import sanitizer, solo
-from egg_graph.evaluator.tools.sanitize_job import PROGRAM, REPORT
+from egg_graph.evaluator.worker.sanitize_job import PROGRAM, REPORT
 from egg_graph.evaluator.tools.sanitizer import TOOLS, Tool
 from egg_graph.schema import Finding
 
@@ -90,7 +90,7 @@ def _watch(nursery: Nursery, docket: Docket, case: Case, folder: Path, own: set[
         shutil.copytree(folder / "triton", room / "triton", dirs_exist_ok=True)
     payload = solo.hand_over(docket, case, room, tool=tool)
     limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None, tools=True)
-    end = nursery.run("egg_graph.evaluator.tools.sanitize_job:run", payload, room, limits)
+    end = nursery.run("egg_graph.evaluator.worker.sanitize_job:run", payload, room, limits)
     report = room / REPORT
     text = report.read_bytes()[:LARGEST_REPORT].decode(errors="replace") if report.exists() else ""
     findings, others = sanitizer.judge(tool, text, own)

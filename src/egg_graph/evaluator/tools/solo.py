@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Docket
 
 ORDER = "solo.json"
 LARGEST = 1 << 30
@@ -22,8 +22,8 @@ WARM_FORWARDS = 3
 
 def hand_over(docket: Docket, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
     """Leave a case's weights and inputs in the folder that holds the candidate; returns the job's payload."""
-    from egg_graph.evaluator import exchange
-    from egg_graph.evaluator.sandbox.surroundings import clean_environment
+    from egg_graph.evaluator.wire import exchange
+    from egg_graph.evaluator.host.environment import clean_environment
 
     exchange.save(folder, "state", list(case.state.values()))
     exchange.save(folder, "inputs", case.inputs)
@@ -57,8 +57,8 @@ def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
     """Load the candidate on the GPU; the function returned runs one forward without gradients."""
     import torch
 
-    from egg_graph.evaluator import exchange
-    from egg_graph.evaluator.interpreter.module import construct, load_module, load_weights
+    from egg_graph.evaluator.wire import exchange
+    from egg_graph.evaluator.host.candidate import construct, load_module, load_weights
 
     tf32 = order["precision"] == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
@@ -80,7 +80,7 @@ def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
 
 
 def _saved(folder: Path, name: str) -> Sequence[Any]:
-    from egg_graph.evaluator import exchange
+    from egg_graph.evaluator.wire import exchange
 
     return exchange.load(folder, name)[1]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import Climb, stopwatch
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.sandbox.outcome import finding_of
+from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.host.fork_server import Limits, Nursery
+from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.tools import solo
 from egg_graph.schema import Finding, Integrity, KernelTask
 from egg_graph.schema.base import Value
@@ -103,7 +103,7 @@ def take_trace(nursery: Nursery, docket: Docket, case: Case, folder: Path) -> Tr
         return problem
     payload = solo.hand_over(docket, case, folder)
     limits = Limits(wall_seconds=SECONDS, memory_bytes=None)
-    end = nursery.run("egg_graph.evaluator.tools.trace_job:run", payload, folder, limits)
+    end = nursery.run("egg_graph.evaluator.worker.trace_job:run", payload, folder, limits)
     if end.report is not None and isinstance(end.report.get("answer"), dict):
         return read_trace(end.report["answer"])
     finding = finding_of(end, limit=SECONDS)
