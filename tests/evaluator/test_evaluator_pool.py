@@ -12,10 +12,10 @@ import pytest
 from slow_candidate import RIGHT, candidate, task
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
 from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.pool import Pool
-from egg_graph.evaluator.device.turns import Turns
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 
 
@@ -237,7 +237,7 @@ def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
 
 
 def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:
-    turns = Turns(Lease("GPU-x", folder=tmp_path))
+    turns = GpuAccess(Lease("GPU-x", folder=tmp_path))
     with turns.computing():
         pass
     assert not turns.crowded

@@ -10,9 +10,9 @@ import torch
 from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
-from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.schema import Hardware, KernelTask
 
 
@@ -32,8 +32,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def docket(h200: Hardware) -> Docket:
-    return Docket(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+def problem(h200: Hardware) -> Problem:
+    return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 import torch
 from gpu_stand_ins import HostBuffer
 
-from egg_graph.evaluator.gpu.arena import ALIGNMENT, BAND, GRANULE, SLAB, Arena, from_a_band
 from egg_graph.evaluator.device.shared_memory import shaped
+from egg_graph.evaluator.gpu.arena import ALIGNMENT, BAND, GRANULE, SLAB, Arena, from_a_band
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8]
 DTYPES += [torch.bool, torch.complex64]

@@ -1,28 +1,28 @@
-"""A nursery for hostile jobs, with or without some mechanism."""
+"""A fork server for hostile jobs, with or without some mechanism."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.fork_server import Ended, Limits, Nursery
+from egg_graph.evaluator.host.fork_server import Ended, ForkServer, Limits
 
 HERE = str(Path(__file__).parent)
 Run = Callable[..., Ended]
 
 
-def make(folder: Path, *without: str) -> Nursery:
-    """A nursery without torch, which these jobs do not need."""
+def make(folder: Path, *without: str) -> ForkServer:
+    """A fork server without torch, which these jobs do not need."""
     path = os.pathsep.join([HERE, str(Path(__file__).parents[2] / "src")])
-    return Nursery(False, folder, ("hostile_jobs",), {"PYTHONPATH": path}, without)
+    return ForkServer(False, folder, ("hostile_jobs",), {"PYTHONPATH": path}, without)
 
 
-def runner(nursery: Nursery, folder: Path) -> Run:
+def runner(fork_server: ForkServer, folder: Path) -> Run:
     """`run("read", paths=[...])`: how a job in `folder/job` ended."""
 
     def run(job: str, limits: Limits | None = None, **payload: Any) -> Ended:
         (folder / "job").mkdir(exist_ok=True)
-        return nursery.run(f"hostile_jobs:{job}", payload, folder / "job", limits or Limits(wall_seconds=20))
+        return fork_server.run(f"hostile_jobs:{job}", payload, folder / "job", limits or Limits(wall_seconds=20))
 
     return run
 

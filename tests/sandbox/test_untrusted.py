@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.wire.exchange import ExchangeError, load
 from egg_graph.evaluator.host.fork_server import read_tail
+from egg_graph.evaluator.wire.exchange import ExchangeError, load
 from egg_graph.evaluator.wire.untrusted import open_file, parse
 
 

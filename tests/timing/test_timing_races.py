@@ -7,9 +7,9 @@ import torch
 
 from egg_graph.evaluator.device import state as gpu_state
 from egg_graph.evaluator.gpu.timing import race as gpu_timing
-from egg_graph.evaluator.gpu.timing.session import Course
 from egg_graph.evaluator.gpu.timing.draws import Draws
 from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.schema import GpuState
 
 RIGHT = "return torch.relu(self.linear(x))"
@@ -143,10 +143,10 @@ def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, mo
 
 
 def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    from egg_graph.evaluator.gpu.timing import baseline as opponent
     from egg_graph.evaluator.gpu.floor import Floor
+    from egg_graph.evaluator.gpu.timing import baseline as baseline
 
-    monkeypatch.setattr(opponent, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
+    monkeypatch.setattr(baseline, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
     found = race_of(RIGHT)
     assert kinds(found) == {"below_roofline"}
     assert "9600 GB/s" in found.findings[0].message
@@ -160,7 +160,7 @@ def test_inputs_that_cannot_be_drawn_anew_are_told(race_of: Raced, monkeypatch: 
 
 
 def test_little_memory_means_fewer_sets_and_says_so(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Course, "_sets", lambda self, opponent, most: 1)
+    monkeypatch.setattr(TimingSession, "_sets", lambda self, baseline, most: 1)
     timing = race_of(RIGHT).timing
     assert timing is not None
     assert timing.block == 1

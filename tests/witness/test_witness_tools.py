@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from egg_graph.evaluator.tools import ncu, sanitizer
+from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.tools import sanitizer
 from egg_graph.evaluator.tools.profile import parse_ncu, traced_profile
 from egg_graph.evaluator.tools.trace import Trace, judge_trace, read_trace
 from egg_graph.evaluator.worker.trace_job import device_rows

@@ -25,7 +25,7 @@ class JudgeLost(InfrastructureError):
     """The judge died, or a fault of the machine spoiled it: the same question to a new one may well be answered."""
 
 
-class JudgeHandle:
+class JudgeClient:
     """One judge process.
 
     Args:
@@ -96,12 +96,12 @@ class JudgeHandle:
         return log.splitlines()[-1][:300] if log else "it left no message"
 
     def kill(self) -> None:
-        """End it, its nurseries and their children; nothing of its folder stays."""
+        """End it, its fork servers and their children; nothing of its folder stays."""
         self._finalizer()
 
 
 def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:
-    """Kill the judge's group. Its nurseries and their children die with their parents."""
+    """Kill the judge's group. Its fork servers and their children die with their parents."""
     ours.close()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -143,7 +143,7 @@ class Pool:
 class EvaluatorPool(Pool):
     """Evaluators on this machine, each with judge and workers of its own.
 
-    Workers of one GPU compile and compare side by side, and measure in turns (`turns.Turns`), so that nothing disturbs
+    Workers of one GPU compile and compare side by side, and measure in turns (`GpuAccess`), so that nothing disturbs
     a measurement.
 
     Args:

@@ -11,7 +11,7 @@ def gpu_of(number: int, device: Literal["auto", "gpu", "none"]) -> str | None:
 
     Args:
         number: of the evaluator, from 0.
-        device: ladder to climb.
+        device: ladder to evaluation.
     """
     gpus = visible_gpus() if device == "gpu" or (device == "auto" and gpu_present()) else ()
     return gpus[number % len(gpus)] if gpus else None

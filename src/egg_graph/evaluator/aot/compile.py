@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.aot.diagnostics import captured_stderr, compiler_fault
-from egg_graph.evaluator.wire.launches import Launch, decode_constant
 from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import Launch, decode_constant
 from egg_graph.schema import Hardware, KernelResources
 
 _modules: dict[Path, dict[str, Any]] = {}

@@ -1,1 +1,1 @@
-"""The GPU as a device: detection, leases, the driver, clocks, shared memory; and a simulated GPU where there is none."""
+"""The GPU as a device: detection, leases, driver, clocks and shared memory; and a simulated GPU."""

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
 
 from egg_graph.evaluator.device.driver import Gpu
-from egg_graph.evaluator.gpu.timing.ratio import median
 
 LEAD = 2
 """Calls at the head of each block that are not recorded: the GPU has just switched from the other process, and address

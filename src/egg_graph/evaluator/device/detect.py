@@ -7,7 +7,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from egg_graph.evaluator.sandbox import confine
+from egg_graph.evaluator.sandbox.isolation import isolation
 from egg_graph.schema import Environment
 
 
@@ -19,7 +19,7 @@ def gpu_present() -> bool:
 def environment(*, use_gpu: bool = True) -> Environment:
     """Machine, versions and what confines candidates; GPU, driver and CUDA where there is one and it is used."""
     names, driver, cuda = _nvml() if use_gpu else ([], None, None)
-    isolation, not_isolated = confine.isolation()
+    isolated, not_isolated = isolation()
     return Environment(
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         gpu=names[0] if names else None,
@@ -28,7 +28,7 @@ def environment(*, use_gpu: bool = True) -> Environment:
         torch=_version("torch"),
         triton=_version("triton"),
         python=platform.python_version(),
-        isolation=isolation,
+        isolation=isolated,
         not_isolated=not_isolated,
     )
 

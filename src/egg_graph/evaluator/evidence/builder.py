@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import (
     Bound,
     Candidate,
@@ -32,7 +32,7 @@ NOT_AT_FULL_SHAPE = "answers at full shape were not compared; nothing ran on GPU
 
 
 @dataclass
-class Climb:
+class EvaluationBuilder:
     """The ladder under way. Findings keep the order in which rungs stand, whatever order they finished in."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Climb:
     def _rung(self, name: str, outcome: Literal["passed", "failed", "skipped"], statement: str, seconds: float) -> None:
         self.rungs.append(Rung(name=name, outcome=outcome, statement=statement, seconds=round(seconds, 3)))
 
-    def absorb(self, other: Climb) -> None:
+    def absorb(self, other: EvaluationBuilder) -> None:
         """Add what a concurrent part of the ladder established."""
         self.findings += other.findings
         self.rungs += other.rungs

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egg_graph.evaluator.host.library_state import TOLD
-from egg_graph.evaluator.wire.operators import computing, listed, parts
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import LONGEST, Traffic, moved_by_library, only_a_token
+from egg_graph.evaluator.host.library_state import TOLD
+from egg_graph.evaluator.wire.operators import computing, listed, parts
 from egg_graph.schema import Finding, Integrity, KernelTask
 
 COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_", "triton_for_", "triton_unk_")

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, Reach
+from egg_graph.evaluator.wire.operators import MEMORY_OPERATORS
 from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
-
-MEMORY_OPERATORS = frozenset(
-    {"fill", "fill_", "zero_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones"}
-    | {"new_full", "copy_", "clone", "_to_copy", "contiguous", "arange", "cat", "stack", "constant_pad_nd"}
-)
-"""Library operators that only make or move memory; a task may forbid the rest."""
-
 
 MOST_MODES = 4
 """Integers below this are modes; others are sizes."""

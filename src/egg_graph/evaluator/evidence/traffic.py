@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.operators import computing, kinds_of_work, listed, operator_name
+from egg_graph.evaluator.wire.operators import COPIES, computing, kinds_of_work, listed, operator_name
 from egg_graph.schema import Finding, Integrity
 
-COPIES = frozenset({"clone", "copy_", "copy", "_to_copy", "contiguous", "cat", "stack", "constant_pad_nd"})
-"""Operators that do nothing but put numbers elsewhere: work where that is all that the reference does."""
 BULK, TOKEN = 4, 16
 """A copy of a quarter of the answer is one in bulk; kernels that move less than a sixteenth of it move a token."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536

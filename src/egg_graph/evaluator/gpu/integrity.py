@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import torch
 
-from egg_graph.evaluator.evidence.builder import Climb
+from egg_graph.evaluator.device.layout import tensors
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
+from egg_graph.evaluator.evidence.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.evidence.traffic import judge_read_back
 from egg_graph.evaluator.gpu.answers import (
     arena,
     judge_answer,
@@ -17,31 +21,28 @@ from egg_graph.evaluator.gpu.answers import (
     share_inputs,
     source_of,
 )
-from egg_graph.evaluator.gpu.timing.draws import form_of, tensors
-from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
-from egg_graph.evaluator.evidence.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.gpu.timing.draws import form_of
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.compare import poison_
-from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs
-from egg_graph.evaluator.evidence.traffic import judge_read_back
-from egg_graph.evaluator.evidence.findings import reason_of, rejecting
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding, Integrity
 
 RUNG = "integrity"
 
 
-def examine(session: Session, docket: Docket, case: Case, machine: str, climb: Climb) -> bool:
+def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, builder: EvaluationBuilder) -> bool:
     """What one forward launches and calls, whether the answer rests on it, and what the candidate changed of PyTorch.
 
     The session may have ended afterwards: what computes on unwritten memory can be an illegal access.
 
     Args:
         session: of the candidate.
-        docket: of the task.
+        problem: of the task.
         case: at full shape.
         machine: name of the GPU.
-        climb: gets the rung, the findings and `integrity`.
+        builder: gets the rung, the findings and `integrity`.
 
     Raises:
         CandidateFailed: if a forward that was right before does not come back.
@@ -49,15 +50,15 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
     untried = raised = ""
     wrong: list[Finding] = []
     with arena(session) as shared:
-        before = session.ask("load", **load(case, docket, shared))["fingerprint"]
-        earlier = other_inputs(docket, case)
-        inputs, forms = share_inputs(earlier or case, shared, docket)
+        before = session.ask("load", **load(case, problem, shared))["fingerprint"]
+        earlier = other_inputs(problem, case)
+        inputs, forms = share_inputs(earlier or case, shared, problem)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
         record = session.ask("record")
         integrity, findings = judge_watch(
-            docket.task, record, docket.surveyed.operators, answer_bytes=case.answer_bytes
+            problem.task, record, problem.surveyed.operators, answer_bytes=case.answer_bytes
         )
         findings += judge_read_back(record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
@@ -71,28 +72,28 @@ def examine(session: Session, docket: Docket, case: Case, machine: str, climb: C
                 answer = session.ask("silence", outputs=target_forms)
                 untried, raised = str(answer.get("untried", "")), str(answer.get("raised", ""))
                 if "structure" in answer:
-                    wrong, _ = judge_answer(docket, case, answer, targets, inputs, machine, source_of(session))
+                    wrong, _ = judge_answer(problem, case, answer, targets, inputs, machine, source_of(session))
             except CandidateFailed as failure:
                 raised = reason_of(failure.finding)
         if not rejecting(findings):
             integrity, more = judge_silence(integrity, rejecting(wrong), raised=raised, untried=untried)
             findings += more
-    climb.integrity = integrity
+    builder.integrity = integrity
     if rejecting(findings):
-        climb.fail(RUNG, findings)
+        builder.fail(RUNG, findings)
         return False
-    climb.findings += findings
-    climb.passed(RUNG, statement(integrity, untried))
+    builder.findings += findings
+    builder.passed(RUNG, statement(integrity, untried))
     return True
 
 
-def other_inputs(docket: Docket, case: Case) -> Case | None:
+def other_inputs(problem: Problem, case: Case) -> Case | None:
     """The case with inputs that nobody will be asked about: what a module keeps of their answers is a wrong answer."""
-    seed, device = docket.seed("before silence", 0), docket.device
+    seed, device = problem.seed("before silence", 0), problem.device
     with device if device.type == "cuda" else nullcontext():
-        drawn = docket.reference.inputs(seed)
+        drawn = problem.reference.inputs(seed)
     drawn = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
-    other = replace(case, inputs=cast_inputs(drawn, CAST.get(docket.task.precision)))
+    other = replace(case, inputs=cast_inputs(drawn, CAST.get(problem.task.precision)))
     same_form = form_of(other.inputs) == form_of(case.inputs)
     pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()
     return other if any(not torch.equal(a, b) for a, b in pairs) else None

@@ -11,15 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.fork_server import GRACE, Ended, Limits, Nursery, await_fate, ended
+from egg_graph.evaluator.host.fork_server import GRACE, Ended, ForkServer, Limits, await_fate, ended
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.wire.untrusted import parse
 from egg_graph.schema import Finding, InfrastructureError
 
 SESSION_SECONDS = 900.0
-"""The nursery ends a session that lasts longer, whatever it does."""
+"""The fork server ends a session that lasts longer, whatever it does."""
 START_SECONDS = 120.0
-"""A nursery that was lost imports for some of them before it forks again."""
+"""A fork server that was lost imports for some of them before it forks again."""
 KILL = b"k"
 GLANCE = 0.1
 """Seconds between two looks at what the worker takes of the GPU's memory."""
@@ -36,20 +36,20 @@ class CandidateFailed(Exception):
         self.log = log
 
 
-class Session:
+class WorkerSession:
     """One worker process with one candidate in `folder`.
 
     Args:
-        nursery: forks the worker.
+        fork_server: forks the worker.
         folder: holds `candidate.py`.
         timeout: seconds that one command may take.
         watch: looked at while an answer is awaited; what it finds ends the session.
     """
 
     def __init__(
-        self, nursery: Nursery, folder: Path, timeout: float, watch: Callable[[], Finding | None] | None = None
+        self, fork_server: ForkServer, folder: Path, timeout: float, watch: Callable[[], Finding | None] | None = None
     ) -> None:
-        self.nursery = nursery
+        self.fork_server = fork_server
         self.folder = folder
         self.timeout = timeout
         self.watch = watch
@@ -57,7 +57,7 @@ class Session:
         self.control, theirs = socket.socketpair()
         limits = Limits(wall_seconds=SESSION_SECONDS, memory_bytes=None)
         with theirs:
-            self.fate: socket.socket | None = nursery.launch(
+            self.fate: socket.socket | None = fork_server.launch(
                 "egg_graph.evaluator.worker.gpu_worker:serve", {}, folder, limits, theirs.fileno()
             )
         self.received = b""
@@ -81,16 +81,16 @@ class Session:
                 raise InfrastructureError(f"no process for a candidate started within {START_SECONDS:.0f} s") from None
             raise
 
-    def blank(self) -> Session:
+    def blank(self) -> WorkerSession:
         """Another worker of the same kind, which nobody tells to load the candidate."""
-        return Session(self.nursery, self.folder, self.timeout)
+        return WorkerSession(self.fork_server, self.folder, self.timeout)
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """One command, one answer, within this session's timeout.
 
         Raises:
             CandidateFailed: if the candidate raised, died, or took too long.
-            InfrastructureError: if the nursery was lost.
+            InfrastructureError: if the fork server was lost.
         """
         return self._ask(do, self.timeout, arguments)
 

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from egg_graph.evaluator.gate import audit
-from egg_graph.evaluator.host import failure as blame
+from egg_graph.evaluator.host import failure
 from egg_graph.evaluator.sandbox import confine
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.sandbox.policy import Fence
+    from egg_graph.evaluator.sandbox.policy import SandboxPolicy
 
 DONE = 0
 
 
-def main(order: dict[str, Any], channel: int, fence: Fence) -> None:
+def main(order: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
     """Never returns. Only descriptors 0 to 2 and `channel` stay open."""
     folder = Path(order["folder"])
     os.setsid()
@@ -38,7 +38,7 @@ def main(order: dict[str, Any], channel: int, fence: Fence) -> None:
     audit.report_to(channel)
     _environment(folder)
     try:
-        _confine(order, folder, fence)
+        _confine(order, folder, policy)
     except OSError as error:
         _report(channel, {"finding": {"kind": "infrastructure", "message": f"confinement failed: {error}"}})
     task = json.loads((folder / "job.json").read_text())
@@ -59,16 +59,16 @@ def _report(channel: int, answer: dict[str, Any]) -> NoReturn:
     os._exit(DONE)
 
 
-def _confine(order: dict[str, Any], folder: Path, fence: Fence) -> None:
+def _confine(order: dict[str, Any], folder: Path, policy: SandboxPolicy) -> None:
     """From here on nothing but the job's own folder can be reached. Nothing of the candidate has run yet."""
     confine.first_to_go()
     confine.set_limits(
         memory_bytes=order["memory_bytes"],
         cpu_seconds=confine.most_processor_seconds(order["wall_seconds"]),
         file_bytes=order["file_bytes"],
-        tasks=confine.TASKS if fence.space.user else None,
+        tasks=confine.TASKS if policy.space.user else None,
     )
-    fence.enter(str(folder), tools=order["tools"])
+    policy.enter(str(folder), tools=order["tools"])
 
 
 def _redirect(folder: Path) -> None:
@@ -89,7 +89,7 @@ def _keep_only(channel: int) -> int:
 
 
 def _environment(folder: Path) -> None:
-    """The nursery's environment is clean already; folders become the job's own."""
+    """The fork server's environment is clean already; folders become the job's own."""
     for name, sub in (
         ("HOME", "."),
         ("TMPDIR", "tmp"),
@@ -100,7 +100,7 @@ def _environment(folder: Path) -> None:
         path.mkdir(exist_ok=True)
         os.environ[name] = str(path)
     os.environ.pop("PYTHONPATH", None)
-    tempfile.tempdir = None  # what the nursery's imports looked up is the judge's folder, out of reach from here
+    tempfile.tempdir = None  # what the fork server's imports looked up is the judge's folder, out of reach from here
     os.chdir(folder)
 
 
@@ -123,4 +123,4 @@ def name_the_line_when_stuck(seconds: float, *, fatal: bool = False) -> None:
 def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
     """What the exception means, pointing at the candidate's own line where it is on the traceback. See `blame`."""
     traceback.print_exception(error)
-    return blame.describe(error, folder / "candidate.py").model_dump()
+    return failure.describe(error, folder / "candidate.py").model_dump()

@@ -13,7 +13,7 @@ KEPT = (
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment for judge and nurseries: what is kept, where our package lies, and one thread per process."""
+    """The environment for judge and fork servers: what is kept, where our package lies, and one thread per process."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     home = str(Path(__file__).resolve().parents[3])
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([home, *_extra_paths()]))

@@ -1,6 +1,6 @@
-"""The judge's side of a nursery: a warm process that forks one confined child per job.
+"""The judge's side of a fork server: a warm process that forks one confined child per job.
 
-Importing torch and triton takes seconds; a fork of a process that has them takes milliseconds. The nursery itself
+Importing torch and triton takes seconds; a fork of a process that has them takes milliseconds. The fork server itself
 never runs candidate code and never touches CUDA, so each child starts clean.
 """
 
@@ -26,7 +26,7 @@ from egg_graph.schema import InfrastructureError
 LOG_TAIL = 4000
 """Characters of a child's output that are kept."""
 GRACE = 10.0
-"""Seconds beyond a job's own limit after which the nursery itself counts as lost."""
+"""Seconds beyond a job's own limit after which the fork server itself counts as lost."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Limits:
 
     wall_seconds: float = 60.0
     memory_bytes: int | None = 6 << 30
-    """Address space beyond what the nursery holds; None where a CUDA driver maps far more than it uses."""
+    """Address space beyond what the fork server holds; None where a CUDA driver maps far more than it uses."""
     file_bytes: int = 1 << 30
     """Of any one file."""
     processes: int = 64
@@ -64,7 +64,7 @@ class Ended:
 
 
 @dataclass
-class Nursery:
+class ForkServer:
     """One warm process and the jobs it has run.
 
     Args:
@@ -72,7 +72,7 @@ class Nursery:
         folder: private folder for job folders.
         warm: modules to import before the first fork, each with an optional `warm_up()`.
         environment: variables beside the clean environment.
-        without: mechanisms of `fence.MECHANISMS` to leave out, to see what the others hold.
+        without: mechanisms of `policy.MECHANISMS` to leave out, to see what the others hold.
     """
 
     interpret: bool
@@ -94,7 +94,14 @@ class Nursery:
         settings = json.dumps({"modules": self.warm, "without": self.without})
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "egg_graph.evaluator.host.fork_server_process", str(theirs.fileno()), settings],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "egg_graph.evaluator.host.fork_server_process",
+                    str(theirs.fileno()),
+                    settings,
+                ],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -108,7 +115,7 @@ class Nursery:
         """Run `job` ("module:function") in a fresh child and wait for its end. Safe from several threads.
 
         Raises:
-            InfrastructureError: if the nursery was lost; the next call starts a new one.
+            InfrastructureError: if the fork server was lost; the next call starts a new one.
         """
         started = time.monotonic()
         with tempfile.TemporaryFile(dir=folder) as report:
@@ -154,7 +161,7 @@ class Nursery:
 
 
 def await_fate(fate: socket.socket, seconds: float) -> dict[str, Any]:
-    """Wait for the nursery's word on how a child ended.
+    """Wait for the fork server's word on how a child ended.
 
     Raises:
         InfrastructureError: if it says nothing in time, or has died.

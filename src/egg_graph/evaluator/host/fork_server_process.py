@@ -1,8 +1,8 @@
-"""The nursery process: imports torch and triton once, then forks a confined child for every order.
+"""The fork server process: imports torch and triton once, then forks a confined child for every order.
 
-`python -P -m egg_graph.evaluator.host.fork_server_process FD SETTINGS`. Orders come as JSON lines on the socket FD, each with two
-file descriptors: one on which this process tells how the child ended, one that becomes the child's channel. It is
-single threaded, runs no candidate code, and never touches CUDA: both would spoil its forks.
+`python -P -m egg_graph.evaluator.host.fork_server_process FD SETTINGS`. Orders come as JSON lines on the socket FD,
+each with two file descriptors: one on which this process tells how the child ended, one that becomes the child's
+channel. It is single threaded, runs no candidate code, and never touches CUDA: both would spoil its forks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.sandbox import confine, monitor, namespaces
-from egg_graph.evaluator.sandbox.policy import Fence, find_fence
+from egg_graph.evaluator.sandbox.policy import SandboxPolicy, find_policy
 
 LOOK = 0.05
 """Seconds between two looks at what the children hold."""
@@ -60,25 +60,25 @@ class Child:
 
 def main(control_fd: int, settings: dict[str, Any]) -> None:
     confine.die_with_parent()
-    fence = find_fence(settings["without"])
-    namespaces.enclose(fence.space, forget=lambda: os.close(control_fd))
+    policy = find_policy(settings["without"])
+    namespaces.enclose(policy.space, forget=lambda: os.close(control_fd))
     confine.adopt_orphans()
     for name in settings["modules"]:
         module = importlib.import_module(name)
         if hasattr(module, "warm_up"):
             module.warm_up()
-    _ = fence.needed
+    _ = policy.needed
     gc.collect()
     gc.freeze()  # what is warm stays shared between the forks
-    _Nursery(socket.socket(fileno=control_fd), fence).serve()
+    _Server(socket.socket(fileno=control_fd), policy).serve()
 
 
-class _Nursery:
+class _Server:
     """Orders in, ends out."""
 
-    def __init__(self, control: socket.socket, fence: Fence) -> None:
+    def __init__(self, control: socket.socket, policy: SandboxPolicy) -> None:
         self.control = control
-        self.fence = fence
+        self.policy = policy
         self.children: list[Child] = []
         self.woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -121,14 +121,14 @@ class _Nursery:
         room = min(order["disk_bytes"], free.f_bavail * free.f_frsize / 2)
         most_stored = monitor.stored_bytes(folder) + room
         kills = monitor.out_of_memory_kills()
-        cell = namespaces.Cell() if self.fence.space.processes else None
+        cell = namespaces.Cell() if self.policy.space.processes else None
         pid = cell.child if cell else os.fork()
         if pid == 0:
             try:
                 self._forget(fate)
                 from egg_graph.evaluator.host import child
 
-                child.main(order, channel, self.fence)
+                child.main(order, channel, self.policy)
             finally:
                 os._exit(70)  # `child.main` ends the process itself; this line is for a fault in it
         os.close(channel)
@@ -136,7 +136,7 @@ class _Nursery:
         return Child(pid, cell.guard if cell else 0, fate, order, deadline, most_stored, kills)
 
     def _forget(self, fate: int) -> None:
-        """In a child: nothing of the nursery's own business."""
+        """In a child: nothing of the fork server's own business."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(fate)
@@ -157,7 +157,7 @@ class _Nursery:
                 child.kill("memory")
             elif disk and monitor.stored_bytes(Path(order["folder"]), pids) > child.most_stored:
                 child.kill("disk")
-        if not self.fence.space.processes:
+        if not self.policy.space.processes:
             confine.kill_strays(keep=[child.pid for child in self.children])
 
     def _reap(self, now: float) -> None:
@@ -192,7 +192,7 @@ class _Nursery:
                 return {"cause": "timeout", "code": 0}
             if monitor.out_of_memory_kills() > child.memory_kills:
                 return {"cause": "memory", "code": code}
-            if self.fence.seccomp:  # it cannot have done that itself
+            if self.policy.seccomp:  # it cannot have done that itself
                 return {"cause": "killed", "code": code}
         return {"cause": "signal", "code": code}
 

@@ -29,7 +29,7 @@ def finding_of(end: Ended, *, limit: float) -> Finding | None:
     """What is wrong with how a child ended; None if it gave an answer.
 
     Args:
-        end: as the nursery told it.
+        end: as the fork server told it.
         limit: seconds it was given, for all it did or for the step that it died in.
     """
     if end.cause == "timeout":

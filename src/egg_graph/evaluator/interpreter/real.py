@@ -81,11 +81,11 @@ class RealModel:
         import torch
 
         from egg_graph.evaluator.device.simulated import pretend_gpu
+        from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
+        from egg_graph.evaluator.interpreter.address_space import AddressSpace
         from egg_graph.evaluator.interpreter.allocations import Poison
         from egg_graph.evaluator.interpreter.host import HostMemory
-        from egg_graph.evaluator.interpreter.memory import AddressSpace
-        from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
-        from egg_graph.evaluator.interpreter.tuning import Trials
+        from egg_graph.evaluator.interpreter.trials import Trials
 
         pretend_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware
@@ -163,11 +163,11 @@ class RealModel:
         """
         import torch
 
-        from egg_graph.evaluator.host.library_state import changes, settings
-        from egg_graph.evaluator.wire.fresh_memory import Leftovers
-        from egg_graph.evaluator.interpreter.library import LibraryRecorder
         from egg_graph.evaluator.host.candidate import own_tensors
+        from egg_graph.evaluator.host.library_state import changes, settings
+        from egg_graph.evaluator.interpreter.library import LibraryRecorder
         from egg_graph.evaluator.interpreter.ready import Ready
+        from egg_graph.evaluator.wire.fresh_memory import Leftovers
 
         if gradients:
             for _, tensor in own_tensors(self.model):

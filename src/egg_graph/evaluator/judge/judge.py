@@ -13,18 +13,19 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.host.deadline import Overdue, deadline
+from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.device.detect import environment
-from egg_graph.evaluator.evidence.builder import Climb
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
+from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.problem.task_cache import Kept
-from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.problem import Docket
-from egg_graph.evaluator.host.fork_server import Nursery
+from egg_graph.evaluator.host.deadline import Overdue, deadline
+from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.tools.profile import compiled_profile
-from egg_graph.evaluator.device.turns import turns_on
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -39,7 +40,7 @@ from egg_graph.schema import (
     Trial,
 )
 
-DOCKETS_PART, DOCKETS_BYTES = 0.15, 2 << 30
+PROBLEMS_PART, PROBLEMS_BYTES = 0.15, 2 << 30
 """What the cases of other tasks may hold when a new one comes: of the GPU's memory, and without one."""
 FREE_PART = 0.5
 """Of the GPU's memory; while less is free, no other task is kept when a new one comes."""
@@ -47,7 +48,7 @@ REFERENCE_SECONDS = 600
 """For the reference's own runs before any candidate's."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
 """What may be a neighbour's doing where several judges share a GPU."""
-Climbed = tuple[Climb, tuple[Status, str] | None]
+Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
 
 
 class Judge:
@@ -56,11 +57,11 @@ class Judge:
     Args:
         settings: device, timeout, seed, profile and gpu, as `LocalEvaluator` takes them.
         folder: private to this judge.
-        compiling: the nursery whose children compile, and run on a GPU.
-        interpreting: the nursery whose children interpret.
+        compiling: the fork server whose children compile, and run on a GPU.
+        interpreting: the fork server whose children interpret.
     """
 
-    def __init__(self, settings: dict[str, Any], folder: Path, compiling: Nursery, interpreting: Nursery) -> None:
+    def __init__(self, settings: dict[str, Any], folder: Path, compiling: ForkServer, interpreting: ForkServer) -> None:
         self.settings = settings
         self.timeout = float(settings["timeout"])
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
@@ -68,17 +69,17 @@ class Judge:
         """Whether the root seed has left this process."""
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
-        self.nurseries = (compiling, interpreting)
+        self.fork_servers = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
         compiled = compiled_driver(folder) if self.on_gpu else None
-        self.ladder = Ladder(interpreting, compiling, folder, self.timeout, pool, compiled)
+        self.ladder = Ladder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
         self.gpu: GpuLadder | None = None
-        held = DOCKETS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else DOCKETS_BYTES
-        self.dockets: Kept[Docket] = Kept(held, self._forget, self._cramped)
-        self.turns = turns_on("gpu" if self.on_gpu else "none")
+        held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
+        self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)
+        self.access = access_to("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
-            self.gpu = GpuLadder(self.ladder, name, self.turns, profiling=bool(settings["profile"]))
+            self.gpu = GpuLadder(self.ladder, name, self.access, profiling=bool(settings["profile"]))
             self.environment = self.environment.model_copy(update={"gpu": name})
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
@@ -98,13 +99,13 @@ class Judge:
             return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
         raise BadInput(f"the judge knows no method {method}")
 
-    def _docket(self, task: KernelTask) -> Docket:
+    def _problem(self, task: KernelTask) -> Problem:
         device = torch.device("cuda" if self.on_gpu else "cpu")
-        return self.dockets.of(task.digest, lambda: Docket(task, self.root_seed, device))
+        return self.problems.of(task.digest, lambda: Problem(task, self.root_seed, device))
 
     def _forget(self, digest: str) -> None:
         if self.gpu is not None:
-            self.gpu.opponents.drop(digest)
+            self.gpu.baselines.drop(digest)
             torch.cuda.empty_cache()
 
     def _cramped(self) -> bool:
@@ -115,44 +116,44 @@ class Judge:
         return free < FREE_PART * total
 
     def baseline(self, task: KernelTask) -> Baseline:
-        docket = self._docket(task)
-        docket.arguments({})
+        problem = self._problem(task)
+        problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        with self.turns.computing():
-            surveyed = self._surveyed(docket)
+        with self.access.computing():
+            surveyed = self._surveyed(problem)
         if self.gpu is not None and not surveyed.unevaluable:
             try:
-                with self.turns.measuring():
-                    opponent = self.gpu.opponent(docket)
-            except Unevaluable as problem:
-                known["unevaluable"] = str(problem)
+                with self.access.measuring():
+                    baseline = self.gpu.baseline(problem)
+            except Unevaluable as error:
+                known["unevaluable"] = str(error)
             else:
-                known |= {f"{name}_ms": value for name, value in opponent.milliseconds.items()}
-                known["eager_fp32_ms"] = opponent.eager_fp32_ms
+                known |= {f"{name}_ms": value for name, value in baseline.milliseconds.items()}
+                known["eager_fp32_ms"] = baseline.eager_fp32_ms
         return surveyed.model_copy(update=known)
 
     def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluation:
         started = time.monotonic()
         if finalist:
             self._fresh_seed()
-        docket = self._docket(task)
+        problem = self._problem(task)
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            with self.turns.computing():
-                unevaluable = self._surveyed(docket).unevaluable
-                kind = docket.soundness.kind
+            with self.access.computing():
+                unevaluable = self._surveyed(problem).unevaluable
+                kind = problem.soundness.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
         if unevaluable:
-            climb = Climb()
-            climb.fail("baseline", [Finding(kind=kind, message=unevaluable)])
+            builder = EvaluationBuilder()
+            builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
         else:
-            climb, verdict = self._climb(docket, candidate, stage, finalist)
-        if climb.profile.source == "none":
-            climb.profile = compiled_profile(climb.resources, stage)
+            builder, verdict = self._evaluate(problem, candidate, stage, finalist)
+        if builder.profile.source == "none":
+            builder.profile = compiled_profile(builder.resources, stage)
         self.told = True
-        return climb.conclude(
+        return builder.conclude(
             task,
             candidate,
             environment=self.environment,
@@ -163,55 +164,57 @@ class Judge:
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:
-            return screen_without_gpu(self.ladder, self._docket(task), candidates)
-        with self.turns.alone_throughout():
-            return screen_on_gpu(self.gpu, self._docket(task), candidates)
+            return screen_without_gpu(self.ladder, self._problem(task), candidates)
+        with self.access.alone_throughout():
+            return screen_on_gpu(self.gpu, self._problem(task), candidates)
 
     def release(self) -> None:
         """Give back the GPU memory that tasks hold; the next call establishes them anew."""
-        self.dockets.clear()
+        self.problems.clear()
         if self.gpu is not None:
-            self.gpu.opponents.clear()
+            self.gpu.baselines.clear()
             gc.collect()
             torch.cuda.empty_cache()
 
-    # ------------------------------------------------------------------------------------------- one climb, at most two
+    def _evaluate(self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluated:
+        """Evaluate again, alone and on clean workers, what the machine or a neighbour may have spoiled.
 
-    def _climb(self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool) -> Climbed:
-        """A climb that the machine or a neighbour may have spoiled is made once more, alone and on clean workers; a
-        second time the machine's fault is told as that."""
-        self.turns.waited, self.turns.crowded = 0.0, False
-        climb, verdict = self._climb_once(docket, candidate, stage, finalist)
-        disturbed = [f for f in climb.findings if f.kind in DISTURBED] if self.turns.crowded else []
-        if not (spoilt := [*_machine_faults(climb), *disturbed]):
-            return climb, verdict
-        for nursery in self.nurseries:
-            nursery.stop()
-        with self.turns.alone_throughout():
-            climb, verdict = self._climb_once(docket, candidate, stage, finalist)
-        if _machine_faults(climb):
-            climb.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
+        A fault of the machine in the second evaluation is reported as that.
+        """
+        self.access.waited, self.access.crowded = 0.0, False
+        builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        disturbed = [f for f in builder.findings if f.kind in DISTURBED] if self.access.crowded else []
+        if not (spoilt := [*_machine_faults(builder), *disturbed]):
+            return builder, verdict
+        for fork_server in self.fork_servers:
+            fork_server.stop()
+        with self.access.alone_throughout():
+            builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        if _machine_faults(builder):
+            builder.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
         else:
-            climb.passed(
+            builder.passed(
                 "clean_workers", f"evaluated twice, for the machine spoilt the first time: {spoilt[0].message}"
             )
-        return climb, verdict
+        return builder, verdict
 
-    def _climb_once(self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool) -> Climbed:
+    def _evaluate_once(
+        self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool
+    ) -> Evaluated:
         try:
             if self.gpu is None:
-                return self.ladder.climb(docket, candidate), None
-            climb, verdict = self.gpu.climb(docket, candidate, stage, finalist)
+                return self.ladder.evaluate(problem, candidate), None
+            builder, verdict = self.gpu.evaluate(problem, candidate, stage, finalist)
         except InfrastructureError as error:
-            climb = Climb()
-            climb.fail("machine", [Finding(kind="infrastructure", message=str(error))])
-            return climb, None
-        if climb.timing is not None and self.turns.waited > 1.0:
-            notes = (*climb.timing.notes, f"waited {self.turns.waited:.0f} s in all for others on this GPU")
-            climb.timing = climb.timing.model_copy(update={"notes": notes})
-        return climb, verdict
+            builder = EvaluationBuilder()
+            builder.fail("machine", [Finding(kind="infrastructure", message=str(error))])
+            return builder, None
+        if builder.timing is not None and self.access.waited > 1.0:
+            notes = (*builder.timing.notes, f"waited {self.access.waited:.0f} s in all for others on this GPU")
+            builder.timing = builder.timing.model_copy(update={"notes": notes})
+        return builder, verdict
 
-    def _surveyed(self, docket: Docket) -> Baseline:
+    def _surveyed(self, problem: Problem) -> Baseline:
         """What is established about the reference before any candidate, in bounded time.
 
         Raises:
@@ -219,7 +222,7 @@ class Judge:
         """
         try:
             with deadline(REFERENCE_SECONDS):
-                return docket.surveyed
+                return problem.surveyed
         except Overdue:
             raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
 
@@ -230,8 +233,8 @@ class Judge:
             self.release()
 
 
-def _machine_faults(climb: Climb) -> list[Finding]:
-    return [finding for finding in climb.findings if finding.kind == "infrastructure"]
+def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:
+    return [finding for finding in builder.findings if finding.kind == "infrastructure"]
 
 
 def compiled_driver(folder: Path) -> Path | None:

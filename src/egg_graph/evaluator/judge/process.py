@@ -1,7 +1,7 @@
 """The judge's process: `python -m egg_graph.evaluator.judge.process FD SETTINGS`.
 
 One JSON request a line on the socket FD, one JSON answer each. When its owner closes the socket or dies, it ends, and
-everything it started ends with it. The nurseries start first, so that they import while the judge does.
+everything it started ends with it. The fork servers start first, so that they import while the judge does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.sandbox import confine
-from egg_graph.evaluator.host.fork_server import Nursery
 from egg_graph.schema import BadInput, InfrastructureError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ WORKER = "egg_graph.evaluator.worker.gpu_worker"
 
 
 def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
-    """Start the nurseries, then serve."""
+    """Start the fork servers, then serve."""
     confine.hide_memory()
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
@@ -37,9 +37,9 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     # PyTorch's compiler would start a process per core for one baseline, and keep them.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     worker = () if settings["device"] == "none" else (WORKER,)
-    compiling = Nursery(interpret=False, folder=folder, warm=(JOBS, *worker))
+    compiling = ForkServer(interpret=False, folder=folder, warm=(JOBS, *worker))
     # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
-    interpreting = Nursery(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
+    interpreting = ForkServer(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
     compiling.start()
     interpreting.start()
 
@@ -79,7 +79,7 @@ def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:
     with control.makefile("rb") as lines:
         for line in lines:
             requests.put(line)
-    os._exit(0)  # the nurseries die with this process, their children with them
+    os._exit(0)  # the fork servers die with this process, their children with them
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.evidence.builder import Climb
-from egg_graph.evaluator.gpu.timing.ratio import median
-from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
+from egg_graph.evaluator.gpu.timing.ratio import median
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
@@ -27,28 +27,28 @@ SHORT = 12
 """Timed calls of each, in one block."""
 
 
-def screen_without_gpu(ladder: Ladder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
+def screen_without_gpu(ladder: Ladder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
     """Static gate, full-shape launches and compilation for each, side by side; merit as in `Evaluation.merit`.
 
     One broken configuration is one failed Trial; the others do not notice.
     """
-    return list(ladder.pool.map(lambda candidate: _trial(ladder, docket, candidate), candidates))
+    return list(ladder.pool.map(lambda candidate: _trial(ladder, problem, candidate), candidates))
 
 
-def _trial(ladder: Ladder, docket: Docket, candidate: Candidate) -> Trial:
-    climb = Climb()
-    if ladder.gate(candidate, climb):
-        climb = ladder.full_shape(docket, candidate)
-    rejected = rejecting(climb.findings)
+def _trial(ladder: Ladder, problem: Problem, candidate: Candidate) -> Trial:
+    builder = EvaluationBuilder()
+    if ladder.gate(candidate, builder):
+        builder = ladder.full_shape(problem, candidate)
+    rejected = rejecting(builder.findings)
     if rejected:
-        return _rejected(candidate, climb.findings)
+        return _rejected(candidate, builder.findings)
     evidence = Evaluation(
         candidate=candidate.id,
-        task=docket.task.digest,
+        task=problem.task.digest,
         status="correct",
         reason="",
-        bound=climb.bound,
-        resources=climb.resources,
+        bound=builder.bound,
+        resources=builder.resources,
     )
     return Trial(
         config=candidate.config,
@@ -58,13 +58,13 @@ def _trial(ladder: Ladder, docket: Docket, candidate: Candidate) -> Trial:
     )
 
 
-def screen_on_gpu(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
+def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
     """Compilation side by side, one correctness check each at full shape, then a short timing one by one."""
-    case = ladder.opponent(docket).case
+    case = ladder.baseline(problem).case
     trials: list[Trial] = []
     together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     for at in range(0, len(candidates), together):
-        trials += _batch(ladder, docket, candidates[at : at + together])
+        trials += _batch(ladder, problem, candidates[at : at + together])
     return trials
 
 
@@ -76,24 +76,24 @@ def _together(nbytes: int) -> int:
     return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
 
 
-def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -> list[Trial]:
+def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
-    case = ladder.opponent(docket).case
-    sessions: list[Session] = []
+    case = ladder.baseline(problem).case
+    sessions: list[WorkerSession] = []
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
         _, forms = share_inputs(case, shared)
-        state = load(case, docket, shared)
-        folders = [stack.enter_context(ladder.base.job_folder(candidate)) for candidate in candidates]
+        state = load(case, problem, shared)
+        folders = [stack.enter_context(ladder.base.jobs.job_folder(candidate)) for candidate in candidates]
         # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.
-        stack.callback(lambda: list(ladder.base.pool.map(Session.close, sessions)))
+        stack.callback(lambda: list(ladder.base.pool.map(WorkerSession.close, sessions)))
 
-        def prepare(candidate: Candidate, folder: Path) -> Session | Trial:
+        def prepare(candidate: Candidate, folder: Path) -> WorkerSession | Trial:
             """A warm worker, or why there is none."""
-            climb = Climb()
-            if not ladder.base.gate(candidate, climb):
-                return _rejected(candidate, climb.findings)
+            builder = EvaluationBuilder()
+            if not ladder.base.gate(candidate, builder):
+                return _rejected(candidate, builder.findings)
             try:
                 session = ladder.open(folder, watched=False)
                 sessions.append(session)
@@ -106,19 +106,21 @@ def _batch(ladder: GpuLadder, docket: Docket, candidates: Sequence[Candidate]) -
 
         ready = list(ladder.base.pool.map(prepare, candidates, folders))
         return [
-            session if isinstance(session, Trial) else _measured(ladder, docket, candidate, session, forms)
+            session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
             for candidate, session in zip(candidates, ready, strict=True)
         ]
 
 
-def _measured(ladder: GpuLadder, docket: Docket, candidate: Candidate, session: Session, forms: list[Any]) -> Trial:
+def _measured(
+    ladder: GpuLadder, problem: Problem, candidate: Candidate, session: WorkerSession, forms: list[Any]
+) -> Trial:
     """Check the answer once, then time it; the others' processes are idle."""
-    from egg_graph.evaluator.gpu.answers import check_loaded
     from egg_graph.evaluator.device.clock import LEAD
+    from egg_graph.evaluator.gpu.answers import check_loaded
 
-    case = ladder.opponent(docket).case
+    case = ladder.baseline(problem).case
     try:
-        findings, _ = check_loaded(session, docket, case, ladder.machine)
+        findings, _ = check_loaded(session, problem, case, ladder.machine)
         if rejecting(findings):
             return _rejected(candidate, findings)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire import exchange
-from egg_graph.evaluator.wire.leaf import overlapping
 from egg_graph.evaluator.problem.case import Case, Update
 from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.families import WRONG_HERE
+from egg_graph.evaluator.wire import exchange
+from egg_graph.evaluator.wire.leaf import overlapping
 from egg_graph.schema import Check, Finding, KernelTask
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.problem.problem import Docket
 
 
 def judge_leaves(
@@ -172,9 +169,8 @@ _TRAIN_MODE = (
 )
 
 
-def mutated(docket: Docket, before: Sequence[Any], after: Sequence[Any]) -> list[Finding]:
-    """Inputs that the call changed, bytewise."""
-    names = docket.reference.forward_names(len(before))
+def mutated(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> list[Finding]:
+    """Inputs that the call changed, bytewise; `names` are what forward calls them."""
     return [
         input_mutated(name)
         for name, old, new in zip(names, before, after, strict=False)

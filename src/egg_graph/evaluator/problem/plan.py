@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
+from egg_graph.evaluator.problem.problem import Problem
 
 PATIENCE = 1.5
 """Of how long families of inputs may be tried, how long other uses may."""
@@ -72,10 +72,10 @@ class Call:
         return PATIENCE if self.use else 1.0
 
 
-def in_service(docket: Docket, name: str, first: Case) -> Iterator[Call]:
+def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
     """What a module that answered `first` meets beside new inputs, one call after the other. A second instance begins
     where another shape is cheap, and goes on to the first."""
-    uses = docket.uses(name)
+    uses = problem.uses(name)
     small = uses.resized or uses.weights or first
     if uses.resized is not None:
         yield Call(small, "inputs of another shape in the same module", use=KEEPS_SIZES)

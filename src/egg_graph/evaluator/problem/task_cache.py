@@ -16,7 +16,7 @@ class Held(Protocol):
 T = TypeVar("T", bound=Held)
 
 
-class Kept(Generic[T]):
+class TaskCache(Generic[T]):
     """Things by task. A new one makes it forget those not asked for longest, if all hold too much.
 
     Args:

@@ -1,4 +1,4 @@
-"""The fence round every candidate's process: what stands on this machine, and how a process goes behind it."""
+"""The sandbox policy round every candidate's process: what stands on this machine, and how a process goes behind it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MECHANISMS: tuple[Mechanism, ...] = ("processes", "network", "files", "calls")
 
 
 @dataclass(frozen=True)
-class Fence:
+class SandboxPolicy:
     """What this machine grants."""
 
     space: Space
@@ -27,11 +27,11 @@ class Fence:
 
     @cached_property
     def needed(self) -> Belongings:
-        """Asked for once, in the nursery, when all is imported."""
+        """Asked for once, in the fork server, when all is imported."""
         return belongings(own_proc=self.space.processes)
 
     def enter(self, folder: str, *, tools: bool) -> None:
-        """Put this process behind the fence, for good; it must have a single thread.
+        """Put this process behind the sandbox policy, for good; it must have a single thread.
 
         Args:
             folder: the one place where it may write.
@@ -108,8 +108,8 @@ class Fence:
         return tuple(holds), tuple(lacks)
 
 
-def find_fence(without: Collection[str] = ()) -> Fence:
-    """The strongest fence that this process can put up. Forks for a moment: this process should be small.
+def find_policy(without: Collection[str] = ()) -> SandboxPolicy:
+    """The strongest sandbox policy that this process can put up. Forks for a moment: this process should be small.
 
     Args:
         without: mechanisms to leave out, to see what is left.
@@ -120,7 +120,7 @@ def find_fence(without: Collection[str] = ()) -> Fence:
     if unknown := set(without) - set(MECHANISMS):
         raise ValueError(f"no mechanism of confinement: {', '.join(sorted(unknown))}")
     abi = 0 if "files" in without else landlock.abi()
-    return Fence(
+    return SandboxPolicy(
         space=namespaces.find_space(processes="processes" not in without, network="network" not in without),
         landlock=abi if abi >= landlock.LEAST_ABI else 0,
         seccomp="calls" not in without and seccomp.available(),

@@ -8,8 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from egg_graph.evaluator.evidence.statements import MEMORY_OPERATORS
-
+MEMORY_OPERATORS = frozenset(
+    {"fill", "fill_", "zero_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones"}
+    | {"new_full", "copy_", "clone", "_to_copy", "contiguous", "arange", "cat", "stack", "constant_pad_nd"}
+)
+"""Library operators that only make or move memory; a task may forbid the rest."""
+COPIES = frozenset({"clone", "copy_", "copy", "_to_copy", "contiguous", "cat", "stack", "constant_pad_nd"})
+"""Operators that do nothing but put numbers elsewhere: work where that is all that the reference does."""
 ALLOCATING = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_"}
     | {"_local_scalar_dense", "is_pinned", "pin_memory", "record_stream", "is_same_size", "sym_size", "sym_numel"}

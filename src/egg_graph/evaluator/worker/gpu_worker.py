@@ -18,17 +18,17 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.exchange import DTYPES, decode, flatten, inline_tensor
-from egg_graph.evaluator.worker import witness
-from egg_graph.evaluator.host.library_state import changes, settings
 from egg_graph.evaluator.device.shared_memory import close_handle, open_handle, view
-from egg_graph.evaluator.worker.timing import WorkerClock
-from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
-from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
-from egg_graph.evaluator.wire.fresh_memory import Leftovers
 from egg_graph.evaluator.host.candidate import construct, load_module, load_weights, own_tensors
-from egg_graph.evaluator.problem.compare import poison_
 from egg_graph.evaluator.host.child import describe_failure, name_the_line_when_stuck
+from egg_graph.evaluator.host.library_state import changes, settings
+from egg_graph.evaluator.wire.exchange import DTYPES, decode, flatten, inline_tensor
+from egg_graph.evaluator.wire.fresh_memory import Leftovers
+from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
+from egg_graph.evaluator.wire.poison import poison_
+from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
+from egg_graph.evaluator.worker.timing import WorkerClock
 
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
@@ -103,7 +103,7 @@ class Worker:
         torch.cuda.set_device(0)
         torch.cuda.set_per_process_memory_fraction(command["memory_fraction"])
         torch.cuda.synchronize()
-        self.clock = WorkerClock(self)
+        self.clock = WorkerClock(self._tensor, self._put_inputs, self._forward)
         self.commands |= self.clock.commands
         return {"ok": True}
 
@@ -259,6 +259,9 @@ class Worker:
             if pointer is not None:
                 close_handle(pointer)
         return {"ok": True}
+
+    def _put_inputs(self, inputs: list[Any]) -> None:
+        self.inputs = inputs
 
     def _forward(self) -> Any:
         with torch.set_grad_enabled(self.gradients):

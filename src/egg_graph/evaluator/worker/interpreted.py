@@ -15,11 +15,11 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.wire import exchange
-from egg_graph.evaluator.wire.leaf import describe_leaf
-from egg_graph.evaluator.interpreter.allocations import fill_with_poison
 from egg_graph.evaluator.host.candidate import own_tensors
+from egg_graph.evaluator.interpreter.allocations import fill_with_poison
+from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.leaf import describe_leaf
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.interpreter import RealModel

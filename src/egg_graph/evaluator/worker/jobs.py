@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.host.child import name_the_line_when_stuck
+from egg_graph.evaluator.wire import exchange
 from egg_graph.schema import Hardware
 
 CANDIDATE = "candidate.py"
@@ -62,8 +62,8 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
     stands for the programs that are left.
     """
-    from egg_graph.evaluator.worker.interpreted import Calls
     from egg_graph.evaluator.interpreter import RealModel
+    from egg_graph.evaluator.worker.interpreted import Calls
 
     seconds = payload["call_seconds"]
     name_the_line_when_stuck(seconds, fatal=True)
@@ -131,15 +131,15 @@ def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
-    """Shortly before the nursery would kill for lateness."""
+    """Shortly before the fork server would kill for lateness."""
     name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
 
 
 def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Compile every distinct launch for the target: resources, or the first thing the compiler refuses."""
     from egg_graph.evaluator.aot import compile_launch
-    from egg_graph.evaluator.wire.launches import Launch
     from egg_graph.evaluator.wire.faults import KernelFault
+    from egg_graph.evaluator.wire.launches import Launch
 
     _name_the_line_when_stuck(payload)
     hardware = Hardware.model_validate(payload["hardware"])

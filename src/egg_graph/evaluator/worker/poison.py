@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from egg_graph.evaluator.wire import fresh_memory as growth
 from egg_graph.evaluator.device.shared_memory import raw_bytes
-from egg_graph.evaluator.problem.compare import poison_
+from egg_graph.evaluator.wire import fresh_memory
+from egg_graph.evaluator.wire.poison import poison_
 
 NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
 """A NaN however it is read: float64, float32, float16 and bfloat16."""
@@ -23,16 +23,16 @@ class FreshPoison(TorchDispatchMode):
         leftovers: what it holds instead.
     """
 
-    def __init__(self, leftovers: growth.Leftovers | None = None) -> None:
+    def __init__(self, leftovers: fresh_memory.Leftovers | None = None) -> None:
         super().__init__()
         self.fill = poison_ if leftovers is None else leftovers.fill
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if growth.name_of(function) not in growth.GROWING:
+        if fresh_memory.name_of(function) not in fresh_memory.GROWING:
             return function(*args, **(kwargs or {}))
-        before = growth.sizes((args, kwargs))
+        before = fresh_memory.sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        fresh = growth.added(result, before)
+        fresh = fresh_memory.added(result, before)
         if fresh is not None and fresh.is_cuda:
             self.fill(fresh)
         return result

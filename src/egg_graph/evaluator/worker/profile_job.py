@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.tools import ncu, solo
+from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.worker import solo
 
 REPORT = "ncu.csv"
 MOST_LAUNCHES = 20

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.tools import solo
+from egg_graph.evaluator.worker import solo
 
 REPORT = "sanitizer.txt"
 PROGRAM = "compute-sanitizer"

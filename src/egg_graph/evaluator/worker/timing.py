@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
-from egg_graph.evaluator.device.driver import BareGpu
 from egg_graph.evaluator.device.clock import Clock, Place, Sealed, find_pace, flush_bytes, no_collection, spin_for
-from egg_graph.evaluator.gpu.timing.draws import Layout
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.worker.gpu_worker import Worker
+from egg_graph.evaluator.device.driver import BareGpu
+from egg_graph.evaluator.device.layout import Layout
+from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
 
 Command = dict[str, Any]
 Answer = dict[str, Any]
@@ -24,10 +21,21 @@ _empty = torch.empty
 
 
 class WorkerClock:
-    """The timing part of a worker; made before the candidate is imported, opened (`clock`) when it is to be timed."""
+    """The timing part of a worker; made before the candidate is imported, opened (`clock`) when it is to be timed.
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
+    Args:
+        tensor: opens a tensor of the judge's by its form.
+        put_inputs: sets the inputs of the next forward.
+        forward: calls the candidate on them.
+    """
+
+    def __init__(
+        self,
+        tensor: Callable[[dict[str, Any]], torch.Tensor],
+        put_inputs: Callable[[list[Any]], None],
+        forward: Callable[[], Any],
+    ) -> None:
+        self.tensor, self.put_inputs, self.forward = tensor, put_inputs, forward
         self.gpu = BareGpu()
         self.clock: Clock | None = None
         self.own_flush: torch.Tensor | None = None
@@ -54,7 +62,7 @@ class WorkerClock:
 
     def open(self, command: Command) -> Answer:
         """Take the judge's buffers: staging, inputs, targets of answers, stamps, and what is written as a flush."""
-        tensor = self.worker._tensor
+        tensor = self.tensor
         self.close()
         self.clock = Clock(self.gpu, _place(tensor(command["flush"])))
         self.staging = [_place(tensor(form)) for form in command["staging"]]
@@ -73,7 +81,7 @@ class WorkerClock:
 
     def warm(self, command: Command) -> Answer:
         """Forwards on the worker's inputs for some seconds; answers their `Pace`."""
-        return asdict(find_pace(self.worker._forward, command["seconds"]))
+        return asdict(find_pace(self.forward, command["seconds"]))
 
     def time(self, command: Command) -> Answer:
         """One call on the inputs of one set, its answer copied into that set's targets in stream order.
@@ -135,13 +143,12 @@ class WorkerClock:
         self.gpu.forget_l2()
         clock = Clock(self.gpu, _place(self.own_flush))
         spin_ns = spin_for(command["queued_ms"])
-        forward = self.worker._forward
-        return {"ms": clock.series(forward, calls=command["calls"], lead=command["lead"], spin_ns=spin_ns)}
+        return {"ms": clock.series(self.forward, calls=command["calls"], lead=command["lead"], spin_ns=spin_ns)}
 
     def _on(self, buffer: int, *, fresh: bool) -> Callable[[], Any]:
         """The worker's forward on one of the two places."""
-        self.worker.inputs = self.layout.views(self.buffers[buffer]) if fresh else self.kept[buffer]
-        return self.worker._forward
+        self.put_inputs(self.layout.views(self.buffers[buffer]) if fresh else self.kept[buffer])
+        return self.forward
 
     def _sealed(self, number: int, key: str, buffer: int) -> Sealed:
         return Sealed(self.staging[number], _place(self.buffers[buffer]), int(key, 16))

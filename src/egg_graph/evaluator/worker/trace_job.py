@@ -28,7 +28,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     import torch
 
     from egg_graph.evaluator.worker import witness
-    from egg_graph.evaluator.tools.solo import prepare, warm
+    from egg_graph.evaluator.worker.solo import prepare, warm
 
     witness.attend()
     forward = prepare(folder, payload)

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.exchange import dtype_name
-from egg_graph.evaluator.problem.comparison import judge_leaves
 from egg_graph.evaluator.problem.case import Case, Unevaluable, with_other_inputs
 from egg_graph.evaluator.problem.compare import Leaf
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
+from egg_graph.evaluator.wire.exchange import dtype_name
 from egg_graph.schema import Check, Finding
 
 EXACT = 6
@@ -44,7 +44,7 @@ class TimedAnswer:
 class Examiner:
     """Compares the timed answers of one race."""
 
-    docket: Docket
+    problem: Problem
     case: Case
     machine: str
     source: str
@@ -105,14 +105,14 @@ class Examiner:
         self.exact += 1
         try:
             case = self._exactly(answer.seed)
-        except Unevaluable as problem:
-            self._note(f"a timed answer was not compared: {one_line(problem)}")
+        except Unevaluable as error:
+            self._note(f"a timed answer was not compared: {one_line(error)}")
             return []
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return [self._plainly(answer)]
         findings, self.check = judge_leaves(
-            self.docket.task, case, answer.got, machine=self.machine, source=self.source
+            self.problem.task, case, answer.got, machine=self.machine, source=self.source
         )
         self.checked += not findings
         return findings
@@ -123,11 +123,11 @@ class Examiner:
             return self.case
         return with_other_inputs(
             self.case,
-            self.docket.reference,
-            self.docket.task.precision,
+            self.problem.reference,
+            self.problem.task.precision,
             name="timed",
             seed=seed,
-            device=self.docket.device,
+            device=self.problem.device,
         )
 
     def _plainly(self, answer: TimedAnswer) -> Finding:

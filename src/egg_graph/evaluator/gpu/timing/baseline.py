@@ -11,16 +11,16 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.driver import BareGpu
 from egg_graph.evaluator.device.clock import LEAD, Clock, Pace, Place, Reading, Sealed, find_pace, flush_bytes
-from egg_graph.evaluator.gpu.timing.agreement import Burst
-from egg_graph.evaluator.gpu.floor import Floor, floor_of
-from egg_graph.evaluator.gpu.timing.ratio import median
-from egg_graph.evaluator.gpu.timing.draws import Layout
+from egg_graph.evaluator.device.driver import BareGpu
+from egg_graph.evaluator.device.layout import Layout
 from egg_graph.evaluator.device.state import resolution_ns
+from egg_graph.evaluator.gpu.floor import Floor, floor_of
+from egg_graph.evaluator.gpu.timing.agreement import Burst
+from egg_graph.evaluator.gpu.timing.ratio import median
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.precision import cast_inputs, pytorch_at
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.schema import Precision
 
@@ -31,7 +31,7 @@ WARM_SECONDS = 0.3
 """Of each forward, before its first block."""
 
 
-class Opponent:
+class PyTorchBaseline:
     """PyTorch's forwards of one task at full shape, compiled once and kept.
 
     They read their inputs where `raw` holds them, packed as `layout` says.
@@ -40,12 +40,12 @@ class Opponent:
         Unevaluable: if the reference's answer cannot be judged.
     """
 
-    def __init__(self, docket: Docket) -> None:
-        self.docket = docket
-        self.case: Case = next(docket.full_cases())
-        self.precision = docket.task.precision
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.case: Case = next(problem.full_cases())
+        self.precision = problem.task.precision
         self.gpu = BareGpu()
-        self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device=docket.device)
+        self.flush = torch.empty(flush_bytes(), dtype=torch.uint8, device=problem.device)
         self.clock = Clock(self.gpu, Place(self.flush.data_ptr(), self.flush.numel()))
         self.notes: list[str] = []
         self.numbers = itertools.count(1)
@@ -53,7 +53,7 @@ class Opponent:
         self.idle: dict[int, list[Burst]] = {}
         """By number of calls, bursts without forwards."""
         self.layout = Layout.of(self.case.inputs)
-        self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=docket.device)
+        self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=problem.device)
         self.layout.pack(self.case.inputs, self.raw)
         # A forward may change what the model keeps (running statistics); the case's own model stays as it is.
         model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
@@ -84,14 +84,14 @@ class Opponent:
 
     def time(self, name: str, calls: int, lead: int = LEAD) -> list[float]:
         """Timed forwards on the inputs as they lie [ms by events]."""
-        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+        with pytorch_at(self.precision, self.problem.device), torch.no_grad():
             return self.clock.series(self.forwards[name], calls=calls, lead=lead, spin_ns=self.paces[name].spin_ns)
 
     def once(
         self, source: Place, key: int, *, spin_ns: int, filling: int, stamps: int, deliver: Callable[[Any], None]
     ) -> Reading:
         """One call of the best forward on sealed inputs, exactly as a candidate's (`gpu_clock.Clock.once`)."""
-        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+        with pytorch_at(self.precision, self.problem.device), torch.no_grad():
             return self.clock.once(
                 self.forwards[self.best],
                 sealed=Sealed(source, Place(self.raw.data_ptr(), self.raw.numel()), key),
@@ -102,7 +102,7 @@ class Opponent:
             )
 
     def _empty(self) -> float:
-        stamps = torch.zeros(2, dtype=torch.int64, device=self.docket.device)
+        stamps = torch.zeros(2, dtype=torch.int64, device=self.problem.device)
         steps = []
         for _ in range(REPEATS):
             self.clock.once(
@@ -120,20 +120,20 @@ class Opponent:
     def _floor(self) -> Floor:
         """Not told where the GPU's memory does not hold one more run of the reference."""
         try:
-            return floor_of(copy.deepcopy(self.case.model), self.case.inputs, self.docket.task.target)
+            return floor_of(copy.deepcopy(self.case.model), self.case.inputs, self.problem.task.target)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             self.notes.append("times were not held against what the memory's peak allows: no memory to count the bytes")
             return Floor(0.0, 0.0)
 
     def _warm(self, name: str) -> Pace:
-        with pytorch_at(self.precision, self.docket.device), torch.no_grad():
+        with pytorch_at(self.precision, self.problem.device), torch.no_grad():
             return find_pace(self.forwards[name], WARM_SECONDS)
 
     def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> Callable[[], Any] | None:
         compiled = torch.compile(copy.deepcopy(model))
         try:
-            with alarm(COMPILE_SECONDS), pytorch_at(self.precision, self.docket.device), torch.no_grad():
+            with alarm(COMPILE_SECONDS), pytorch_at(self.precision, self.problem.device), torch.no_grad():
                 compiled(*inputs)
                 torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - a compiler that fails is a note, not the end
@@ -149,7 +149,7 @@ class Opponent:
         try:
             wide = copy.deepcopy(model).float()
             inputs = cast_inputs(self.case.inputs, torch.float32)
-            with pytorch_at(ieee, self.docket.device), torch.no_grad():
+            with pytorch_at(ieee, self.problem.device), torch.no_grad():
                 pace = find_pace(lambda: wide(*inputs), WARM_SECONDS)
                 times = self.clock.series(lambda: wide(*inputs), calls=FP32_REPEATS, lead=LEAD, spin_ns=pace.spin_ns)
         except RuntimeError as error:

@@ -8,78 +8,35 @@ tells the key with the command to call. The process that calls undoes it on the 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.wire import exchange
-from egg_graph.evaluator.device.shared_memory import shaped
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.problem import Docket
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import BadInput
 
-ALIGNMENT = 256
-"""Of every tensor within a packed set [bytes], as PyTorch's allocator would give."""
 SLOW_DRAW = 0.02
 """Seconds for one set of inputs, above which sets are drawn once and used again under new keys."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How one set of inputs lies in one piece of memory."""
-
-    forms: list[Any]
-    """The inputs by `exchange.encode`; a tensor's form holds its `offset` [bytes]."""
-    nbytes: int
-    """A multiple of 256, at least that."""
-
-    @classmethod
-    def of(cls, inputs: Sequence[Any]) -> Layout:
-        end = 0
-
-        def place(tensor: torch.Tensor) -> dict[str, Any]:
-            nonlocal end
-            dense = tensor if _dense(tensor) else tensor.contiguous()
-            form = {**exchange.form(dense), "offset": end}
-            end += -(-dense.numel() * dense.element_size() // ALIGNMENT) * ALIGNMENT
-            return form
-
-        return cls([exchange.encode(value, place) for value in inputs], max(end, ALIGNMENT))
-
-    def views(self, raw: torch.Tensor) -> list[Any]:
-        """The inputs over flat uint8 memory of `nbytes`: fresh tensor objects every time."""
-
-        def view(form: dict[str, Any]) -> torch.Tensor:
-            nbytes = math.prod(form["shape"]) * exchange.DTYPES[form["dtype"]].itemsize
-            return shaped(raw[form["offset"] : form["offset"] + nbytes], form)
-
-        return [exchange.decode(entry, view) for entry in self.forms]
-
-    def pack(self, inputs: Sequence[Any], raw: torch.Tensor) -> None:
-        """Write one set of inputs of this form into flat memory."""
-        for mine, given in zip(tensors(self.views(raw)), tensors(inputs), strict=True):
-            mine.copy_(given)
 
 
 class Draws:
     """`get_inputs` under one new secret seed after another.
 
     Args:
-        docket: of the task.
+        problem: of the task.
         case: whose form every set has.
         most: sets that are kept where drawing is slow.
-        numbers: of the secret seeds; never the same again while the docket lives.
+        numbers: of the secret seeds; never the same again while the problem lives.
     """
 
-    def __init__(self, docket: Docket, case: Case, most: int, numbers: Iterator[int]) -> None:
-        self.docket, self.case, self.most, self.numbers = docket, case, most, numbers
+    def __init__(self, problem: Problem, case: Case, most: int, numbers: Iterator[int]) -> None:
+        self.problem, self.case, self.most, self.numbers = problem, case, most, numbers
         self.form = form_of(case.inputs)
         self.pool: list[tuple[int, list[Any]]] = []
         """Where sets are used again: seed and inputs. Empty where every set is new."""
@@ -127,28 +84,19 @@ class Draws:
         self.note = f"all timed calls have the same inputs: {why}"
 
     def _seed(self) -> int:
-        return self.docket.seed("timed", next(self.numbers))
+        return self.problem.seed("timed", next(self.numbers))
 
     def _draw(self, seed: int) -> list[Any]:
-        device = self.docket.device
+        device = self.problem.device
         with device if device.type == "cuda" else nullcontext():
-            inputs = self.docket.reference.inputs(seed + 1)  # as problem.with_other_inputs draws them
+            inputs = self.problem.reference.inputs(seed + 1)  # as problem.with_other_inputs draws them
         inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
-        return cast_inputs(inputs, CAST.get(self.docket.task.precision))
+        return cast_inputs(inputs, CAST.get(self.problem.task.precision))
 
 
 def form_of(inputs: Sequence[Any]) -> list[Any]:
     """Shape, dtype and strides of every tensor; any other value itself."""
     return [(x.shape, x.dtype, x.stride()) if isinstance(x, torch.Tensor) else x for x in tree_leaves(list(inputs))]
-
-
-def tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """The tensors among inputs, in order."""
-    return [x for x in tree_leaves(list(inputs)) if isinstance(x, torch.Tensor)]
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    return bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
 
 
 def _idle() -> None:

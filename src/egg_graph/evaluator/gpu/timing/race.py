@@ -16,17 +16,17 @@ from typing import Any, Literal
 import torch
 
 from egg_graph.evaluator.device import state as gpu_state
-from egg_graph.evaluator.gpu.answers import arena, load, share_inputs, source_of
 from egg_graph.evaluator.device.clock import Pace, flush_bytes
-from egg_graph.evaluator.gpu.timing.agreement import Agreement, Burst, agreement, device_clock, event_clock, host_clock
+from egg_graph.evaluator.gpu.answers import arena, load, share_inputs, source_of
 from egg_graph.evaluator.gpu.conduct import judge_overruns
-from egg_graph.evaluator.gpu.timing.session import BLOCK, Course, Turn
-from egg_graph.evaluator.gpu.timing.baseline import Opponent
-from egg_graph.evaluator.gpu.timing.ratio import median, ratio_interval
-from egg_graph.evaluator.gpu.worker_session import Session
+from egg_graph.evaluator.gpu.timing.agreement import Agreement, Burst, agreement, device_clock, event_clock, host_clock
 from egg_graph.evaluator.gpu.timing.answers import Examiner, TimedAnswer
-from egg_graph.evaluator.problem.compare import poison_
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.ratio import median, ratio_interval
+from egg_graph.evaluator.gpu.timing.session import BLOCK, TimingSession, Turn
+from egg_graph.evaluator.gpu.worker_session import WorkerSession
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Check, Finding, GpuState, Status, Timing
 
 FEWEST_PAIRS, PAIRS = 32, 120
@@ -70,30 +70,30 @@ class Race:
     """Why nothing was timed, where neither candidate nor problem is to blame."""
 
 
-def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> Race:
-    """Load at full shape, record the launches of one forward, and time it against the opponent.
+def race(session: WorkerSession, problem: Problem, baseline: PyTorchBaseline, machine: str) -> Race:
+    """Load at full shape, record the launches of one forward, and time it against the baseline.
 
     Raises:
         CandidateFailed: if a call does not come back.
         torch.OutOfMemoryError: if the GPU does not hold what the judge needs.
     """
-    case = opponent.case
+    case = baseline.case
     with arena(session) as shared:
-        session.ask("load", **load(case, docket, shared))
+        session.ask("load", **load(case, problem, shared))
         _, forms = share_inputs(case, shared)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         pace = Pace(**session.ask("warm", seconds=0.0))
         found = Race(session.ask("record"))
         if not found.launches["launches"]:
             return found
-        found.skipped = gpu_state.busy(opponent.gpu)
+        found.skipped = gpu_state.busy(baseline.gpu)
         if found.skipped:
             return found
-        slower_ms = max(pace.wall_ms, opponent.paces[opponent.best].wall_ms)
-        course = Course(docket, opponent, shared, slow_ms=slower_ms)
-        session.ask("clock", **course.forms)
-        examiner = Examiner(docket, case, machine, source_of(session))
-        _Race(session, course, examiner, found).run(pace)
+        slower_ms = max(pace.wall_ms, baseline.paces[baseline.best].wall_ms)
+        timing_session = TimingSession(problem, baseline, shared, slow_ms=slower_ms)
+        session.ask("clock", **timing_session.forms)
+        examiner = Examiner(problem, case, machine, source_of(session))
+        _Race(session, timing_session, examiner, found).run(pace)
         found.findings += judge_overruns(shared.overruns())
         if found.findings:
             found.timing, found.skipped = None, ""
@@ -103,9 +103,9 @@ def race(session: Session, docket: Docket, opponent: Opponent, machine: str) -> 
 class _Race:
     """One race under way."""
 
-    def __init__(self, session: Session, course: Course, examiner: Examiner, found: Race) -> None:
-        self.session, self.course, self.examiner, self.found = session, course, examiner, found
-        self.opponent = course.opponent
+    def __init__(self, session: WorkerSession, timing_session: TimingSession, examiner: Examiner, found: Race) -> None:
+        self.session, self.timing_session, self.examiner, self.found = session, timing_session, examiner, found
+        self.baseline = timing_session.baseline
         self.lead_ms: list[float] = []
 
     def run(self, pace: Pace) -> None:
@@ -116,16 +116,16 @@ class _Race:
         measured = self._measured()
         again = measured is not None and not measured[1].agrees
         if again:
-            self.found.skipped = gpu_state.busy(self.opponent.gpu)
+            self.found.skipped = gpu_state.busy(self.baseline.gpu)
             if self.found.skipped:
                 return
             measured = self._measured()
         if measured is not None:
             self._conclude(*measured, pace, before, again=again)
 
-    def _measured(self) -> tuple[Turns, Agreement] | None:
+    def _measured(self) -> tuple[TimedTurns, Agreement] | None:
         """All of it once; None where an answer was wrong."""
-        turns = Turns()
+        turns = TimedTurns()
         if not turns.take(self._turn):
             return None
         bursts = self._bursts(turns)
@@ -143,14 +143,14 @@ class _Race:
             turn = self._turn(number)
             if turn is None:
                 return False
-            if number or self.course.lead == 0:
-                settled = self.course.settle_spin(turn.queued) or settled
+            if number or self.timing_session.lead == 0:
+                settled = self.timing_session.settle_spin(turn.queued) or settled
         return True
 
     def _turn(self, number: int) -> Turn | None:
         """One turn, its answers compared; None where one is wrong."""
-        turn = self.course.turn(self.session)
-        if not self.course.flushed:
+        turn = self.timing_session.turn(self.session)
+        if not self.timing_session.flushed:
             message = "the cache was not flushed before a timed call as the candidate's process was told"
             self.found.findings.append(Finding(kind="library_patched", message=message))
         self.lead_ms += turn.lead_ms
@@ -192,21 +192,21 @@ class _Race:
 
     def _stale(self) -> bool:
         """Whether a call whose inputs lie where another's lay is answered with the other's answer."""
-        if self.course.sets < 2:
+        if self.timing_session.sets < 2:
             return False
-        self.course.deal(2)
-        self.course.expect([0, 1])
-        told = [self.course.call(self.session, number, first=not number, place=0) for number in (0, 1)]
-        answers = [self.course.answer(i, a.get("structure"), a.get("leaves")) for i, a in enumerate(told)]
+        self.timing_session.deal(2)
+        self.timing_session.expect([0, 1])
+        told = [self.timing_session.call(self.session, number, first=not number, place=0) for number in (0, 1)]
+        answers = [self.timing_session.answer(i, a.get("structure"), a.get("leaves")) for i, a in enumerate(told)]
         return not self.examiner.form(answers[1]) and self.examiner.replayed(answers[1], answers)
 
     def _late(self) -> bool:
         """Whether one more call's answer is wrong when it should be there, and right after some time."""
         for _ in range(LATE_TRIES):
-            self.course.deal(1)
-            self.course.expect([0])
-            told = self.course.call(self.session, 0, first=True)
-            answer = self.course.answer(0, told.get("structure"), told.get("leaves"))
+            self.timing_session.deal(1)
+            self.timing_session.expect([0])
+            told = self.timing_session.call(self.session, 0, first=True)
+            answer = self.timing_session.answer(0, told.get("structure"), told.get("leaves"))
             if self.examiner.form(answer):
                 return False
             if self.examiner.close(answer):
@@ -216,29 +216,29 @@ class _Race:
                 poison_(target)
             torch.cuda.synchronize()
             told = self.session.ask("again", set=0)
-            answer = self.course.answer(0, told.get("structure"), told.get("leaves"))
+            answer = self.timing_session.answer(0, told.get("structure"), told.get("leaves"))
             return not self.examiner.form(answer) and self.examiner.close(answer)
         return False
 
     # ------------------------------------------------------------------------------------------------ host clock
 
-    def _bursts(self, turns: Turns) -> tuple[list[Burst], list[Burst]] | None:
+    def _bursts(self, turns: TimedTurns) -> tuple[list[Burst], list[Burst]] | None:
         """Bursts with forwards and without, by this process's clock; None where an answer was wrong."""
         queued = median(turns.queued)
         longest = max(median(turns.mine), queued)
-        lead = self.course.lead
-        room = self.course.sets - lead
+        lead = self.timing_session.lead
+        room = self.timing_session.sets - lead
         calls = max(size for size in SIZES if size == 1 or (size <= room and size * longest <= BURST_MS))
         numbers = range(lead, lead + calls)
         spin_ns = int(1e6 * min(2.0 * calls * queued + 1.0, 2 * BURST_MS))
         with_forward: list[Burst] = []
         for _ in range(BURSTS if calls * longest < BURST_MS / 4 else 3):
-            self.course.deal(lead + calls)
+            self.timing_session.deal(lead + calls)
             told = self._led(self.session, lead, spin_ns=spin_ns)
-            burst, rest = self.course.burst(self.session, numbers, spin_ns=spin_ns)
+            burst, rest = self.timing_session.burst(self.session, numbers, spin_ns=spin_ns)
             told += rest
-            self.course.expect(range(lead + calls))
-            answers = [self.course.answer(i, *pair) for i, pair in enumerate(told)]
+            self.timing_session.expect(range(lead + calls))
+            answers = [self.timing_session.answer(i, *pair) for i, pair in enumerate(told)]
             if len(told) != lead + calls:
                 self.found.findings.append(Finding(kind="exited", message="the process gave no readable answer"))
             if self.found.findings or not self._right(answers):
@@ -246,49 +246,53 @@ class _Race:
             with_forward.append(burst)
         return with_forward, self._without_forwards(calls)
 
-    def _led(self, session: Session, lead: int, *, spin_ns: int, forward: bool = True) -> list[Any]:
+    def _led(self, session: WorkerSession, lead: int, *, spin_ns: int, forward: bool = True) -> list[Any]:
         """The unrecorded calls before a burst: the GPU has switched from another process."""
-        return self.course.burst(session, range(lead), spin_ns=spin_ns, forward=forward)[1] if lead else []
+        return self.timing_session.burst(session, range(lead), spin_ns=spin_ns, forward=forward)[1] if lead else []
 
     def _without_forwards(self, calls: int) -> list[Burst]:
         """The same bursts without forwards, in a process that never loads a candidate; measured once per size."""
-        if calls not in self.opponent.idle:
-            lead = self.course.lead
+        if calls not in self.baseline.idle:
+            lead = self.timing_session.lead
             blank = self.session.blank()
             try:
                 blank.start(1.0)
-                blank.ask("clock", **self.course.forms)
-                for size in (n for n in SIZES if n == calls or n + lead <= self.course.sets):
-                    self.opponent.idle[size] = []
+                blank.ask("clock", **self.timing_session.forms)
+                for size in (n for n in SIZES if n == calls or n + lead <= self.timing_session.sets):
+                    self.baseline.idle[size] = []
                     for _ in range(BURSTS + 2):
-                        self.course.expect(range(lead))  # so that the GPU switches, as it does before a candidate
+                        self.timing_session.expect(
+                            range(lead)
+                        )  # so that the GPU switches, as it does before a candidate
                         self._led(blank, lead, spin_ns=1_000_000, forward=False)
                         numbers = range(lead, lead + size)
-                        burst, _ = self.course.burst(blank, numbers, spin_ns=int(1e6 * BLANK_SPIN_MS), forward=False)
-                        self.opponent.idle[size].append(burst)
-                    del self.opponent.idle[size][:2]
+                        burst, _ = self.timing_session.burst(
+                            blank, numbers, spin_ns=int(1e6 * BLANK_SPIN_MS), forward=False
+                        )
+                        self.baseline.idle[size].append(burst)
+                    del self.baseline.idle[size][:2]
             finally:
                 blank.close()
-        return self.opponent.idle[calls]
+        return self.baseline.idle[calls]
 
     # ----------------------------------------------------------------------------------------------- conclusion
 
-    def _agreement(self, turns: Turns, with_forward: list[Burst], without: list[Burst]) -> Agreement:
+    def _agreement(self, turns: TimedTurns, with_forward: list[Burst], without: list[Burst]) -> Agreement:
         bound = sum(burst.host_bound for burst in with_forward) * 2 > len(with_forward)
         own = (median([burst.queued_ms for burst in without]) + BLANK_SPIN_MS) / without[0].calls
         return agreement(
             event_clock(turns.mine),
-            device_clock(turns.stamps, self.opponent.empty_ms, self.opponent.resolution_ns),
+            device_clock(turns.stamps, self.baseline.empty_ms, self.baseline.resolution_ns),
             host_clock(with_forward, without),
             launches=len(self.found.launches["launches"]),
-            waits_ms=max(0.0, own) if bound or median(turns.queued) > self.course.spin_ns / 1e6 else None,
+            waits_ms=max(0.0, own) if bound or median(turns.queued) > self.timing_session.spin_ns / 1e6 else None,
         )
 
-    def _conclude(self, turns: Turns, agreed: Agreement, pace: Pace, before: GpuState, *, again: bool) -> None:
+    def _conclude(self, turns: TimedTurns, agreed: Agreement, pace: Pace, before: GpuState, *, again: bool) -> None:
         paid = median(turns.mine)
         if agreed.flatters:
             self.session.ask("finish")  # nothing of the candidate's own may look like others' work
-            self.found.skipped = gpu_state.disturbed(self.opponent.gpu, before)
+            self.found.skipped = gpu_state.disturbed(self.baseline.gpu, before)
             if self.found.skipped:
                 return
             message = (
@@ -297,7 +301,7 @@ class _Race:
             self.found.findings.append(Finding(kind="clock_disagreement", message=message))
             return
         paid_ms = paid if agreed.agrees else agreed.largest_ms
-        alarm = self.opponent.floor.alarm(paid_ms)
+        alarm = self.baseline.floor.alarm(paid_ms)
         if alarm is not None:
             self.found.findings.append(alarm)
             return
@@ -305,7 +309,7 @@ class _Race:
         if again:
             verb = "agreed when measured again" if agreed.agrees else "disagree: the largest counts"
             notes.append(f"the clocks {verb} ({agreed.words})")
-        self.found.timing = _timing(turns, self.opponent, paid_ms, notes).model_copy(
+        self.found.timing = _timing(turns, self.baseline, paid_ms, notes).model_copy(
             update={
                 "clocks": agreed.clocks,
                 "checked_calls": self.examiner.checked,
@@ -314,17 +318,17 @@ class _Race:
             }
         )
 
-    def _notes(self, turns: Turns, pace: Pace) -> list[str]:
-        course, paid = self.course, median(turns.mine)
+    def _notes(self, turns: TimedTurns, pace: Pace) -> list[str]:
+        timing_session, paid = self.timing_session, median(turns.mine)
         notes = [
-            *self.opponent.notes,
-            *([course.draws.note] if course.draws.note else []),
-            f"blocks of {course.block} after {course.lead} unrecorded, in turns, either side first at random; before "
-            f"every call the L2 cache is flushed ({flush_bytes() >> 20} MiB written) and the GPU kept busy until the "
-            "forward is queued; every call has inputs of its own",
+            *self.baseline.notes,
+            *([timing_session.draws.note] if timing_session.draws.note else []),
+            f"blocks of {timing_session.block} after {timing_session.lead} unrecorded, in turns, either side first at "
+            f"random; before every call the L2 cache is flushed ({flush_bytes() >> 20} MiB written) and the "
+            "GPU kept busy until the forward is queued; every call has inputs of its own",
         ]
-        if course.block < BLOCK:
-            notes.append(f"memory (or time) allows {course.sets} sets of inputs at once")
+        if timing_session.block < BLOCK:
+            notes.append(f"memory (or time) allows {timing_session.sets} sets of inputs at once")
         if turns.pairs < FEWEST_PAIRS:
             notes.append(f"{turns.pairs} pairs alone: {CEILING:.0f} s were over")
         queued = median(turns.queued)
@@ -339,7 +343,7 @@ class _Race:
         return notes
 
 
-class Turns:
+class TimedTurns:
     """Recorded calls of candidate and baseline."""
 
     def __init__(self) -> None:
@@ -373,17 +377,17 @@ class Turns:
         return True
 
 
-def _timing(turns: Turns, opponent: Opponent, milliseconds: float, notes: Sequence[str]) -> Timing:
+def _timing(turns: TimedTurns, baseline: PyTorchBaseline, milliseconds: float, notes: Sequence[str]) -> Timing:
     """The Timing where a forward of the candidate takes `milliseconds`."""
     ratio, low, high = ratio_interval(turns.mine, turns.theirs, block=turns.block)
     paid = median(turns.mine) / milliseconds  # below 1 where a larger clock counts
-    best: Literal["eager", "compile"] = "compile" if opponent.best == "compile" else "eager"
-    measured = {**opponent.milliseconds, best: median(turns.theirs)}
+    best: Literal["eager", "compile"] = "compile" if baseline.best == "compile" else "eager"
+    measured = {**baseline.milliseconds, best: median(turns.theirs)}
     return Timing(
         candidate_ms=milliseconds,
         eager_ms=measured["eager"],
         compile_ms=measured.get("compile"),
-        eager_fp32_ms=opponent.eager_fp32_ms,
+        eager_fp32_ms=baseline.eager_fp32_ms,
         baseline=best,
         ratio=ratio * paid,
         ratio_low=low * paid,

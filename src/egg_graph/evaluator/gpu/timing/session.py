@@ -17,16 +17,16 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.wire.exchange import flatten
-from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.device.clock import LEAD, SHORTEST_SPIN, STAMP_BYTES, Place, Reading, flush_bytes, spin_for
+from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.gpu.timing.agreement import Burst
-from egg_graph.evaluator.gpu.timing.baseline import Opponent
-from egg_graph.evaluator.gpu.timing.draws import Draws
-from egg_graph.evaluator.gpu.worker_session import CandidateFailed, Session
 from egg_graph.evaluator.gpu.timing.answers import TimedAnswer
-from egg_graph.evaluator.problem.compare import poison_
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire.exchange import flatten
+from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding
 
 BLOCK = 4
@@ -54,12 +54,12 @@ class Turn:
     queued: list[float] = field(default_factory=list)
 
 
-class Course:
+class TimingSession:
     """All buffers of one race.
 
     Args:
-        docket: of the task.
-        opponent: the baseline.
+        problem: of the task.
+        baseline: the baseline.
         shared: memory that the candidate's process can open.
         slow_ms: milliseconds of the slower side's forward.
 
@@ -67,15 +67,15 @@ class Course:
         torch.OutOfMemoryError: if not even one set fits.
     """
 
-    def __init__(self, docket: Docket, opponent: Opponent, shared: Arena, *, slow_ms: float) -> None:
-        self.opponent = opponent
+    def __init__(self, problem: Problem, baseline: PyTorchBaseline, shared: Arena, *, slow_ms: float) -> None:
+        self.baseline = baseline
         self.random = random.Random(secrets.randbits(64))
-        sets = self._sets(opponent, most=1 if slow_ms > SLOW_MS else BLOCK if slow_ms > LONG_MS else SETS)
+        sets = self._sets(baseline, most=1 if slow_ms > SLOW_MS else BLOCK if slow_ms > LONG_MS else SETS)
         self.lead = 0 if slow_ms > LONG_MS else LEAD if sets >= LEAD + BLOCK else 1 if sets > 1 else 0
         self.block = min(BLOCK, sets - self.lead)
-        self.draws = Draws(docket, opponent.case, self.lead + self.block, opponent.numbers)
-        nbytes = opponent.layout.nbytes
-        self.plain = torch.empty(nbytes, dtype=torch.uint8, device=docket.device)
+        self.draws = Draws(problem, baseline.case, self.lead + self.block, baseline.numbers)
+        nbytes = baseline.layout.nbytes
+        self.plain = torch.empty(nbytes, dtype=torch.uint8, device=problem.device)
         self.staging, staging_forms = zip(*(_flat(shared, nbytes) for _ in range(sets)), strict=True)
         places = 2 if sets > 2 else 1
         self.places, place_forms = zip(
@@ -86,7 +86,7 @@ class Course:
         self.targets: list[list[torch.Tensor]] = []
         target_forms: list[list[Any]] = []
         for _ in range(sets):
-            pairs = [shared.empty(leaf.expected.shape, leaf.dtype, guarded=False) for leaf in opponent.case.leaves]
+            pairs = [shared.empty(leaf.expected.shape, leaf.dtype, guarded=False) for leaf in baseline.case.leaves]
             self.targets.append([tensor for tensor, _ in pairs])
             target_forms.append([form for _, form in pairs])
         self.expected = [[torch.empty_like(target) for target in targets] for targets in self.targets]
@@ -95,7 +95,7 @@ class Course:
             "stamps": stamp_form,
             "staging": list(staging_forms),
             "buffers": list(place_forms),
-            "layout": opponent.layout.forms,
+            "layout": baseline.layout.forms,
             "targets": target_forms,
         }
         self.seeds: list[int | None] = [None] * sets
@@ -120,16 +120,16 @@ class Course:
         for number in range(count):
             self.seeds[number], inputs = self.draws.next()
             self.keys[number] = secrets.randbits(64)
-            self.opponent.layout.pack(inputs, self.plain)
+            self.baseline.layout.pack(inputs, self.plain)
             torch.cuda.synchronize()
             staging = self.staging[number]
             nbytes = self.plain.numel()
-            self.opponent.gpu.unseal(self.plain.data_ptr(), staging.data_ptr(), nbytes, self.keys[number])
+            self.baseline.gpu.unseal(self.plain.data_ptr(), staging.data_ptr(), nbytes, self.keys[number])
             for target in self.targets[number]:
                 poison_(target)
-            self.opponent.gpu.wait()
+            self.baseline.gpu.wait()
 
-    def turn(self, session: Session) -> Turn:
+    def turn(self, session: WorkerSession) -> Turn:
         """One block of each, whichever first."""
         numbers = range(self.lead + self.block)
         self.deal(len(numbers))
@@ -147,7 +147,9 @@ class Course:
         """One set's answer beside PyTorch's."""
         return TimedAnswer(self.seeds[number], structure, forms, self.targets[number], self.expected[number])
 
-    def call(self, session: Session, number: int, *, first: bool = False, place: int | None = None) -> dict[str, Any]:
+    def call(
+        self, session: WorkerSession, number: int, *, first: bool = False, place: int | None = None
+    ) -> dict[str, Any]:
         """One call of the candidate on a set, its inputs in one of the places (None: any)."""
         self.filling = secrets.randbits(32)
         return session.ask(
@@ -165,9 +167,9 @@ class Course:
         """The baseline's answers, and how long they took."""
         if not numbers:
             return []
-        self.opponent.gpu.forget_l2()
+        self.baseline.gpu.forget_l2()
         readings = []
-        spin_ns = self.opponent.paces[self.opponent.best].spin_ns
+        spin_ns = self.baseline.paces[self.baseline.best].spin_ns
         for number in numbers:
             mine = self.expected[number]
 
@@ -176,7 +178,7 @@ class Course:
                     target.copy_(leaf)
 
             readings.append(
-                self.opponent.once(
+                self.baseline.once(
                     _place(self.staging[number]),
                     self.keys[number],
                     spin_ns=spin_ns,
@@ -188,7 +190,7 @@ class Course:
         return readings
 
     def burst(
-        self, session: Session, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
+        self, session: WorkerSession, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
     ) -> tuple[Burst, list[Any]]:
         """Some sets in one burst, by this process's clock, and what the worker says of the answers."""
         self.filling = secrets.randbits(32)
@@ -225,7 +227,7 @@ class Course:
         self.spin_ns = spin_for(longest)
         return False
 
-    def _candidate(self, session: Session, numbers: Sequence[int], found: Turn) -> dict[int, tuple[Any, Any]]:
+    def _candidate(self, session: WorkerSession, numbers: Sequence[int], found: Turn) -> dict[int, tuple[Any, Any]]:
         told: dict[int, tuple[Any, Any]] = {}
         for number in numbers:
             answer = self.call(session, number, first=number == numbers[0])
@@ -243,12 +245,12 @@ class Course:
     def _baseline(self, numbers: Sequence[int], found: Turn) -> None:
         found.theirs = [reading.milliseconds for reading in self.expect(numbers)][self.lead :]
 
-    def _sets(self, opponent: Opponent, *, most: int) -> int:
+    def _sets(self, baseline: PyTorchBaseline, *, most: int) -> int:
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info()
-        answers = sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in opponent.case.leaves)
-        fixed = 4 * opponent.layout.nbytes + flush_bytes()
-        each = opponent.layout.nbytes + 2 * answers
+        answers = sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in baseline.case.leaves)
+        fixed = 4 * baseline.layout.nbytes + flush_bytes()
+        each = baseline.layout.nbytes + 2 * answers
         sets = min(most, max(0, int(MEMORY_PART * free) - fixed) // each)
         if sets < 1 and free < fixed + each:
             raise torch.OutOfMemoryError(f"one set of inputs and answers takes {(fixed + each) >> 20} MiB")

@@ -11,7 +11,7 @@ from egg_graph.evaluator.device.lease import Lease
 
 
 @dataclass
-class Turns:
+class GpuAccess:
     """One judge's turns on one GPU.
 
     Args:
@@ -66,10 +66,10 @@ class Turns:
             self.crowded |= any(holder != os.getpid() for holder in self.lease.holders())
 
 
-def turns_on(device: str) -> Turns:
-    """Turns on PyTorch's first GPU; nothing to wait for where `device` is none."""
+def access_to(device: str) -> GpuAccess:
+    """GpuAccess on PyTorch's first GPU; nothing to wait for where `device` is none."""
     import torch
 
     if device != "gpu":
-        return Turns()
-    return Turns(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))
+        return GpuAccess()
+    return GpuAccess(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))

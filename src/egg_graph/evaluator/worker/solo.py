@@ -1,6 +1,6 @@
-"""A candidate alone in a process: what the judge hands over in its folder, and one forward of it on the GPU.
+"""One forward of a candidate alone in its process, for programs that watch it from outside.
 
-For programs that look at a forward from outside (a profiler, a sanitizer, a trace); no answer of it is judged.
+A profiler, a sanitizer or a trace watches the forward; the judge compares none of its answers.
 """
 
 from __future__ import annotations
@@ -10,36 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.problem import Docket
+from egg_graph.evaluator.wire import exchange
 
 ORDER = "solo.json"
-LARGEST = 1 << 30
-"""Bytes of inputs, weights and outputs up to which a case is handed over."""
 WARM_FORWARDS = 3
-"""Compile, let an autotuner choose, and fill the caches."""
-
-
-def hand_over(docket: Docket, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
-    """Leave a case's weights and inputs in the folder that holds the candidate; returns the job's payload."""
-    from egg_graph.evaluator.wire import exchange
-    from egg_graph.evaluator.host.environment import clean_environment
-
-    exchange.save(folder, "state", list(case.state.values()))
-    exchange.save(folder, "inputs", case.inputs)
-    return {
-        **docket.construction(case),
-        "state": list(case.state),
-        "python_path": clean_environment()["PYTHONPATH"],
-        **more,
-    }
-
-
-def too_large(case: Case) -> str:
-    """Why a case is not handed over; empty if it is."""
-    if case.nbytes <= LARGEST:
-        return ""
-    return f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to another process"
+"""Forwards that compile, let an autotuner choose, and fill the caches."""
 
 
 def leave_order(folder: Path, payload: dict[str, Any]) -> None:
@@ -57,7 +32,6 @@ def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
     """Load the candidate on the GPU; the function returned runs one forward without gradients."""
     import torch
 
-    from egg_graph.evaluator.wire import exchange
     from egg_graph.evaluator.host.candidate import construct, load_module, load_weights
 
     tf32 = order["precision"] == "tf32"
@@ -80,7 +54,6 @@ def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
 
 
 def _saved(folder: Path, name: str) -> Sequence[Any]:
-    from egg_graph.evaluator.wire import exchange
 
     return exchange.load(folder, name)[1]
 
