@@ -26,14 +26,28 @@ LAUNCH = {
 }  # fmt: skip
 
 
-class Base:
-    """The part of `Ladder` that a GPU ladder uses, without gate and interpreter."""
+class Jobs:
+    """The part of `JobRunner` that a GPU ladder uses."""
 
     timeout = 60.0
     compiling = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @contextmanager
+    def job_folder(self, candidate: Candidate) -> Iterator[Path]:
+        folder = self.folder / candidate.id
+        folder.mkdir(exist_ok=True)
+        (folder / "candidate.py").write_text(candidate.source)
+        yield folder
+
+
+class Base:
+    """The part of `Ladder` that a GPU ladder uses, without gate and interpreter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs = Jobs(folder)
         self.pool = ThreadPoolExecutor(2)
 
     def gate(self, candidate: Candidate, builder: EvaluationBuilder) -> bool:
@@ -46,13 +60,6 @@ class Base:
         self, task: KernelTask, candidate: Candidate, call: dict[str, Any], builder: EvaluationBuilder
     ) -> None:
         builder.fail("full_shape_launches", [Finding(kind="exception", message="unknown instruction")], 0.5)
-
-    @contextmanager
-    def job_folder(self, candidate: Candidate) -> Iterator[Path]:
-        folder = self.folder / candidate.id
-        folder.mkdir(exist_ok=True)
-        (folder / "candidate.py").write_text(candidate.source)
-        yield folder
 
 
 class Session(InProcess):
@@ -85,12 +92,12 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (64 << 30, 64 << 30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device=None: 0)
     monkeypatch.setattr(gpu_worker.Worker, "start", start)
-    monkeypatch.setattr(gpu_ladder, "Session", Session)
-    monkeypatch.setattr(screen, "Session", Session)
+    monkeypatch.setattr(gpu_ladder, "WorkerSession", Session)
+    monkeypatch.setattr(screen, "WorkerSession", Session)
     monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", lambda *a: True)
     monkeypatch.setattr(gpu_ladder.gpu_timing, "race", race)
     monkeypatch.setattr(
-        GpuLadder, "opponent", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
+        GpuLadder, "baseline", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
     )
     return GpuLadder(Base(tmp_path), "stand-in")  # type: ignore[arg-type]
 
