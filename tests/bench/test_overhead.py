@@ -3,10 +3,7 @@
 Run with `pytest tests/benchmarks --benchmark-json=docs/results/overhead.json`.
 """
 
-from pathlib import Path
-
 import pytest
-from scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.agents import Prompts
@@ -14,6 +11,8 @@ from egg_graph.evaluator import LocalEvaluator
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import Analysis, Baseline, Brief, Candidate, Diagnosis, KernelTask
 from egg_graph.stages import ALGORITHMIC_STRUCTURE
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
+from tests.paths import read_source
 
 INPUT = {"reference": REFERENCE}
 CONTEXT = Context(target="h100")
@@ -87,7 +86,7 @@ def kernel_and_task():
         "    def forward(self, x):\n        return torch.softmax(x, dim=1)\n\n\n"
         "def get_inputs():\n    return [torch.randn(rows, width)]\n"
     )
-    source = (Path(__file__).parents[1] / "planted" / "softmax_right.py").read_text()
+    source = read_source("right/softmax_one_block.py")
     candidate = Candidate(source=source, author="bench", stage="algorithmic_structure", mode="seed")
     return candidate, KernelTask(name="softmax", reference=reference, target=load_hardware("h200"))
 

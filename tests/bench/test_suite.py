@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph.bench import Row, find_references, markdown, run_suite, summarize
 from egg_graph.schema import BadInput
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 
 @pytest.fixture

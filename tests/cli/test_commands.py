@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 from typer.testing import CliRunner
 
 import egg_graph
 from egg_graph.cli import app
 from egg_graph.schema import InfrastructureError, ModelRefused
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 
 @pytest.fixture

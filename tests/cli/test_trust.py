@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
-
-TESTS = Path(__file__).parents[1]
+from tests.paths import CORPUS
 
 
 def run(*words):
@@ -22,12 +21,12 @@ def run(*words):
 @pytest.fixture
 def small(tmp_path):
     """Copies of the corpora's files beside a softmax of few numbers: what the commands do with them is the point."""
-    problem = (TESTS / "problems" / "softmax.py").read_text()
+    problem = (CORPUS / "problems" / "softmax.py").read_text()
     (tmp_path / "problems").mkdir()
     (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "256").replace("4096", "512"))
 
     def copy(name):
-        return shutil.copy(TESTS / name, tmp_path)
+        return shutil.copy(CORPUS / name, tmp_path)
 
     return copy
 
@@ -41,7 +40,7 @@ def test_a_bad_header_is_one_line_and_exit_status_2(tmp_path):
 
 def test_a_corpus_that_does_as_expected_is_exit_status_0(tmp_path):
     out = tmp_path / "trust.json"
-    corpora = (TESTS / "bugs", TESTS / "right")
+    corpora = (CORPUS / "bugs", CORPUS / "right")
     result = run("corpus", *corpora, "--device", "none", "--only", "bug-01", "--only", "right-01", "--out", out)
     assert result.exit_code == 0, result.output
     assert "Of 1 tricks and bugs 1 were caught (100.0%)" in result.output

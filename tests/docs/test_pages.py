@@ -3,14 +3,13 @@
 import ast
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("README.md")])
 
 GROUPS = ("trust",)

@@ -1,13 +1,12 @@
 """Numbers in the README are those of the results files that a command wrote."""
 
 import json
-from pathlib import Path
 
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.trust.figures import figures
 from egg_graph.bench.values import Results
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 H200 = ROOT / "docs" / "results" / "examples_h200"
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from egg_graph.schema import Figure, Hardware
+from tests.paths import CORPUS, IMPORTABLE
 
 HERE = Path(__file__).parent
 MATRIX = {"shape": [2048, 2048]}
@@ -46,8 +47,7 @@ FAKE = {
 def in_process(script: str, jobs: Any, **environment: str) -> Any:
     """Run a driver with `jobs` on its standard input; its last line of output is the answer."""
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    source = str(HERE.parents[1] / "src")
-    inherited["PYTHONPATH"] = os.pathsep.join(filter(None, [inherited.get("PYTHONPATH"), source]))
+    inherited["PYTHONPATH"] = os.pathsep.join(filter(None, [inherited.get("PYTHONPATH"), IMPORTABLE]))
     done = subprocess.run(
         [sys.executable, HERE / script],
         input=json.dumps(jobs),
@@ -86,7 +86,7 @@ def a100(h200: Hardware) -> Hardware:
 def interpreted(h200: Hardware) -> Any:
     """Outcomes of all real, faulty and fake runs."""
     jobs = {"hardware": h200.model_dump(), "real": REAL, "faulty": FAULTY, "fake": FAKE}
-    return in_process("drive_interpreter.py", jobs, TRITON_INTERPRET="1")
+    return in_process("interpreter/driver.py", jobs, TRITON_INTERPRET="1")
 
 
 @pytest.fixture(scope="session")
@@ -108,13 +108,13 @@ def compiled(
         jobs[key] = {"file": FAKE[case][0], "launch": launch, "hardware": targets[arch].model_dump()}
     other = {**interpreted["fake"]["uncovered"]["launches"][0], "kernel": "no_such_function"}
     jobs["no_such_function@sm_90"] = {"file": "faulty.py", "launch": other, "hardware": h200.model_dump()}
-    return in_process("drive_compiler.py", jobs, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+    return in_process("aot/driver.py", jobs, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
 
 
 @pytest.fixture(scope="session")
 def fault_lines() -> dict[str, int]:
     """Line of each `# fault: name` mark in the faulty candidates."""
-    lines = (HERE / "candidates" / "faulty.py").read_text().splitlines()
+    lines = (CORPUS / "faults" / "_cases" / "faulty.py").read_text().splitlines()
     return {
         line.rpartition("# fault: ")[2]: number for number, line in enumerate(lines, start=1) if "# fault: " in line
     }

@@ -4,15 +4,13 @@ The whole of them takes minutes (`egg-graph trust corpus tests/bugs tests/right`
 here stands one file a problem, chosen so that each kind of finding has one.
 """
 
-from pathlib import Path
-
 import pytest
 
 from egg_graph.bench.trust.corpus import run_corpus
 from egg_graph.bench.trust.headers import read_entries
+from tests.paths import CORPUS
 
-TESTS = Path(__file__).parents[1]
-BUGS, RIGHT = read_entries([TESTS / "bugs"]), read_entries([TESTS / "right"])
+BUGS, RIGHT = read_entries([CORPUS / "bugs"]), read_entries([CORPUS / "right"])
 QUICK_BUGS = (
     *(
         "affine_ignored",
@@ -46,13 +44,13 @@ QUICK_RIGHT = (
 
 @pytest.mark.parametrize("name", QUICK_BUGS)
 def test_bug(warm, name):
-    (row,) = run_corpus([TESTS / "bugs" / f"{name}.py"], evaluator=warm).rows
+    (row,) = run_corpus([CORPUS / "bugs" / f"{name}.py"], evaluator=warm).rows
     assert row.outcome == "caught", row.told.reason
 
 
 @pytest.mark.parametrize("name", QUICK_RIGHT)
 def test_right(warm, name):
-    (row,) = run_corpus([TESTS / "right" / f"{name}.py"], evaluator=warm).rows
+    (row,) = run_corpus([CORPUS / "right" / f"{name}.py"], evaluator=warm).rows
     assert row.outcome == "right", row.told.reason
 
 

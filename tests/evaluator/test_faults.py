@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask, Precision
-
-PLANTED = Path(__file__).parents[1] / "planted"
+from tests.paths import read_source
 
 SOFTMAX = """
 import torch
@@ -60,9 +58,8 @@ SMALL_MATMUL = MATMUL.replace("1024", "128").replace("2048", "256").replace("409
 
 
 def planted(name: str) -> Candidate:
-    """A candidate of tests/planted."""
-    path = PLANTED / name
-    return Candidate(source=path.read_text(), author="test", stage="algorithmic_structure", mode="seed")
+    """A candidate of the corpus."""
+    return Candidate(source=read_source(name), author="test", stage="algorithmic_structure", mode="seed")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +79,7 @@ def right(judge) -> Callable[[str, str], Evaluation]:
     return cache(lambda name, reference: judge(name, reference=reference))
 
 
-RIGHT = [("softmax_right.py", SOFTMAX, 2), ("matmul_bias_gelu_right.py", MATMUL, 3)]
+RIGHT = [("right/softmax_one_block.py", SOFTMAX, 2), ("right/matmul_bias_gelu.py", MATMUL, 3)]
 
 
 @pytest.mark.parametrize(("name", "reference", "long"), RIGHT)
@@ -126,41 +123,41 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(right, name: str, r
 
 
 def test_tensor_cores_are_seen_in_the_compiled_matrix_product(right) -> None:
-    resources = right("matmul_bias_gelu_right.py", MATMUL).resources[0]
+    resources = right("right/matmul_bias_gelu.py", MATMUL).resources[0]
     assert sum(resources.tensor_core_instructions.values()) > 0
     assert resources.shared_bytes > 0
 
 
 # name, reference, status, kinds, what the message or the place must name
 WRONG = [
-    ("wrong_answer.py", SMALL_SOFTMAX, "incorrect", {"wrong_values"}, "0.9901 times the expected"),
-    ("off_by_one_mask.py", SMALL_SOFTMAX, "incorrect", {"wrong_values", "unwritten_output"}, "never written"),
-    ("out_of_bounds_load.py", SMALL_SOFTMAX, "runtime_error", {"out_of_bounds"}, "x_ptr"),
-    ("write_race.py", SMALL_SOFTMAX, "incorrect", {"write_race"}, "softmax_kernel"),
-    ("unwritten_output.py", SMALL_SOFTMAX, "incorrect", {"unwritten_output"}, "never written"),
-    ("bf16_misuse.py", SMALL_SOFTMAX, "incorrect", {"precision_loss"}, "bfloat16"),
-    ("exit_zero.py", SMALL_SOFTMAX, "runtime_error", {"exited"}, "exit status 0"),
-    ("segfault.py", SMALL_SOFTMAX, "runtime_error", {"crashed"}, "in forward"),
-    ("allocates_24_gb.py", SMALL_SOFTMAX, "out_of_memory", {"memory_exceeded"}, "in forward"),
-    ("too_much_shared_memory.py", SMALL_MATMUL, "compile_error", {"shared_memory_exceeded"}, "shared memory"),
-    ("break_in_loop.py", SMALL_SOFTMAX, "compile_error", {"unsupported_in_kernel"}, "break"),
-    ("tf32_truncation.py", SMALL_MATMUL, "incorrect", {"tf32_truncation"}, "cvt.rna"),
-    ("raises.py", SMALL_SOFTMAX, "runtime_error", {"exception"}, "in forward"),
-    ("writes_input.py", SMALL_SOFTMAX, "incorrect", {"input_mutated"}, "x"),
-    ("wrong_shape.py", SMALL_SOFTMAX, "incorrect", {"wrong_shape"}, "shape"),
-    ("wrong_dtype.py", SMALL_SOFTMAX, "incorrect", {"wrong_dtype"}, "float64"),
-    ("wrong_structure.py", SMALL_SOFTMAX, "incorrect", {"wrong_structure"}, "(*, *)"),
-    ("weights_renamed.py", SMALL_MATMUL, "invalid", {"weights_mismatch"}, "linear.weight"),
-    ("unused_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "launches no Triton kernel"),
+    ("faults/wrong_answer.py", SMALL_SOFTMAX, "incorrect", {"wrong_values"}, "0.9901 times the expected"),
+    ("faults/off_by_one_mask.py", SMALL_SOFTMAX, "incorrect", {"wrong_values", "unwritten_output"}, "never written"),
+    ("faults/out_of_bounds_load.py", SMALL_SOFTMAX, "runtime_error", {"out_of_bounds"}, "x_ptr"),
+    ("faults/write_race.py", SMALL_SOFTMAX, "incorrect", {"write_race"}, "softmax_kernel"),
+    ("faults/unwritten_output.py", SMALL_SOFTMAX, "incorrect", {"unwritten_output"}, "never written"),
+    ("faults/bf16_misuse.py", SMALL_SOFTMAX, "incorrect", {"precision_loss"}, "bfloat16"),
+    ("faults/exit_zero.py", SMALL_SOFTMAX, "runtime_error", {"exited"}, "exit status 0"),
+    ("faults/segfault.py", SMALL_SOFTMAX, "runtime_error", {"crashed"}, "in forward"),
+    ("faults/allocates_24_gb.py", SMALL_SOFTMAX, "out_of_memory", {"memory_exceeded"}, "in forward"),
+    ("faults/too_much_shared_memory.py", SMALL_MATMUL, "compile_error", {"shared_memory_exceeded"}, "shared memory"),
+    ("faults/break_in_loop.py", SMALL_SOFTMAX, "compile_error", {"unsupported_in_kernel"}, "break"),
+    ("faults/tf32_truncation.py", SMALL_MATMUL, "incorrect", {"tf32_truncation"}, "cvt.rna"),
+    ("faults/raises.py", SMALL_SOFTMAX, "runtime_error", {"exception"}, "in forward"),
+    ("faults/writes_input.py", SMALL_SOFTMAX, "incorrect", {"input_mutated"}, "x"),
+    ("faults/wrong_shape.py", SMALL_SOFTMAX, "incorrect", {"wrong_shape"}, "shape"),
+    ("faults/wrong_dtype.py", SMALL_SOFTMAX, "incorrect", {"wrong_dtype"}, "float64"),
+    ("faults/wrong_structure.py", SMALL_SOFTMAX, "incorrect", {"wrong_structure"}, "(*, *)"),
+    ("faults/weights_renamed.py", SMALL_MATMUL, "invalid", {"weights_mismatch"}, "linear.weight"),
+    ("faults/unused_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "launches no Triton kernel"),
 ]
 OUTSIDE = [
-    ("syntax_error.txt", SMALL_SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
-    ("forbidden_import.py", SMALL_SOFTMAX, "invalid", {"forbidden_import"}, "os"),
-    ("uses_torch_compile.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "torch.compile"),
-    ("no_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "@triton.jit"),
-    ("has_test_code.py", SMALL_SOFTMAX, "invalid", {"test_code"}, "get_inputs"),
-    ("no_entry_point.py", SMALL_SOFTMAX, "invalid", {"missing_entry_point"}, "ModelNew"),
-    ("subclasses_model.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "Model"),
+    ("faults/syntax_error.py", SMALL_SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
+    ("faults/forbidden_import.py", SMALL_SOFTMAX, "invalid", {"forbidden_import"}, "os"),
+    ("faults/uses_torch_compile.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "torch.compile"),
+    ("faults/no_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "@triton.jit"),
+    ("faults/has_test_code.py", SMALL_SOFTMAX, "invalid", {"test_code"}, "get_inputs"),
+    ("faults/no_entry_point.py", SMALL_SOFTMAX, "invalid", {"missing_entry_point"}, "ModelNew"),
+    ("faults/subclasses_model.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "Model"),
 ]
 """What the static gate turns away: it comes near no process."""
 
@@ -179,7 +176,7 @@ def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
     judge, name: str, reference: str, status: str, kinds: set[str], words: str
 ) -> None:
     named(judge(name, reference=reference), status, kinds, words)
-    assert judge("softmax_right.py", reference=SMALL_SOFTMAX).status == "correct"
+    assert judge("right/softmax_one_block.py", reference=SMALL_SOFTMAX).status == "correct"
 
 
 def test_what_the_gate_turns_away_is_named_and_the_next_candidate_unharmed(judge) -> None:
@@ -187,28 +184,28 @@ def test_what_the_gate_turns_away_is_named_and_the_next_candidate_unharmed(judge
         evaluation = judge(name, reference=reference)
         named(evaluation, status, kinds, words)
         assert [rung.name for rung in evaluation.rungs] == ["static_gate"], name
-    assert judge("softmax_right.py", reference=SMALL_SOFTMAX).status == "correct"
+    assert judge("right/softmax_one_block.py", reference=SMALL_SOFTMAX).status == "correct"
 
 
 def test_library_calls_are_allowed_unless_the_task_says_otherwise(judge) -> None:
-    allowed = judge("library_call.py", reference=SMALL_MATMUL)
+    allowed = judge("faults/library_call.py", reference=SMALL_MATMUL)
     assert allowed.status == "correct", allowed.reason
     assert allowed.triton_share is not None
     assert 0 < allowed.triton_share < 1
-    forbidden = judge("library_call.py", reference=SMALL_MATMUL, triton_only=True)
+    forbidden = judge("faults/library_call.py", reference=SMALL_MATMUL, triton_only=True)
     assert (forbidden.status, forbidden.findings[0].kind) == ("invalid", "library_call")
     assert "addmm" in forbidden.findings[0].message
 
 
 def test_ieee_rejects_what_tf32_allows(judge) -> None:
-    evaluation = judge("matmul_bias_gelu_right.py", reference=MATMUL, precision="ieee")
+    evaluation = judge("right/matmul_bias_gelu.py", reference=MATMUL, precision="ieee")
     assert (evaluation.status, evaluation.findings[0].kind) == ("incorrect", "precision_loss")
     assert "ieee" in evaluation.findings[0].cure
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_low_precision_policies_cast_the_whole_module(judge, precision: Precision) -> None:
-    evaluation = judge("softmax_right.py", precision=precision)
+    evaluation = judge("right/softmax_one_block.py", precision=precision)
     assert evaluation.status == "correct", evaluation.reason
     assert evaluation.bound is not None
     assert evaluation.bound.dram_bytes == 2 * 2 * 4096 * 8192  # two bytes an element, read and written

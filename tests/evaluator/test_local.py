@@ -12,10 +12,10 @@ import pytest
 
 from egg_graph.evaluator import Evaluator, LocalEvaluator, environment, gpu_present
 from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask
+from tests.paths import read_source
 
-PLANTED = Path(__file__).parents[1] / "planted"
-RIGHT = (PLANTED / "softmax_right.py").read_text()
-MATMUL = (PLANTED / "matmul_bias_gelu_right.py").read_text()
+RIGHT = read_source("right/softmax_one_block.py")
+MATMUL = read_source("right/matmul_bias_gelu.py")
 HEAD = "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n"
 SOFTMAX = (
     f"{HEAD}    def forward(self, x):\n        return torch.softmax(x, dim=1)\n\nrows = 128\nwidth = 512\n\n"
@@ -127,7 +127,7 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
 def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardware, name: str) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
     assert own.evaluate(task, candidate(RIGHT)).status == "correct"
-    evaluation = own.evaluate(task, candidate((PLANTED / name).read_text()))
+    evaluation = own.evaluate(task, candidate(read_source(f"faults/{name}")))
     assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
     assert "line" in evaluation.findings[0].where
     assert evaluation.seconds < 8

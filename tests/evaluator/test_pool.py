@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slow_candidate import RIGHT, candidate, task
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
 from egg_graph.evaluator.gpus import resolve_gpu, visible_gpus
@@ -17,6 +16,7 @@ from egg_graph.evaluator.lease import Lease
 from egg_graph.evaluator.pool import Pool
 from egg_graph.evaluator.turns import Turns
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
+from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
 
 class Scripted:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from slow_candidate import RIGHT, candidate, task
 
 from egg_graph.evaluator import Evaluator, RayPool
 from egg_graph.schema import BadInput, Evaluation, Hardware
+from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
 
 @pytest.fixture(scope="module")

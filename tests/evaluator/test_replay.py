@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from slow_candidate import RIGHT, candidate, task
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
@@ -14,6 +13,7 @@ from egg_graph.evaluator.replay import compare_replay
 from egg_graph.records import make_record, read_evidence, write_record
 from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceRecord, Finding, Hardware, Status, Timing
 from egg_graph.schema.record import KEY_VARIABLE
+from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
 KEY = "planted-key"
 

@@ -5,17 +5,17 @@ part of it, one of each kind, and reads the text of the rest.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+
 from egg_graph.bench.trust.corpus import candidate_of, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.gate import check
 from egg_graph.schema import Hardware
+from tests.paths import CORPUS
 
-HERE = Path(__file__).parent
-ENTRIES = {entry.path.stem: entry for entry in read_entries([HERE])}
+ENTRIES = {entry.path.stem: entry for entry in read_entries([CORPUS / "tricks", CORPUS / "right"])}
 CLIMBED = (
     *("helpers", "workspace_reused", "heuristics_and_hooks", "device_properties"),
     *("half_written_kept", "shape_memo", "two_headed_answer", "persistent_buffer"),

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import HumanMessage
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.knowledge import load_hardware, load_principles
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from tests.paths import EXAMPLES
 
 
 def load(name):

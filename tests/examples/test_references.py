@@ -1,12 +1,12 @@
 """Every reference in examples/ keeps KernelBench's form, runs, and answers to its inputs, its weights and its size."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 import torch
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.paths import EXAMPLES
+
 REFERENCES = sorted(path for path in EXAMPLES.glob("*.py") if not path.stem.startswith("embed_"))
 SMALL = {"TOKENS": 6, "ROWS": 6, "BATCH": 2, "HEADS": 3}
 

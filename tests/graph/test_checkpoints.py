@@ -8,10 +8,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, KernelTask, Profile, StageSummary, Usage
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 CONTEXT = Context(target="h100", max_optimizations=1)
 CONFIG = {"configurable": {"thread_id": "one"}}

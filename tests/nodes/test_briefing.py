@@ -1,10 +1,9 @@
 """What each role sees: the inter-stage and the intra-stage context."""
 
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
-
 from egg_graph import Context, build_egg_graph
 from egg_graph.knowledge import load_principles
 from egg_graph.stages import PARALLEL_MAPPING, STAGES
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 
 def briefs(script, **knobs):

@@ -1,10 +1,10 @@
 """The kernel about to be handed over is judged once more, thoroughly; the next best steps in where it is rejected."""
 
 import pytest
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.nodes.frame import FINALISTS
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 INPUT = {"reference": REFERENCE}
 

@@ -14,9 +14,9 @@ import jinja2  # noqa: F401 - imported for its weight, as the next two: the repo
 import matplotlib.backends.backend_svg
 import matplotlib.figure  # noqa: F401
 from langgraph.checkpoint.sqlite import SqliteSaver
-from scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel, tunable
 
 from egg_graph import Run, optimize, resume
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel, tunable
 
 SCRIPT = [
     kernel("bad", 1),

@@ -4,20 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+from tests.paths import IMPORTABLE
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the harness forks")
 def test_killed_at_any_write_and_resumed(tmp_path):
-    command = [sys.executable, str(HERE / "harness.py"), str(tmp_path), "1", "8"]
-    paths = [str(HERE.parent / "graph"), *sys.path]
+    command = [sys.executable, "-m", "tests.runs.harness", str(tmp_path), "1", "8"]
     settings = {"LANGGRAPH_STRICT_MSGPACK": "true", "OPENBLAS_NUM_THREADS": "1"}  # forks: no thread but the main one
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **settings}
+    environment = {**os.environ, "PYTHONPATH": IMPORTABLE, **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     whole, *killed = [json.loads(line) for line in done.stdout.splitlines()]

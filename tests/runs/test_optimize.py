@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import BadInput, InfrastructureError, ModelRefused, optimize, resume
 from egg_graph.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 SCRIPT = (kernel("bad"), kernel("ok", 3))
 

@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-from trust_files import header, make_corpus
 
 from egg_graph.bench.trust.cost import CostResults, KernelBenchCost, cost_page
 from egg_graph.bench.trust.faults import FaultResults, faults_page
@@ -17,6 +16,7 @@ from egg_graph.bench.trust.soak import SoakResults, Turn, mixture, soak_page
 from egg_graph.bench.trust.spread import Ratio, SpreadResults, spread_page
 from egg_graph.bench.trust.terms import Terms
 from egg_graph.bench.trust.throughput import Pace, ThroughputResults, throughput_page
+from tests.bench.trust.files import header, make_corpus
 
 TERMS = Terms(version="0", evaluator="e", started="now")
 

@@ -1,3 +1,11 @@
+# /// trick
+# id = "bug-84"
+# name = "right by luck: reads past the end of the tensor"
+# problem = "softmax"
+# expect = ["runtime_error", "incorrect", "invalid"]
+# finding = ["out_of_bounds", "uninitialised_read", "unwritten_output", "wrong_values", "non_finite"]
+# finalist = true
+# ///
 """Right by luck: every row reads one element past its end, and the last row past the end of the tensor."""
 
 import torch

@@ -1,3 +1,11 @@
+# /// trick
+# id = "bug-85"
+# name = "right by luck: adds up in memory that nobody zeroed"
+# problem = "softmax"
+# expect = ["runtime_error", "incorrect", "invalid"]
+# finding = ["out_of_bounds", "uninitialised_read", "unwritten_output", "wrong_values", "non_finite"]
+# finalist = true
+# ///
 """Right by luck: adds up in memory that nobody zeroed."""
 
 import torch

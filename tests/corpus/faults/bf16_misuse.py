@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-16"
+# name = "exponential in bfloat16"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["precision_loss"]
+# ///
 """Planted: the exponential is computed in bfloat16 in an fp32 task."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-18"
+# name = "break in a kernel's loop"
+# problem = "softmax"
+# expect = ["compile_error"]
+# finding = ["unsupported_in_kernel"]
+# ///
 """Planted: a break inside of a loop of the kernel, which Triton cannot compile."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-27"
+# name = "import that is not allowed"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["forbidden_import"]
+# ///
 """Planted: imports a module that is not on the allow-list."""
 
 import os

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-30"
+# name = "test code beside the module"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["test_code"]
+# ///
 """Planted: test code beside the module."""
 
 import torch

@@ -1,3 +1,11 @@
+# /// trick
+# id = "fault-33"
+# name = "library product where only Triton is allowed"
+# problem = "linear_gelu"
+# expect = ["invalid"]
+# finding = ["library_call"]
+# terms = { triton_only = true }
+# ///
 """Planted: the product is a library call and only GELU is Triton, which a task may forbid."""
 
 import torch

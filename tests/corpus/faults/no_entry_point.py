@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-31"
+# name = "no ModelNew"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["missing_entry_point"]
+# ///
 """Planted: the module is not called ModelNew."""
 
 import torch

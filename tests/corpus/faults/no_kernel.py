@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-29"
+# name = "plain PyTorch"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["no_triton_kernel"]
+# ///
 """Planted: plain PyTorch."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-14"
+# name = "mask one column short"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["wrong_values", "unwritten_output"]
+# ///
 """Planted: the mask is one column short, so the last column is neither read nor written."""
 
 import torch

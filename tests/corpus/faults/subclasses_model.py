@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-32"
+# name = "subclass of the reference"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["forbidden_construct"]
+# ///
 """Planted: a subclass of the reference."""
 
 import torch
@@ -16,7 +23,7 @@ def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * n_columns + columns, numerator / tl.sum(numerator, axis=0), mask=mask)
 
 
-class ModelNew(Model):  # noqa: F821
+class ModelNew(Model):
     def forward(self, x):
         out = torch.empty_like(x)
         softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))

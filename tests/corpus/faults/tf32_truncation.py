@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-19"
+# name = "operands truncated to TF32"
+# problem = "linear_gelu"
+# expect = ["incorrect"]
+# finding = ["tf32_truncation"]
+# ///
 """Planted: a plain fp32 dot, which truncates its operands to TF32."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-17"
+# name = "more shared memory than the target has"
+# problem = "linear_gelu"
+# expect = ["compile_error"]
+# finding = ["shared_memory_exceeded"]
+# ///
 """Planted: eight stages of 128x256x64 tiles need more shared memory than the target has."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-25"
+# name = "kernel that is never launched"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["no_triton_kernel"]
+# ///
 """Planted: the kernel is never launched; PyTorch does the work."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-28"
+# name = "torch.compile"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["forbidden_construct"]
+# ///
 """Planted: hands the work to torch.compile."""
 
 import torch

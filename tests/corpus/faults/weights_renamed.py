@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-24"
+# name = "parameters by other names"
+# problem = "linear_gelu"
+# expect = ["invalid"]
+# finding = ["weights_mismatch"]
+# ///
 """Planted: the parameters have other names than the reference."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-15"
+# name = "two programs store to the same elements"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["write_race"]
+# ///
 """Planted: two programs of a row store different values to the same elements."""
 
 import torch

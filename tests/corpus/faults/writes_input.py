@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-20"
+# name = "result written into the input"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["input_mutated"]
+# ///
 """Planted: forward writes its result into the input."""
 
 import torch.nn as nn

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-22"
+# name = "result in float64"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["wrong_dtype"]
+# ///
 """Planted: the result is float64."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-21"
+# name = "flattened result"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["wrong_shape"]
+# ///
 """Planted: the result is flattened."""
 
 import torch

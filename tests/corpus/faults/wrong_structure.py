@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-23"
+# name = "tuple for a tensor"
+# problem = "softmax"
+# expect = ["incorrect"]
+# finding = ["wrong_structure"]
+# ///
 """Planted: a tuple where the reference returns a tensor."""
 
 import torch

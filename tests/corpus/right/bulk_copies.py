@@ -1,3 +1,9 @@
+# /// trick
+# id = "right-46"
+# name = "matrix product by bulk copies"
+# problem = "matmul"
+# expect = ["right"]
+# ///
 """Right: a matrix product whose tiles travel by bulk copies (tensor descriptors, TMA on Hopper)."""
 
 import torch

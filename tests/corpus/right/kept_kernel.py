@@ -1,3 +1,10 @@
+# /// trick
+# id = "right-45"
+# name = "compiled kernel kept and launched by itself"
+# problem = "softmax"
+# expect = ["right"]
+# where = ["gpu"]
+# ///
 """Right: the compiled kernel is kept, and launched without going through its JIT function."""
 
 import torch

@@ -1,3 +1,9 @@
+# /// trick
+# id = "right-44"
+# name = "linear and GELU, rounded to TF32"
+# problem = "linear_gelu"
+# expect = ["right"]
+# ///
 """Nothing is planted: a right matrix product with bias and GELU in its epilogue, operands rounded to TF32."""
 
 import torch

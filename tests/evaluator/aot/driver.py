@@ -2,12 +2,12 @@
 
 import json
 import sys
-from pathlib import Path
 
 from egg_graph.evaluator.aot import KernelFault, Launch, compile_launch
 from egg_graph.schema import Hardware
+from tests.paths import CORPUS
 
-CANDIDATES = Path(__file__).parent / "candidates"
+CASES = {path.name: path for path in CORPUS.glob("*/_cases/*.py")}
 
 
 def main():
@@ -16,7 +16,7 @@ def main():
         launch = Launch.model_validate(job["launch"])
         hardware = Hardware.model_validate(job["hardware"])
         try:
-            resources = compile_launch(CANDIDATES / job["file"], launch, hardware)
+            resources = compile_launch(CASES[job["file"]], launch, hardware)
             results[key] = {"resources": resources.model_dump()}
         except KernelFault as fault:
             results[key] = {"fault": fault.finding().model_dump()}

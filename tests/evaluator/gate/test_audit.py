@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.paths import IMPORTABLE
+
 HERE = Path(__file__).parent
 FORBIDDEN = {
     "open": ("def go():\n    return open('/etc/hostname').read()\n", "forbidden_construct", "open"),
@@ -72,7 +74,7 @@ ALLOWED = {
 @pytest.fixture(scope="module")
 def reported() -> dict[str, Any]:
     job = {**{name: row[0] for name, row in FORBIDDEN.items()}, **ALLOWED}
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")}
+    environment = {**os.environ, "PYTHONPATH": IMPORTABLE}
     done = subprocess.run(
         [sys.executable, HERE / "audit_driver.py"],
         input=json.dumps(job), capture_output=True, text=True, timeout=120, env=environment,

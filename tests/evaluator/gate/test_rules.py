@@ -1,13 +1,12 @@
 """The static gate reads structure, not words."""
 
-from pathlib import Path
-
 import pytest
 
 from egg_graph.evaluator.gate import check
 from egg_graph.schema import Candidate
+from tests.paths import read_source
 
-RIGHT = (Path(__file__).parents[1] / "planted" / "softmax_right.py").read_text()
+RIGHT = read_source("right/softmax_one_block.py")
 
 
 def kinds(source: str, problem: str = "") -> list[str]:

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu import worker as gpu_worker
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Hardware, KernelTask
+from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 
 
 @pytest.fixture

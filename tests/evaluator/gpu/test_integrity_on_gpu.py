@@ -9,11 +9,9 @@ import pytest
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.schema import STAGE_METRICS, Candidate, Evaluation, Hardware, KernelTask
+from tests.paths import read_source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
-
-HERE = Path(__file__).parent
-TESTS = HERE.parent
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +21,12 @@ def on_gpu() -> Iterator[LocalEvaluator]:
 
 
 def task(h200: Hardware, problem: str, *, triton_only: bool = False) -> KernelTask:
-    reference = (TESTS / "problems" / f"{problem}.py").read_text()
+    reference = read_source(f"problems/{problem}.py")
     return KernelTask(name=problem, reference=reference, target=h200, triton_only=triton_only)
 
 
 def candidate(path: str) -> Candidate:
-    source = (TESTS / path).read_text()
+    source = read_source(path)
     return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed")
 
 
@@ -38,7 +36,7 @@ def rungs(evaluation: Evaluation) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("path", "problem"),
-    [("witness/candidates/in_place_leaf.py", "matmul"), ("witness/candidates/copying_leaf.py", "matmul")],
+    [("tricks/delegation/in_place_leaf.py", "matmul"), ("tricks/delegation/copying_leaf.py", "matmul")],
 )
 def test_a_kernel_for_show_is_no_kernel(on_gpu: LocalEvaluator, h200: Hardware, path: str, problem: str) -> None:
     evaluation = on_gpu.evaluate(task(h200, problem), candidate(path))
@@ -51,8 +49,8 @@ def test_a_kernel_for_show_is_no_kernel(on_gpu: LocalEvaluator, h200: Hardware, 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("witness/candidates/graph_live.py", "softmax"),
-        ("witness/candidates/kept_kernel.py", "softmax"),
+        ("right/live_graph.py", "softmax"),
+        ("right/kept_kernel.py", "softmax"),
         ("right/library_product_triton_tail.py", "matmul_relu_bias"),
         ("right/matmul_split_k.py", "matmul"),
     ],
@@ -68,7 +66,7 @@ def test_every_way_to_launch_an_own_kernel_is_seen(
 
 
 def test_a_finalist_is_traced_and_sanitized(on_gpu: LocalEvaluator, h200: Hardware) -> None:
-    evaluation = on_gpu.evaluate(task(h200, "softmax"), candidate("planted/softmax_right.py"), finalist=True)
+    evaluation = on_gpu.evaluate(task(h200, "softmax"), candidate("right/softmax_one_block.py"), finalist=True)
     assert evaluation.usable, (evaluation.reason, rungs(evaluation))
     told = rungs(evaluation)
     assert told["device_trace"].startswith("passed"), told["device_trace"]
@@ -81,7 +79,7 @@ def test_a_finalist_is_traced_and_sanitized(on_gpu: LocalEvaluator, h200: Hardwa
 @pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="compute-sanitizer is not on the PATH")
 @pytest.mark.parametrize("path", ["reads_past_the_end.py", "reads_unwritten.py"])
 def test_a_finalist_that_is_right_by_luck_is_found(on_gpu: LocalEvaluator, h200: Hardware, path: str) -> None:
-    evaluation = on_gpu.evaluate(task(h200, "softmax"), candidate(f"witness/candidates/{path}"), finalist=True)
+    evaluation = on_gpu.evaluate(task(h200, "softmax"), candidate(f"bugs/{path}"), finalist=True)
     assert not evaluation.usable
     kinds = {finding.kind for finding in evaluation.findings}
     assert kinds & {"out_of_bounds", "uninitialised_read", "unwritten_output", "wrong_values", "non_finite"}, kinds
@@ -106,7 +104,7 @@ def test_without_ncu_the_device_is_traced(monkeypatch: pytest.MonkeyPatch, h200:
     kept = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "ncu").exists()]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
     with LocalEvaluator(device="gpu", timeout=60, profile=True) as local:
-        evaluation = local.evaluate(task(h200, "softmax"), candidate("planted/softmax_right.py"))
+        evaluation = local.evaluate(task(h200, "softmax"), candidate("right/softmax_one_block.py"))
     assert evaluation.usable, evaluation.reason
     found = evaluation.profile
     assert found.source == "cupti", found.why

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_stand_ins import REFERENCE, InProcess
 
 from egg_graph.evaluator import screen
 from egg_graph.evaluator.evidence import Climb
@@ -19,6 +18,7 @@ from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.timing import Race
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Candidate, Finding, KernelTask, Timing
+from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
 RIGHT = REFERENCE.split("m = 64")[0].replace("class Model(", "class ModelNew(")
 LAUNCH = {

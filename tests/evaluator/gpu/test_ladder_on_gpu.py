@@ -1,16 +1,15 @@
 """The same promises on a GPU."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.schema import Candidate, Hardware, KernelTask
+from tests.paths import read_source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
 
-PLANTED = Path(__file__).parents[1] / "planted"
 SOFTMAX = (
     "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
     "        return torch.softmax(x, dim=1)\n\nrows = 8192\nwidth = 8192\n\n"
@@ -25,7 +24,7 @@ MATMUL = (
 
 
 def candidate(name: str) -> Candidate:
-    source = (PLANTED / name).read_text()
+    source = read_source(name)
     return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed")
 
 
@@ -35,7 +34,9 @@ def on_gpu() -> Iterator[LocalEvaluator]:
         yield local
 
 
-@pytest.mark.parametrize(("name", "reference"), [("softmax_right.py", SOFTMAX), ("matmul_bias_gelu_right.py", MATMUL)])
+@pytest.mark.parametrize(
+    ("name", "reference"), [("right/softmax_one_block.py", SOFTMAX), ("right/matmul_bias_gelu.py", MATMUL)]
+)
 def test_a_right_kernel_is_timed_against_pytorch(
     on_gpu: LocalEvaluator, h200: Hardware, name: str, reference: str
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_right_kernel_is_timed_against_pytorch(
 
 def test_the_same_kernel_measures_the_same_twice(on_gpu: LocalEvaluator, h200: Hardware) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
-    first, second = (on_gpu.evaluate(task, candidate("softmax_right.py")).timing for _ in range(2))
+    first, second = (on_gpu.evaluate(task, candidate("right/softmax_one_block.py")).timing for _ in range(2))
     assert first is not None
     assert second is not None
     assert first.candidate_ms == pytest.approx(second.candidate_ms, rel=0.05)
@@ -70,18 +71,18 @@ def test_the_same_kernel_measures_the_same_twice(on_gpu: LocalEvaluator, h200: H
 
 
 WRONG = [
-    ("wrong_answer.py", SOFTMAX, {"wrong_values"}),
-    ("off_by_one_mask.py", SOFTMAX, {"unwritten_output"}),
-    ("unwritten_output.py", SOFTMAX, {"unwritten_output"}),
-    ("bf16_misuse.py", SOFTMAX, {"precision_loss"}),
-    ("tf32_truncation.py", MATMUL, {"tf32_truncation"}),
-    ("exit_zero.py", SOFTMAX, {"exited"}),
-    ("segfault.py", SOFTMAX, {"crashed"}),
-    ("writes_input.py", SOFTMAX, {"input_mutated"}),
-    ("unused_kernel.py", SOFTMAX, {"no_triton_kernel"}),
-    ("weights_renamed.py", MATMUL, {"weights_mismatch"}),
-    ("too_much_shared_memory.py", MATMUL, {"shared_memory_exceeded"}),
-    ("raises.py", SOFTMAX, {"exception"}),
+    ("faults/wrong_answer.py", SOFTMAX, {"wrong_values"}),
+    ("faults/off_by_one_mask.py", SOFTMAX, {"unwritten_output"}),
+    ("faults/unwritten_output.py", SOFTMAX, {"unwritten_output"}),
+    ("faults/bf16_misuse.py", SOFTMAX, {"precision_loss"}),
+    ("faults/tf32_truncation.py", MATMUL, {"tf32_truncation"}),
+    ("faults/exit_zero.py", SOFTMAX, {"exited"}),
+    ("faults/segfault.py", SOFTMAX, {"crashed"}),
+    ("faults/writes_input.py", SOFTMAX, {"input_mutated"}),
+    ("faults/unused_kernel.py", SOFTMAX, {"no_triton_kernel"}),
+    ("faults/weights_renamed.py", MATMUL, {"weights_mismatch"}),
+    ("faults/too_much_shared_memory.py", MATMUL, {"shared_memory_exceeded"}),
+    ("faults/raises.py", SOFTMAX, {"exception"}),
 ]
 
 
@@ -97,13 +98,13 @@ def test_planted_faults_on_the_gpu(
 def test_a_kernel_that_never_ends_is_ended_and_the_gpu_recovers(h200: Hardware) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
     with LocalEvaluator(device="gpu", timeout=15) as own:
-        assert own.evaluate(task, candidate("infinite_kernel.py")).status == "timeout"
-        assert own.evaluate(task, candidate("softmax_right.py")).usable
+        assert own.evaluate(task, candidate("faults/infinite_kernel.py")).status == "timeout"
+        assert own.evaluate(task, candidate("right/softmax_one_block.py")).usable
 
 
 def test_screening_times_each_configuration(on_gpu: LocalEvaluator, h200: Hardware) -> None:
     task = KernelTask(name="matmul", reference=MATMUL, target=h200)
-    source = (PLANTED / "matmul_bias_gelu_right.py").read_text()
+    source = read_source("right/matmul_bias_gelu.py")
     sources = [
         source,
         source.replace('"BLOCK_M": 64', '"BLOCK_M": 128'),

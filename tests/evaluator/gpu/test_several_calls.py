@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from gpu_stand_ins import InProcess
 
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
@@ -13,6 +12,7 @@ from egg_graph.evaluator.gpu.correct import Correctness
 from egg_graph.evaluator.problem.case import Case, with_other_inputs
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import Hardware, KernelTask
+from tests.evaluator.gpu.stand_ins import InProcess
 
 Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"

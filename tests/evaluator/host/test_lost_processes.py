@@ -10,12 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from slow_candidate import candidate, task
 
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.evidence import Climb
 from egg_graph.evaluator.judge import Judge
 from egg_graph.schema import BadInput, Evaluation, Finding, Hardware, InfrastructureError, KernelTask
+from tests.evaluator.slow_candidate import candidate, task
 
 
 @pytest.fixture(scope="module")

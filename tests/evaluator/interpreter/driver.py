@@ -4,14 +4,14 @@ import importlib.util
 import json
 import sys
 import traceback
-from pathlib import Path
 
 import torch
 
 from egg_graph.evaluator.interpreter import KernelFault, TensorSpec, run_fake, run_real
 from egg_graph.schema import Hardware
+from tests.paths import CORPUS
 
-CANDIDATES = Path(__file__).parent / "candidates"
+CASES = {path.name: path for path in CORPUS.glob("*/_cases/*.py")}
 
 
 def cases_of(path):
@@ -66,15 +66,15 @@ def main():
     hardware = Hardware.model_validate(jobs["hardware"])
     results = {"real": {}, "faulty": {}, "fake": {}}
     for file in jobs["real"]:
-        path = CANDIDATES / file
+        path = CASES[file]
         for name, (_, make_inputs, reference, _) in cases_of(path).items():
             torch.manual_seed(1)
             results["real"][name] = real(path, name, make_inputs(), reference)
     for name in jobs["faulty"]:
         torch.manual_seed(1)
-        results["faulty"][name] = real(CANDIDATES / "faulty.py", name, [torch.randn(130)])
+        results["faulty"][name] = real(CASES["faulty.py"], name, [torch.randn(130)])
     for key, (file, name, specs) in jobs["fake"].items():
-        results["fake"][key] = fake(CANDIDATES / file, name, specs, hardware)
+        results["fake"][key] = fake(CASES[file], name, specs, hardware)
     print(json.dumps(results))
 
 

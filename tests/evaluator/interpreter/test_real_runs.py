@@ -2,11 +2,12 @@
 
 import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 
-CANDIDATES = Path(__file__).parent / "candidates"
+from tests.paths import CORPUS
+
+CASES = CORPUS / "right" / "_cases"
 TOLERANCES = {
     "add": 1e-7, "add_bf16": 4e-3, "add_fp16": 1e-3, "gelu": 1e-6, "silu": 1e-6, "relu": 0.0, "libdevice_tanh": 1e-6,
     "cuda_tanh": 1e-6, "tanh_approx": 1e-3, "exp2_pairs": 1e-6, "fp8e4nv": 0.0, "fp8e5": 0.0, "bf16": 0.0,
@@ -96,7 +97,7 @@ def test_autotune_runs_the_first_configuration_and_records_all(interpreted):
 
 def test_every_case_of_the_candidates_is_tested():
     for file in ("pointwise.py", "rows.py", "matmuls.py", "launching.py", "shuffling.py"):
-        spec = importlib.util.spec_from_file_location(f"listed_{file[:-3]}", CANDIDATES / file)
+        spec = importlib.util.spec_from_file_location(f"listed_{file[:-3]}", CASES / file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         assert set(module.CASES) - {"shared_memory_hog"} <= set(TOLERANCES)

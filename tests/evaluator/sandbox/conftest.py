@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_nursery import Run, make, runner
 
 from egg_graph.evaluator.sandbox.nursery import Nursery
+from tests.evaluator.sandbox.hostile_nursery import Run, make, runner
 
 
 @pytest.fixture(scope="session")

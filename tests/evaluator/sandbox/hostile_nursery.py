@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.sandbox.nursery import Ended, Limits, Nursery
+from tests.paths import IMPORTABLE
 
 HERE = str(Path(__file__).parent)
 Run = Callable[..., Ended]
@@ -13,7 +14,7 @@ Run = Callable[..., Ended]
 
 def make(folder: Path, *without: str) -> Nursery:
     """A nursery without torch, which these jobs do not need."""
-    path = os.pathsep.join([HERE, str(Path(__file__).parents[2] / "src")])
+    path = os.pathsep.join([HERE, IMPORTABLE])
     return Nursery(False, folder, ("hostile_jobs",), {"PYTHONPATH": path}, without)
 
 

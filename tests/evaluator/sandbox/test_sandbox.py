@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from hostile_nursery import HERE, Run, answer, make, runner
 
 from egg_graph.evaluator.sandbox import confine
 from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
 from egg_graph.evaluator.sandbox.outcome import finding_of
+from tests.evaluator.sandbox.hostile_nursery import HERE, Run, answer, make, runner
 
 HOLDS, LACKS = confine.isolation()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"not everything can be confined here: {'; '.join(LACKS)}")

@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 import pytest
-from expert_references import CASES, IMAGE, module
 
 from egg_graph.expert import CannotCapture, capture
 from egg_graph.expert.captured import CapturedGraph
 from egg_graph.expert.capturing import _capture
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, KernelTask
+from tests.expert.references import CASES, IMAGE, module
 
 
 def task(source: str, **options) -> KernelTask:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from expert_references import CASES, Case
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import load_reference
@@ -20,6 +19,7 @@ from egg_graph.expert.export import export_graph
 from egg_graph.expert.plan import make_plan
 from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
 from egg_graph.expert.writer import write_module
+from tests.expert.references import CASES, Case
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from expert_references import CASES
+
+from tests.expert.references import CASES
 
 HERE = Path(__file__).parent
 BUDGET = 2e-6
@@ -17,7 +18,7 @@ BUDGET = 2e-6
 @pytest.fixture(scope="module")
 def answers() -> dict:
     """All cases in one child process: the interpreter is chosen before triton is imported."""
-    script = HERE / "expert_interpreter.py"
+    script = HERE / "driver.py"
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=280, cwd=HERE,
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},

@@ -10,9 +10,9 @@ import traceback
 from pathlib import Path
 
 import torch
-from playbook_cases import CASES, POLICY_DTYPE, candidates, load_reference, write_candidate
 
 from egg_graph.schema import Hardware
+from tests.expert.playbooks.cases import CASES, POLICY_DTYPE, candidates, load_reference, write_candidate
 
 
 def in_child(action):

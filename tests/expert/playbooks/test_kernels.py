@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playbook_cases import CASES, candidates
 
 from egg_graph.schema import Hardware
+from tests.expert.playbooks.cases import CASES, candidates
+from tests.paths import IMPORTABLE
 
 HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
@@ -21,9 +22,9 @@ PRODUCTS = {"tf32/pointer", "tf32/tma", "tf32/tma_registers", "bf16/pointer", "b
 
 def child(mode: str, job: Any, **environment: str) -> Any:
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    inherited["PYTHONPATH"] = os.pathsep.join([str(HERE.parents[1] / "src"), inherited.get("PYTHONPATH", "")])
+    inherited["PYTHONPATH"] = os.pathsep.join([IMPORTABLE, inherited.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, HERE / "playbook_driver.py", mode],
+        [sys.executable, HERE / "driver.py", mode],
         input=json.dumps(job), capture_output=True, text=True, timeout=280, env={**inherited, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

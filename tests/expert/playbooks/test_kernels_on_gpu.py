@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parents[1] / "playbooks"))
 
-from playbook_cases import CASES, POLICY_DTYPE, candidates, write_candidate  # noqa: E402
+from tests.expert.playbooks.cases import CASES, POLICY_DTYPE, candidates, write_candidate  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,

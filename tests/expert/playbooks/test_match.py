@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from playbook_cases import CASES, attention, module, product, scan
 
 from egg_graph.expert import decomposing
 from egg_graph.expert.captured import CapturedGraph
@@ -16,6 +15,7 @@ from egg_graph.expert.playbook import KernelCode
 from egg_graph.expert.playbooks.gemm import GemmPlaybook
 from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
 from egg_graph.schema import Hardware
+from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
 AB = "torch.randn(M, K), torch.randn(K, N)"
 

@@ -1,10 +1,8 @@
 """The embedded expert as analyst, coder and debugger. Capturing is real; evaluations are written by hand."""
 
 import ast
-from pathlib import Path
 
 import pytest
-from expert_references import module
 
 from egg_graph.expert import EmbeddedExpert
 from egg_graph.expert.writer import read_plan
@@ -25,6 +23,8 @@ from egg_graph.schema import (
 )
 from egg_graph.team import Team
 from egg_graph.tuning import parse_space
+from tests.expert.references import module
+from tests.paths import EXAMPLES
 
 REFERENCE = module(
     "return torch.softmax(F.gelu(self.linear(x)), dim=1)",
@@ -34,7 +34,7 @@ REFERENCE = module(
 TASK = KernelTask(name="case", reference=REFERENCE, target=load_hardware("h200"))
 BASELINE = Baseline(task=TASK.digest, floor_ms=0.010, operators=("aten.linear.default", "aten.gelu.default"))
 EXPERT = EmbeddedExpert()
-GELU_MLP = Path(__file__).parents[2] / "examples" / "gelu_mlp.py"
+GELU_MLP = EXAMPLES / "gelu_mlp.py"
 
 
 def brief(stage="algorithmic_structure", mode="seed", **more) -> Brief:

@@ -111,7 +111,7 @@ def unknown_assembly(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def missing_import(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
-    tl.store(out_ptr + offsets, x * math.pi, mask=offsets < n)  # noqa: F821 # fault: missing_import
+    tl.store(out_ptr + offsets, x * math.pi, mask=offsets < n)  # fault: missing_import
 
 
 @triton.jit

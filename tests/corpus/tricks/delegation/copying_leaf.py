@@ -1,3 +1,10 @@
+# /// trick
+# id = "D7-copy"
+# name = "library product copied by a kernel"
+# problem = "matmul"
+# expect = ["invalid"]
+# finding = ["not_causal"]
+# ///
 """A library product, and a Triton kernel that copies it."""
 
 import torch

@@ -1,3 +1,10 @@
+# /// trick
+# id = "D7-in-place"
+# name = "library product to which a kernel adds nothing"
+# problem = "matmul"
+# expect = ["invalid"]
+# finding = ["not_causal"]
+# ///
 """A library product, and a Triton kernel that adds nothing to it where it lies."""
 
 import torch

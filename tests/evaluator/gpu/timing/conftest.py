@@ -1,6 +1,5 @@
 """A GPU that is stood in for, down to its clock, and races of candidates on it."""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,11 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "gpu_answers"))
-
-from gpu_stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
-from pretend_gpu import PretendGpu
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu import course, opponent, worker_clock
@@ -25,6 +19,8 @@ from egg_graph.evaluator.gpu.opponent import Opponent
 from egg_graph.evaluator.gpu.timing import Race
 from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.schema import GpuState, Hardware, KernelTask
+from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
 
 LAUNCH = {
     "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,

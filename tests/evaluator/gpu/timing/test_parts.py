@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import triton
-from pretend_gpu import PretendGpu
 
 from egg_graph.evaluator.gpu import floor
 from egg_graph.evaluator.gpu import ptx as bare_ptx
@@ -21,6 +20,7 @@ from egg_graph.evaluator.gpu.timed_answers import allowed, difference
 from egg_graph.evaluator.problem.compare import Leaf
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
+from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
 
 # ------------------------------------------------------------------------------------------------------------- ratio
 

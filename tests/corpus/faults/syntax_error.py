@@ -1,3 +1,10 @@
+# /// trick
+# id = "fault-26"
+# name = "parenthesis missing"
+# problem = "softmax"
+# expect = ["compile_error"]
+# finding = ["syntax_error"]
+# ///
 """Planted: a parenthesis is missing."""
 
 import torch
