@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from egg_graph.bench.statistics import summarize
-from egg_graph.bench.trust.figures import figures
+from tests.lab.figures import figures
 from egg_graph.bench.values import Results
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from trust_files import ScriptedEvaluator, header, make_corpus
 
 from egg_graph.bench.trust.corpus import run_corpus
 from egg_graph.bench.trust.headers import read_entries
-from egg_graph.bench.trust.values import rates
+from egg_graph.bench.trust.rows import rates
 from egg_graph.schema import BadInput, InfrastructureError
 
 

@@ -9,14 +9,14 @@ import time
 import pytest
 from trust_files import header, make_corpus
 
-from egg_graph.bench.trust.cost import CostResults, KernelBenchCost, cost_page
-from egg_graph.bench.trust.faults import FaultResults, faults_page
+from tests.lab.cost import CostResults, KernelBenchCost, cost_page
+from tests.lab.faults import FaultResults, faults_page
 from egg_graph.bench.trust.headers import read_entries
-from egg_graph.bench.trust.processes import descendants, everybody
-from egg_graph.bench.trust.soak import SoakResults, Turn, mixture, soak_page
+from tests.lab.processes import descendants, everybody
+from tests.lab.soak import SoakResults, Turn, mixture, soak_page
 from egg_graph.bench.trust.spread import Ratio, SpreadResults, spread_page
-from egg_graph.bench.trust.terms import Terms
-from egg_graph.bench.trust.throughput import Pace, ThroughputResults, throughput_page
+from egg_graph.bench.trust.provenance import Terms
+from tests.lab.throughput import Pace, ThroughputResults, throughput_page
 
 TERMS = Terms(version="0", evaluator="e", started="now")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.options import given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.schema import Precision
 

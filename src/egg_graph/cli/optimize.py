@@ -13,7 +13,7 @@ from rich.padding import Padding
 from egg_graph.cli.console import plain, stderr, stdout
 from egg_graph.cli.errors import REJECTED
 from egg_graph.cli.files import read_source
-from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.options import given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision

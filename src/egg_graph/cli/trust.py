@@ -42,7 +42,7 @@ def corpus(
 
     from egg_graph.bench.trust.corpus import run_corpus
     from egg_graph.bench.trust.pages import HEADER, cells, summary
-    from egg_graph.bench.trust.values import BAD, CorpusRow, rates
+    from egg_graph.bench.trust.rows import BAD, CorpusRow, rates
     from egg_graph.context import check_device
 
     check_device(device)
@@ -96,7 +96,7 @@ def soak(
 
     Exit status 1 if a right kernel was disturbed, a fault accepted, or something left or grown.
     """
-    from egg_graph.bench.trust.soak import Turn, run_soak, soak_page
+    from tests.lab.soak import Turn, run_soak, soak_page
     from egg_graph.context import check_device
 
     check_device(device)
@@ -142,7 +142,7 @@ def faults(
 
     Exit status 1 if a fault got another verdict than expected, took too long, or changed the right kernel's answer.
     """
-    from egg_graph.bench.trust.faults import Fault, faults_page, run_faults
+    from tests.lab.faults import Fault, faults_page, run_faults
     from egg_graph.context import check_device
 
     check_device(device)
@@ -174,7 +174,7 @@ def spread(
     Exit status 1 if one says `faster` and another `slower`.
     """
     from egg_graph.bench.trust.spread import Ratio, run_spread, spread_page
-    from egg_graph.bench.trust.terms import read_candidate, read_task
+    from egg_graph.bench.trust.provenance import read_candidate, read_task
     from egg_graph.context import check_device
 
     check_device(device)
@@ -206,8 +206,8 @@ def cost(
 
     KernelBench runs a kernel with all your rights, so it gets one only after it was found right here.
     """
-    from egg_graph.bench.trust.cost import cost_page, run_cost
-    from egg_graph.bench.trust.terms import read_candidate, read_task
+    from tests.lab.cost import cost_page, run_cost
+    from egg_graph.bench.trust.provenance import read_candidate, read_task
     from egg_graph.context import check_device
 
     check_device(device)
@@ -232,8 +232,8 @@ def throughput(
 
     Exit status 1 if an evaluation was lost.
     """
-    from egg_graph.bench.trust.terms import read_candidate, read_task
-    from egg_graph.bench.trust.throughput import run_throughput, throughput_page
+    from egg_graph.bench.trust.provenance import read_candidate, read_task
+    from tests.lab.throughput import run_throughput, throughput_page
     from egg_graph.context import check_device
 
     check_device(device)
@@ -296,8 +296,8 @@ def figures(
     page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,
 ) -> None:
     """Print what the results files of a folder come to, as docs/trust.md tells it."""
-    from egg_graph.bench.trust.figures import figures as figures_of
-    from egg_graph.bench.trust.figures import rewrite
+    from tests.lab.figures import figures as figures_of
+    from tests.lab.figures import rewrite
 
     told = figures_of(folder)
     if page is not None:

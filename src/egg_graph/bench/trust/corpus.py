@@ -15,8 +15,8 @@ from typing import Literal
 from egg_graph.bench.trust.dealing import gpu_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.pages import corpus_page
-from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
-from egg_graph.bench.trust.writing import write_results
+from egg_graph.bench.trust.rows import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
+from egg_graph.bench.writing import write_results
 from egg_graph.bench.version import version
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask

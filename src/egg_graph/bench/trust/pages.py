@@ -1,7 +1,7 @@
 """A corpus run as a Markdown page."""
 
-from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Rates, rates
-from egg_graph.bench.trust.writing import machine, table
+from egg_graph.bench.trust.rows import CorpusResults, CorpusRow, Rates, rates
+from egg_graph.bench.writing import machine, table
 
 HEADER = ("id", "name", "expected", "got", "finding", "outcome", "s")
 

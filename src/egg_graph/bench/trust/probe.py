@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.evaluator.detect import environment
 from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.evaluator.sandbox.surroundings import clean_environment

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Literal
 
 from egg_graph.bench.statistics import geometric_mean
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Value
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision, Value
 
@@ -197,7 +197,7 @@ def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path,
         "precision": KERNELBENCH_PRECISION[task.precision],
         "warm": warm,
     }
-    command = [sys.executable, "-m", "egg_graph.bench.trust.kernelbench_process"]
+    command = [sys.executable, "-m", "tests.lab.kernelbench_process"]
     begun = time.monotonic()
     try:
         done = subprocess.run(

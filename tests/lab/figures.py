@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from egg_graph.bench.trust.cost import CostResults
-from egg_graph.bench.trust.faults import FaultResults
-from egg_graph.bench.trust.soak import SoakResults
+from tests.lab.cost import CostResults
+from tests.lab.faults import FaultResults
+from tests.lab.soak import SoakResults
 from egg_graph.bench.trust.spread import SpreadResults, told
-from egg_graph.bench.trust.throughput import ThroughputResults
-from egg_graph.bench.trust.values import CorpusResults, rates
-from egg_graph.bench.trust.writing import table
+from tests.lab.throughput import ThroughputResults
+from egg_graph.bench.trust.rows import CorpusResults, rates
+from egg_graph.bench.writing import table
 from egg_graph.files import write_whole
 from egg_graph.schema import BadInput
 

@@ -1,4 +1,4 @@
-"""`python -m egg_graph.bench.trust.kernelbench_process`: KernelBench judges one kernel, from a checkout of its own.
+"""`python -m tests.lab.kernelbench_process`: KernelBench judges one kernel, from a checkout of its own.
 
 A JSON request on standard input, one line of JSON on standard output. Nothing of KernelBench is in this package.
 """

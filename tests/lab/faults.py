@@ -12,9 +12,9 @@ from typing import Literal
 
 from egg_graph.bench.trust.corpus import candidate_of, finding_kinds, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
-from egg_graph.bench.trust.processes import Process, descendants, judges
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from tests.lab.processes import Process, descendants, judges
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.verdict import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
@@ -178,12 +178,12 @@ class _Run:
 
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
-            nursery = Nursery(interpret=False, folder=Path(name), warm=("egg_graph.bench.trust.fault_jobs",))
+            nursery = Nursery(interpret=False, folder=Path(name), warm=("tests.lab.fault_jobs",))
             folder = Path(name) / "job"
             folder.mkdir()
             try:
                 limits = Limits(wall_seconds=self.timeout)
-                end = nursery.run("egg_graph.bench.trust.fault_jobs:fork_bomb", {}, folder, limits)
+                end = nursery.run("tests.lab.fault_jobs:fork_bomb", {}, folder, limits)
             finally:
                 nursery.stop()
         finding = finding_of(end, limit=self.timeout)

@@ -3,8 +3,8 @@
 import datetime
 from pathlib import Path
 
-from egg_graph.bench.trust.values import evaluator_digest
-from egg_graph.bench.trust.writing import machine
+from egg_graph.bench.trust.rows import evaluator_digest
+from egg_graph.bench.writing import machine
 from egg_graph.bench.version import version
 from egg_graph.schema import BadInput, Candidate, Environment, KernelTask, Precision, Value
 from egg_graph.target import choose_target

@@ -17,9 +17,9 @@ from typing import Literal
 from egg_graph.bench.trust.corpus import candidate_of, task_of
 from egg_graph.bench.trust.dealing import gpu_of
 from egg_graph.bench.trust.headers import Entry, read_entries
-from egg_graph.bench.trust.processes import Process, descendants, everybody, judges
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from tests.lab.processes import Process, descendants, everybody, judges
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator, environment
 from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from egg_graph.bench.trust.processes import judges
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from tests.lab.processes import judges
+from egg_graph.bench.trust.provenance import Terms, terms_now
+from egg_graph.bench.writing import table, write_results
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Value
 
 
