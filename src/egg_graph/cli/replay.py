@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.errors import REJECTED
+from egg_graph.cli.console import REJECTED, plain, stdout
 from egg_graph.schema import BadInput, Environment, Evaluation, EvidenceRecord, InfrastructureError
 
 Place = Literal["recorded", "gpu", "none"]
