@@ -1,4 +1,4 @@
-"""`egg-graph bench`: a suite of references, one run each, with a table that can be checked."""
+"""`egg-graph bench`: optimize every reference of a suite, and write the results as rows and as a table."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The command group: every command, in the order in which the help lists them."""
+"""The command group, with the commands in the order of the help."""
 
 import typer
 

@@ -123,7 +123,7 @@ def _resume_hint(runs: Path) -> Iterator[None]:
 
 
 def conclude(console: Console, run: "Run") -> None:
-    """Print the verdict, what it cost, and where everything lies."""
+    """Print the verdict, what the run cost, and where its files are."""
     task = run.state["task"]
     if run.evaluation is None:
         for line in run.verdict.splitlines():
