@@ -3,12 +3,12 @@
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import groupby
 from pathlib import Path
+from queue import SimpleQueue
 
 from egg_graph.bench.provenance import evaluator_digest, utc_now, version
 from egg_graph.bench.trust.headers import Entry, read_entries
@@ -61,16 +61,8 @@ def run_corpus(
         BadInput: for a bad header or a results file made on other terms.
     """
     entries = _select(read_entries(folders, problems), only)
-    with ExitStack() as stack:
-        if evaluator is not None:
-            evaluators = [evaluator]
-        else:
-            evaluators = [
-                LocalEvaluator(device=device, timeout=timeout, gpu=assign_gpu(number, device))
-                for number in range(workers)
-            ]
-            for own in evaluators:
-                stack.callback(own.close)
+    given = nullcontext([evaluator]) if evaluator is not None else _open_evaluators(workers, device, timeout)
+    with given as evaluators:
         environment = evaluators[0].environment()
         ladder = "gpu" if environment.gpu is not None and device != "none" else "cpu"
         hardware = choose_target(target)
@@ -91,20 +83,32 @@ def run_corpus(
         here = [entry for entry in entries if ladder in entry.header.where]
         earlier = read_earlier(out, results, dict.fromkeys(SAME, True)).rows if keep and out is not None else ()
         collector = _Collector(results, here, earlier, out, on_row)
-        batches = deque(_batches(collector.missing, len(evaluators)))
+        free: SimpleQueue[LocalEvaluator] = SimpleQueue()
+        for local in evaluators:
+            free.put(local)
 
-        def work(local: LocalEvaluator) -> None:
-            while True:
-                try:
-                    batch = batches.popleft()
-                except IndexError:
-                    return
+        def judge(batch: list[Entry]) -> None:
+            local = free.get()
+            try:
                 for entry in batch:
                     collector.add(_judge(local, entry, hardware, repeat, finalist))
+            finally:
+                free.put(local)
 
         with ThreadPoolExecutor(len(evaluators)) as threads:
-            list(threads.map(work, evaluators))
+            list(threads.map(judge, _batches(collector.missing, len(evaluators))))
         return collector.results
+
+
+@contextmanager
+def _open_evaluators(workers: int, device: Device, timeout: float) -> Iterator[list[LocalEvaluator]]:
+    """Open evaluators side by side, and close them at the end."""
+    with ExitStack() as stack:
+        evaluators = []
+        for number in range(workers):
+            evaluators.append(LocalEvaluator(device=device, timeout=timeout, gpu=assign_gpu(number, device)))
+            stack.callback(evaluators[-1].close)
+        yield evaluators
 
 
 class _Collector:
