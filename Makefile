@@ -48,7 +48,7 @@ docs: $(VENV)/.run  ## redraw the graph in docs/graph.md and README.md
 	$(BIN)/egg-graph graph --write README.md
 
 bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
+	$(BIN)/python -m pytest tests/bench/test_overhead.py --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .langgraph_api

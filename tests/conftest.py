@@ -1,21 +1,20 @@
-"""What several rooms' tests share: strict checkpoints, the scripted doubles of tests/graph, and fixtures."""
+"""What the tests of several rooms share: strict checkpoints, the order of the tests, and fixtures."""
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read when langgraph is imported
 os.environ.setdefault("LANGSMITH_TRACING", "false")
-sys.path.insert(0, str(Path(__file__).parent / "graph"))
 
+import hypothesis
 import pytest
-from workers import share_out
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.schema import Figure, Hardware
 
-collect_ignore = ["planted", "bugs", "right", "problems", "faults"]
+collect_ignore = ["corpus"]
+hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("suite")
 
 H200 = {
     "dram_bandwidth": 4.8e12,
@@ -39,12 +38,28 @@ H200 = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first. What needs a GPU is skipped, with the reason, where there is none."""
-    share_out(items)
+    """Keep a group of tests on one xdist worker, start slow groups first, and skip what needs a GPU where none is.
+
+    A module is a group of its own unless it names one with `pytest.mark.xdist_group`, as modules do that share a
+    session's evaluator. A group that holds a test marked `slow` starts before the groups that hold none, so that no
+    worker ends long after the others. Needs `--dist loadgroup --no-loadscope-reorder`.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    slow = {group_of(item) for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: group_of(item) not in slow)
     if not gpu_present():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU, and there is none here"))
+
+
+def group_of(item: pytest.Item) -> str:
+    """The xdist group of a test."""
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    return str(marker.args[0] if marker.args else marker.kwargs["name"])
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,11 @@
 import ast
 
 import pytest
-from answers import DIAGNOSIS, HOPELESS, MENDED, MODULE, WRITTEN_JSON, fenced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egg_graph.agents.parsing import Reply, Unreadable, mend_module, read_module, read_object, trim_words
+from tests.agents.answers import DIAGNOSIS, HOPELESS, MENDED, MODULE, WRITTEN_JSON, fenced
 
 KEYS = ("critical_issue", "modification_plan")
 

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from answers import MODULE, fenced
-from briefs import seed_brief
-from openai_server import OpenAIServer, completion
 
 from egg_graph.agents import HandoffModel, ModelTeam, load_chat_model
 from egg_graph.schema import BadInput, ModelRefused
+from tests.agents.answers import MODULE, fenced
+from tests.agents.briefs import seed_brief
+from tests.agents.openai_server import OpenAIServer, completion
 
 
 @pytest.fixture(autouse=True)

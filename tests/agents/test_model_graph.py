@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
-from openai_server import OpenAIServer, Response, Stall, completion, failure
-from scripted import REFERENCE, ScriptedEvaluator
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.agents import load_chat_model
 from egg_graph.schema import ModelRefused
+from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
+from tests.agents.openai_server import OpenAIServer, Response, Stall, completion, failure
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator
 
 WORTH = completion(json.dumps(ANALYSIS))
 NOT_WORTH = completion('{"worth_optimizing": false, "bottleneck": "none", "root_cause": "at the floor"}')

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
-from briefs import FINDING, make_brief, seed_brief
-from openai_server import OpenAIServer, Stall, completion, failure, raw
 
 from egg_graph.agents import ModelTeam, load_chat_model
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused
 from egg_graph.team import Team
+from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
+from tests.agents.briefs import FINDING, make_brief, seed_brief
+from tests.agents.openai_server import OpenAIServer, Stall, completion, failure, raw
 
 
 def team_at(server: OpenAIServer, timeout: float = 10.0) -> ModelTeam:

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from briefs import make_brief, seed_brief
 from jinja2 import UndefinedError
 
 from egg_graph.agents import Prompts
 from egg_graph.schema import BadInput, Timing
+from tests.agents.briefs import make_brief, seed_brief
 
 PROMPTS = Prompts()
 

@@ -4,10 +4,10 @@ import re
 from typing import get_args
 
 import pytest
-from briefs import make_brief, seed_brief
 
 from egg_graph.agents import Prompts
 from egg_graph.schema import StageName
+from tests.agents.briefs import make_brief, seed_brief
 
 PROMPTS = Prompts()
 STAGES = get_args(StageName)

@@ -3,10 +3,9 @@
 import asyncio
 import json
 
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
-
 from egg_graph import Context, build_egg_graph
 from egg_graph.events import Event
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
 INPUT = {"reference": REFERENCE}

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, fields
 
 import pytest
-from scripted import ScriptedEvaluator
 
 from egg_graph import BadInput, Context, build_egg_graph
 from egg_graph.context import ATTEMPTS_CEILING, recursion_limit, resolve
+from tests.graph.scripted import ScriptedEvaluator
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pytest
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 from typing_extensions import TypedDict
 
 from egg_graph import Context, build_egg_graph
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 
 def egg(script=None):

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import egg_graph
 from egg_graph.drawing import page
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def loaded_by(statement):

@@ -3,7 +3,6 @@
 import httpx
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph import BadInput, Context, ModelRefused, build_egg_graph
 from egg_graph.agents import ModelTeam
@@ -12,6 +11,7 @@ from egg_graph.schema import Environment, InfrastructureError, Usage
 from egg_graph.standing import effect, improves, measured
 from egg_graph.target import choose_target
 from egg_graph.team import Team, resolve_team
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 
 def chat_model():
@@ -128,7 +128,7 @@ def gpu(monkeypatch):
 
     def pretend(name):
         here = Environment(machine="a test", gpu=name)
-        monkeypatch.setattr("egg_graph.evaluator.detect.environment", lambda: here)
+        monkeypatch.setattr("egg_graph.evaluator.device.detect.environment", lambda: here)
 
     return pretend
 

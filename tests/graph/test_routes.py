@@ -3,11 +3,11 @@
 from typing import get_args
 
 import pytest
-from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
 from egg_graph.context import ATTEMPTS_CEILING
 from egg_graph.schema import StageName, Usage
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 STAGES = get_args(StageName)
 OTHERS = STAGES[1:]

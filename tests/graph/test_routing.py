@@ -3,10 +3,10 @@
 from typing import get_args, get_type_hints
 
 import pytest
-from scripted import ScriptedEvaluator, kernel
 
 from egg_graph import Context, build_egg_graph, routing
 from egg_graph.schema import Attempt, Candidate, Evaluation, StageName, Usage
+from tests.graph.scripted import ScriptedEvaluator, kernel
 
 STAGE: StageName = "tensor_tiling"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 SHIPPED = {".j2", ".toml", ".txt"}
 REPORT = """
 import json
@@ -23,7 +24,7 @@ print(json.dumps([sorted(names), len(hardware_keys()), len(load_principles()), e
 
 
 def expected() -> list[str]:
-    return sorted(file.name for file in (REPOSITORY / "prompts").iterdir() if file.suffix in SHIPPED)
+    return sorted(file.name for file in (ROOT / "prompts").iterdir() if file.suffix in SHIPPED)
 
 
 def report(*, path: Path | None, python: str = sys.executable, cwd: Path) -> list:
@@ -40,13 +41,13 @@ def report(*, path: Path | None, python: str = sys.executable, cwd: Path) -> lis
 def sources(folder: Path) -> Path:
     """A copy of what a build needs, so that it leaves nothing in the checkout."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        if (REPOSITORY / name).exists():
-            shutil.copy(REPOSITORY / name, folder / name)
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, folder / name)
         else:
             (folder / name).write_text("absent\n")
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    shutil.copytree(REPOSITORY / "src", folder / "src", ignore=skip)
-    shutil.copytree(REPOSITORY / "prompts", folder / "prompts", ignore=skip)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=skip)
+    shutil.copytree(ROOT / "prompts", folder / "prompts", ignore=skip)
     return folder
 
 
@@ -57,19 +58,19 @@ def pip(*arguments: str, python: str = sys.executable) -> None:
 
 
 def test_prompts_are_one_flat_package():
-    assert (REPOSITORY / "prompts" / "__init__.py").is_file()
-    folders = [entry.name for entry in (REPOSITORY / "prompts").iterdir() if entry.is_dir()]
+    assert (ROOT / "prompts" / "__init__.py").is_file()
+    folders = [entry.name for entry in (ROOT / "prompts").iterdir() if entry.is_dir()]
     assert [name for name in folders if name != "__pycache__"] == []
 
 
 def test_every_package_on_disk_is_declared():
-    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    found = [file.parent.relative_to(REPOSITORY / "src") for file in (REPOSITORY / "src").rglob("__init__.py")]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = [file.parent.relative_to(ROOT / "src") for file in (ROOT / "src").rglob("__init__.py")]
     assert sorted(declared) == sorted([*(".".join(folder.parts) for folder in found), "egg_graph.prompts"])
 
 
 def test_plain_sources_find_the_checkouts_prompts(tmp_path):
-    names, gpus, principles, _ = report(path=REPOSITORY / "src", cwd=tmp_path)
+    names, gpus, principles, _ = report(path=ROOT / "src", cwd=tmp_path)
     assert names == expected() and gpus >= 7 and principles >= 30
 
 

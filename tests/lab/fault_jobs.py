@@ -1,4 +1,4 @@
-"""Jobs for a nursery that no static gate has seen: they show what the sandbox alone holds back."""
+"""Jobs for a fork server that no static gate has seen: they show what the sandbox alone holds back."""
 
 import os
 from pathlib import Path

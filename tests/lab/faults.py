@@ -15,12 +15,12 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.verdict import status_of
+from egg_graph.evaluator.evidence.findings import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
 from egg_graph.target import choose_target
 from tests.lab.processes import Process, descendants, judges
+from tests.paths import IMPORTABLE
 
-CHECKOUT = str(Path(__file__).parents[2])
 SLACK = 30.0
 """Seconds that an evaluation may take beyond the limit of one run: for start, compilation and a second try."""
 DENYING_NCU = """#!/bin/sh
@@ -159,7 +159,7 @@ class _Run:
                 yield lambda entry=entry: self.judge_faulty(local, entry)  # type: ignore[misc]
         yield lambda: self.fork_bomb(local)
         yield lambda: self.kill(local, "worker killed", workers)
-        yield lambda: self.kill(local, "nurseries killed", nurseries)
+        yield lambda: self.kill(local, "nurseries killed", fork_servers)
         yield lambda: self.kill(local, "judge killed", lambda idle: judges())
         if gpu:
             yield lambda: self.deny_counters(local)
@@ -176,21 +176,24 @@ class _Run:
 
     def fork_bomb(self, local: LocalEvaluator) -> Fault:
         """Run a fork bomb that no gate has seen in the sandbox that candidates run in."""
-        from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-        from egg_graph.evaluator.sandbox.outcome import finding_of
+        from egg_graph.evaluator.host.fork_server import ForkServer, Limits
+        from egg_graph.evaluator.host.outcome import finding_of
 
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
-            nursery = Nursery(
-                interpret=False, folder=Path(name), warm=("tests.lab.fault_jobs",), environment={"PYTHONPATH": CHECKOUT}
+            fork_server = ForkServer(
+                interpret=False,
+                folder=Path(name),
+                warm=("tests.lab.fault_jobs",),
+                environment={"PYTHONPATH": IMPORTABLE},
             )
             folder = Path(name) / "job"
             folder.mkdir()
             try:
                 limits = Limits(wall_seconds=self.timeout)
-                end = nursery.run("tests.lab.fault_jobs:fork_bomb", {}, folder, limits)
+                end = fork_server.run("tests.lab.fault_jobs:fork_bomb", {}, folder, limits)
             finally:
-                nursery.stop()
+                fork_server.stop()
         finding = finding_of(end, limit=self.timeout)
         found = () if finding is None else (finding,)
         reason = found[0].message if found else "it came to an end"
@@ -247,7 +250,7 @@ def workers(idle: Sequence[Process]) -> tuple[Process, ...]:
     return tuple(process for process in descendants() if process not in idle and process.cpu_seconds > 0.1)
 
 
-def nurseries(idle: Sequence[Process]) -> tuple[Process, ...]:
+def fork_servers(idle: Sequence[Process]) -> tuple[Process, ...]:
     """The processes that candidates' processes are forked from, once there are some."""
     parents = {worker.parent for worker in workers(idle)}
     return tuple(process for process in idle if process.pid in parents)

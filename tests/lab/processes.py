@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from egg_graph.evaluator import judge_process
+from egg_graph.evaluator.judge import process as judge_process
 
 PROC = Path("/proc")
 

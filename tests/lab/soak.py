@@ -21,7 +21,7 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator, environment
-from egg_graph.evaluator.gpus import visible_gpus
+from egg_graph.evaluator.device.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from egg_graph.target import choose_target
 from tests.lab.processes import Process, all_processes, descendants, judges
@@ -49,7 +49,7 @@ class Turn(Value):
     """Outcome as in a corpus run."""
     seconds: float
     resident_bytes: int
-    """Resident memory of our processes that stay (judges, nurseries), after the evaluation."""
+    """Resident memory of our processes that stay (judges, fork servers), after the evaluation."""
     descriptors: int
     """Open descriptors of the same processes."""
     processes: int

@@ -12,22 +12,20 @@ from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
-from scripted import REFERENCE, kernel
 
 from egg_graph.expert import EmbeddedExpert
+from tests.graph.scripted import REFERENCE, kernel
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
 SCRIPTED_GRAPH = f"""
-import sys
 from pathlib import Path
 
 import egg_graph
+from tests.graph.scripted import ScriptedEvaluator, StatelessTeam
 
 here = Path(__file__).parent
 assert Path(egg_graph.__file__).is_relative_to(here), "the checkout itself is served"
-sys.path.insert(0, str(here / "tests" / "graph"))
-from scripted import ScriptedEvaluator, StatelessTeam
 
 graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator())
 """
@@ -56,6 +54,7 @@ def url(checkout):
     """A server of the real langgraph.json, with one more graph that follows a script."""
     (checkout / "scripted_graph.py").write_text(SCRIPTED_GRAPH)
     config = json.loads((checkout / "langgraph.json").read_text())
+    config["dependencies"].append(".")  # so that the server imports `tests`
     config["graphs"]["scripted"] = {"path": "./scripted_graph.py:graph"}
     (checkout / "test.json").write_text(json.dumps(config))
     with socket.socket() as probe:

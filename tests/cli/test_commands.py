@@ -1,0 +1,224 @@
+"""The command as a user meets it: help, exit statuses, one-line errors, and what a run shows and leaves."""
+
+import functools
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import egg_graph
+from egg_graph.cli import app
+from egg_graph.schema import InfrastructureError, ModelRefused
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
+
+
+@pytest.fixture
+def reference(tmp_path):
+    path = tmp_path / "relu.py"
+    path.write_text(REFERENCE)
+    return path
+
+
+@pytest.fixture
+def egg(tmp_path, monkeypatch):
+    """Run the command in a folder of its own, on a terminal wide enough for whole lines."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("EGG_MODEL", raising=False)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+def scripted(monkeypatch, *writes, **evaluator):
+    parts = {"team": ScriptedTeam(writes, worth=(False,)), "evaluator": ScriptedEvaluator(**evaluator)}
+    monkeypatch.setattr(egg_graph, "optimize", functools.partial(egg_graph.optimize, **parts))
+
+
+COMMANDS = ("optimize", "evaluate", "report", "bench", "doctor", "hardware", "principles", "graph")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(egg, command):
+    result = egg(command, "--help")
+    assert result.exit_code == 0
+    assert command in egg("--help").output
+    assert command != "optimize" or "[s]" in result.output, "a unit in a knob's description was taken for markup"
+
+
+def test_optimize_shows_each_step_and_leaves_everything(egg, reference, monkeypatch, tmp_path):
+    scripted(monkeypatch, kernel("bad"), tunable("timed", 3, "tensor_tiling", [3, 2]))
+    result = egg("optimize", reference)
+    assert result.exit_code == 0, result.output
+    for shown in (
+        "algorithmic structure",
+        "tensor tiling",
+        "incorrect",
+        "bad kernel",
+        "faster",
+        "error 1.0e-07 of 1.0e-05",
+        "3 ms (1.33x)",
+        "2 ms (2.00x)",
+        "better",
+        "of 2 configurations",
+        "proven",
+        "the script says so",
+        "7 model calls, 105 tokens",
+    ):
+        assert shown in result.output, shown
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert {"kernel.py", "evidence.json", "history.jsonl", "report.html"} <= {path.name for path in folder.iterdir()}
+    assert folder.name in result.output
+
+
+def test_a_kept_reference_exits_1_and_says_why(egg, reference, monkeypatch):
+    scripted(monkeypatch, kernel("bad"))
+    result = egg("optimize", reference, "--max-attempts", 2)
+    assert result.exit_code == 1
+    assert "The reference is kept" in result.output
+    assert "kernel.py" not in result.output
+
+
+def test_a_finished_run_is_told_again_and_its_page_written_again(egg, reference, monkeypatch, tmp_path):
+    scripted(monkeypatch, kernel("timed", 2.0))
+    egg("optimize", reference)
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / "report.html").unlink()
+    assert egg("report", folder).exit_code == 0
+    assert (folder / "report.html").exists()
+
+
+def one_line(result):
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, result.stderr
+    assert "Traceback" not in result.output
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["optimize"], "name the reference's .py file"),
+        (["optimize", "nowhere.py"], "nowhere.py: no such file"),
+        (["optimize", "."], "is a folder"),
+        (["optimize", "relu.py", "--target", "h9000"], "unknown; choose one of"),
+        (["optimize", "relu.py", "--max-attempts", "0"], "max_attempts"),
+        (["optimize", "relu.py", "--stage", "cooking"], "stages"),
+        (["optimize", "relu.py", "--resume", "x"], "give it alone"),
+        (["optimize", "--resume", "nothing"], "no run 'nothing'"),
+        (["evaluate", "relu.py", "nowhere.py"], "nowhere.py: no such file"),
+        (["evaluate", "nowhere.py", "relu.py"], "nowhere.py: no such file"),
+        (["evaluate", "latin.py", "relu.py"], "not UTF-8 at byte"),
+        (["report", "nowhere"], "is no run's folder"),
+        (["bench", "nowhere"], "no such folder or file"),
+        (["bench", ".", "--only", "zzz"], "no reference named 'zzz'"),
+        (["hardware", "h9000"], "unknown; choose one of"),
+        (["principles", "--stage", "cooking"], "no stage 'cooking'"),
+        (["principles", "--knowledge", "nowhere"], "no such folder"),
+        (["graph", "--write", "nowhere.md"], "no such file"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(egg, reference, tmp_path, words, says):
+    (tmp_path / "latin.py").write_bytes("# \xe9".encode("latin-1"))
+    result = egg(*words)
+    assert result.exit_code == 2, result.output
+    assert says in one_line(result)
+
+
+def test_bad_usage_exits_2(egg):
+    assert egg("optimize", "x.py", "--precision", "fp8").exit_code == 2
+    assert egg("cook").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ModelRefused("HTTP 400: no such model"), 2), (InfrastructureError("the GPU fell off"), 3)]
+)
+def test_refusals_and_broken_machines_are_one_line_too(egg, reference, monkeypatch, error, status):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(egg_graph, "optimize", fail)
+    result = egg("optimize", reference)
+    assert result.exit_code == status
+    assert str(error) in one_line(result)
+
+
+def test_text_of_models_cannot_steer_the_terminal(egg, reference, monkeypatch):
+    scripted(monkeypatch, kernel("timed", 2.0), unevaluable="\x1b[2Jnot [bold]fit[/bold]\x07\nfor use")
+    result = egg("optimize", reference)
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output and "\x07" not in result.output
+    assert "not [bold]fit[/bold] for use" in result.output
+
+
+def test_hardware_shows_every_figure_with_its_source(egg):
+    assert "h200" in egg("hardware").output
+    shown = egg("hardware", "h200").output
+    assert "dram_bandwidth" in shown and "datasheet" in shown
+
+
+def test_principles_of_one_stage(egg):
+    every, one = egg("principles").output, egg("principles", "--stage", "tensor_tiling").output
+    assert 0 < len(one) < len(every)
+    assert "when" in one and "changes" in one
+
+
+def test_graph_prints_and_redraws(egg, tmp_path):
+    diagram = egg("graph").output
+    assert "hardware_tuning" in diagram and "graph TD" in diagram
+    assert "debugger" not in diagram and "debugger" in egg("graph", "--unfold").output
+    page = tmp_path / "page.md"
+    page.write_text("before\n```mermaid\nold\n```\nafter\n```mermaid\nkept\n```\n")
+    assert "redrawn" in egg("graph", "--write", page).output
+    text = page.read_text()
+    assert text.startswith("before\n```mermaid\n---") and "old" not in text and text.endswith("mermaid\nkept\n```\n")
+    assert "unchanged" in egg("graph", "--write", page).output
+    page.write_text("no block")
+    assert egg("graph", "--write", page).exit_code == 2
+
+
+def test_doctor_finds_and_cures_without_telling_secrets(egg, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:hidden@host")
+    result = egg("doctor", "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.output)
+    assert {"Python", "PyTorch", "Triton", "GPU", "C compiler", "memory", "disk"} <= {i["name"] for i in told["items"]}
+    assert all(item["cure"] and item["consequence"] for item in told["items"] if item["state"] != "ok")
+    assert "A chat model can play the team" in told["prospects"][1]
+    table = egg("doctor").output
+    assert "secret" not in result.output + table and "hidden" not in result.output + table
+
+
+@pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help"], ["evaluate", "nowhere.py", "nowhere.py"]])
+def test_evaluating_needs_no_langgraph(words):
+    """The command to judge a candidate must run on a host that has neither LangGraph nor LangChain."""
+    code = (
+        "import sys\n"
+        "class Gone:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('langgraph', 'langchain_core', 'langchain_openai', 'openai'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Gone())\n"
+        f"sys.argv = ['egg-graph', *{words!r}]\n"
+        "from egg_graph.cli import app\n"
+        "app()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == (0 if "--help" in words else 2), result.stderr
+    assert "ModuleNotFoundError" not in result.stderr
+
+
+def test_a_run_that_stops_says_how_to_go_on_and_does(egg, reference, monkeypatch, tmp_path):
+    whole = egg_graph.optimize
+    scripted(monkeypatch, kernel("timed", 2.0), faults=99)
+    result = egg("optimize", reference)
+    assert result.exit_code == 3
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"egg-graph optimize --resume {folder.name}" in result.stderr
+    monkeypatch.setattr(egg_graph, "optimize", whole)
+    parts = {"team": ScriptedTeam([kernel("timed", 2.0)], worth=(False,)), "evaluator": ScriptedEvaluator()}
+    monkeypatch.setattr(egg_graph, "resume", functools.partial(egg_graph.resume, **parts))
+    resumed = egg("optimize", "--resume", folder.name)
+    assert resumed.exit_code == 0, resumed.output
+    assert (folder / "kernel.py").exists()

@@ -1,0 +1,29 @@
+# /// trick
+# id = "fault-25"
+# name = "kernel that is never launched"
+# problem = "softmax"
+# expect = ["invalid"]
+# finding = ["no_triton_kernel"]
+# ///
+"""Planted: the kernel is never launched; PyTorch does the work."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):
+    """One program, one row: one pass to load, one to store."""
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < n_columns
+    x = tl.load(x_ptr + row * n_columns + columns, mask=mask, other=-float("inf"))
+    numerator = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * n_columns + columns, numerator / tl.sum(numerator, axis=0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)

@@ -1,0 +1,303 @@
+"""What a witnessed forward amounts to: verdicts on its launches, operators, silence and fingerprints."""
+
+import time
+from unittest import mock
+
+import pytest
+import torch
+
+from egg_graph.evaluator.evidence.integrity import (
+    judge_fingerprints,
+    judge_integrity,
+    judge_makers,
+    judge_silence,
+    judge_watch,
+)
+from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.host import library_state as fingerprints
+from egg_graph.evaluator.wire.operators import computing, operator_name
+from egg_graph.evaluator.worker import witness
+from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
+
+FREE = (
+    "aten.empty.memory_format",
+    "aten.t.default",
+    "aten.split.Tensor",
+    "aten._to_copy.default",
+    "aten.zeros.default",
+)
+
+
+@pytest.fixture(autouse=True)
+def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process have patched for a while is nothing that a candidate changed."""
+    monkeypatch.setattr(fingerprints, "_first", {})
+    monkeypatch.setattr(fingerprints, "_hiding", set())
+
+
+def task(h200: Hardware, *, triton_only: bool = False) -> KernelTask:
+    return KernelTask(name="t", reference="", target=h200, triton_only=triton_only)
+
+
+def seen(*operators: str, kernels: tuple[str, ...] = ("k",), **more: object) -> dict[str, object]:
+    return {"launches": [{"kernel": name} for name in kernels], "operators": operators, **more}
+
+
+def kinds(findings: list[Finding]) -> list[str]:
+    return [finding.kind for finding in findings]
+
+
+def test_views_allocations_and_copies_are_free() -> None:
+    record = witness.Record()
+    names = record.operators
+    x = torch.randn(4, 6)
+    with torch.no_grad(), witness._Operators(record):
+        x.t().contiguous().view(-1)[None].expand(3, -1)[:, ::2]
+        x.permute(1, 0).flatten().unsqueeze(0).squeeze().detach().chunk(2)
+        torch.empty_like(x).copy_(x).to(torch.bfloat16).float().as_strided((2,), (1,)).unbind()
+        torch.zeros(3).new_empty(2), x.unfold(0, 2, 1).diagonal(dim1=0, dim2=1), x[0, 0].item(), torch.cat([x, x])
+    assert len(set(names)) > 15
+    assert computing(names) == ()
+    assert computing((*names, "aten.mm.default", "aten.add_.Tensor", "mine.softmax.default")) == (
+        *("aten.mm.default", "aten.add_.Tensor", "mine.softmax.default"),
+    )
+    assert operator_name("aten.mm.default") == "mm"
+    assert operator_name("mine.softmax.default") == "mine.softmax"
+
+
+def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
+    library = torch.library.Library("witness_test", "DEF")
+    library.define("product(Tensor x) -> Tensor")
+    library.impl("product", lambda x: x @ x.t(), "CompositeExplicitAutograd")
+    record = witness.Record()
+    with torch.no_grad(), witness._Operators(record):
+        torch.ops.witness_test.product(torch.ones(2, 3))
+    assert any("mm" in name or "matmul" in name for name in record.operators)
+    assert not any("witness_test" in name for name in record.operators)
+
+
+def test_what_goes_to_the_host_is_counted() -> None:
+    on_host = torch.zeros(3)
+    gpu = mock.create_autospec(torch.Tensor, instance=True, is_cuda=True, is_cpu=False)
+    assert witness._moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
+    assert witness._moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
+    assert witness._moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
+    assert witness._moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
+    assert witness._moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
+
+
+def test_numbers_read_back_in_bulk_are_no_kernels_work() -> None:
+    inputs = [torch.zeros(64, 512), [torch.zeros(8, dtype=torch.int32)]]
+    assert judge_read_back({"tolist": 9, "item": 3}, inputs) == []
+    assert judge_read_back("no mapping", inputs) == []
+    assert kinds(judge_read_back({"tolist": 4096}, inputs)) == ["not_causal"]
+
+
+def test_triton_must_compute_what_the_terms_say(h200: Hardware) -> None:
+    strict, mixed = task(h200, triton_only=True), task(h200)
+    assert kinds(judge_watch(strict, seen(*FREE))[1]) == []
+    assert kinds(judge_watch(strict, seen(*FREE, "aten.mm.default"))[1]) == ["library_call"]
+    assert kinds(judge_watch(strict, seen(*FREE, foreign=["their_kernel"]))[1]) == ["library_call"]
+    integrity, findings = judge_watch(mixed, seen(*FREE, "aten.mm.default", foreign=["their_kernel"]))
+    assert findings == []
+    assert integrity.computing == ("aten.mm.default",)
+    assert integrity.foreign_kernels == ("their_kernel",)
+    assert kinds(judge_watch(mixed, seen(*FREE, kernels=()))[1]) == ["no_triton_kernel"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"launches": 3}, {"launches": [7, {}], "operators": "aten.mm", "foreign": {}}])
+def test_a_process_that_tells_nonsense_has_launched_nothing(h200: Hardware, answer: dict[str, object]) -> None:
+    assert kinds(judge_watch(task(h200), answer)[1]) == ["no_triton_kernel"]
+
+
+def test_another_compiler_is_no_triton_kernel(h200: Hardware) -> None:
+    found = judge_watch(task(h200), seen(foreign=["triton_poi_fused_add_0"]))[1]
+    assert kinds(found) == ["forbidden_construct"]
+    assert "triton_poi_fused_add_0" in found[0].message
+    assert kinds(judge_watch(task(h200), seen(compilers=["torch.compile"]))[1]) == ["forbidden_construct"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "called", "leaf"),
+    [
+        (["aten.mm"], ["aten.mm.default"], True),
+        (["aten.t", "aten.addmm"], ["aten.t.default", "aten.mm.default", "aten.add_.Tensor"], True),
+        (["aten.t", "aten.addmm"], ["aten.t.default", "aten.mm.default"], False),
+        (["aten.addmm", "aten.gelu"], ["aten.addmm.default"], False),
+        (["aten.mm", "aten.relu"], ["aten.relu_.default", "aten.mm.default"], True),
+        (["aten.softmax"], [], False),
+        ([], ["aten.mm.default"], False),
+    ],
+)
+def test_a_kernel_that_replaces_nothing_is_for_show(
+    h200: Hardware, reference: list[str], called: list[str], leaf: bool
+) -> None:
+    found = judge_watch(task(h200), seen(*called), reference)[1]
+    assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+@pytest.mark.parametrize(
+    ("reference", "results", "leaf"),
+    [
+        (["aten.t", "aten.clone"], {"aten.clone.default": 4096}, True),
+        (["aten.cat"], {"aten.copy_.default": 2048}, True),
+        (["aten.t", "aten.clone"], {"aten.clone.default": 64, "aten.empty.memory_format": 4096}, False),
+        (["aten.clone", "aten.mul"], {"aten.clone.default": 4096}, False),
+        (["aten.t", "aten.clone"], "no mapping", False),
+    ],
+)
+def test_copies_are_work_where_the_reference_does_nothing_else(
+    h200: Hardware, reference: list[str], results: object, leaf: bool
+) -> None:
+    for terms in (task(h200), task(h200, triton_only=True)):
+        found = judge_watch(terms, seen(*FREE, results=results), reference, answer_bytes=4096)[1]
+        assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+SOFTMAX = ("aten.amax", "aten.sub", "aten.exp", "aten.sum", "aten.div")
+
+
+@pytest.mark.parametrize(
+    ("reference", "library", "kernels", "token"),
+    [
+        (["aten._softmax"], SOFTMAX, 4.0, True),
+        (["aten._softmax"], SOFTMAX, 4096.0, False),
+        (["aten._softmax"], SOFTMAX, None, False),
+        (["aten.mm", "aten._softmax"], ["aten.mm"], 4.0, False),
+        (["aten.mm", "aten._softmax"], [], 4.0, False),
+    ],
+)
+def test_a_kernel_that_touches_next_to_nothing_beside_all_the_work(
+    h200: Hardware, reference: list[str], library: list[str], kernels: float | None, token: bool
+) -> None:
+    integrity = Integrity(kernels=("k",), computing=tuple(library))
+    found = judge_integrity(task(h200), integrity, reference, traffic=Traffic.told(4096, {}, kernels))
+    assert kinds(found) == (["not_causal"] if token else [])
+
+
+@pytest.mark.parametrize(
+    ("reference", "library", "makers", "leaf"),
+    [
+        (["aten._softmax"], SOFTMAX, ["aten.div", "aten.div"], True),
+        (["aten._softmax"], SOFTMAX, ["aten.div", ""], False),
+        (["aten._softmax"], SOFTMAX, [], False),
+        (["aten.mm", "aten.relu"], ["aten.mm"], ["aten.mm"], False),
+        (["aten.mm", "aten.relu"], ["aten.mm", "aten.clamp_min"], ["aten.clamp_min"], True),
+        (["aten.flip"], ["aten.index"], ["aten.index"], True),
+    ],
+)
+def test_an_answer_that_lay_ready_is_not_the_kernels(
+    h200: Hardware, reference: list[str], library: list[str], makers: list[str], leaf: bool
+) -> None:
+    integrity = Integrity(kernels=("k",), computing=tuple(library))
+    assert kinds(judge_makers(integrity, reference, makers)) == (["not_causal"] if leaf else [])
+
+
+def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:
+    integrity = Integrity(kernels=("k",), computing=("aten.mm.default",))
+    wrong = Finding(kind="wrong_values", message="x")
+    assert judge_silence(integrity, [wrong]) == (integrity.model_copy(update={"causal": True}), [])
+    assert judge_silence(integrity, [], raised="IndexError")[0].causal is True
+    assert judge_silence(integrity, [], untried="a CUDA graph")[0].causal is None
+    known, findings = judge_silence(integrity, [])
+    assert known.causal is False
+    assert kinds(findings) == ["not_causal"]
+    assert "aten.mm.default" in findings[0].message
+
+
+def test_an_honest_process_keeps_its_fingerprint() -> None:
+    before = witness.fingerprint()
+    import torch._inductor.runtime.triton_heuristics
+    import torch.utils.checkpoint
+    import triton.testing  # noqa: F401
+
+    import egg_graph.evaluator.tools.sanitize  # noqa: F401
+
+    torch.randn(3).softmax(0)
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+
+
+PATCHES = [
+    (torch.cuda.Event, "elapsed_time", lambda self, other: 0.0),
+    (time, "perf_counter", lambda: 0.0),
+    (torch, "allclose", lambda *a, **k: True),
+    (torch.nn.functional, "softmax", lambda x, dim: x),
+    (torch.nn.Module, "__call__", lambda self, *a: a[0]),
+    (torch.Tensor, "__matmul__", lambda a, b: a),
+    (witness, "watch", lambda forward: {}),
+]
+
+
+@pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
+def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
+    before = witness.fingerprint()
+    monkeypatch.setattr(place, name, patch)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert kinds(found) == ["library_patched"]
+    assert name in found[0].message
+
+
+def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = witness.fingerprint()
+    target = torch.cuda.synchronize
+    monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert "synchronize" in found[0].message
+
+
+def test_switches_and_threads_are_told() -> None:
+    import threading
+
+    before = witness.fingerprint()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="deferred")
+    thread.start()
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = judge_fingerprints(before, witness.fingerprint())
+    finally:
+        torch.use_deterministic_algorithms(False)
+        stop.set()
+        thread.join()
+    assert "deterministic: False became True" in found[0].message
+    assert "deferred" in found[0].message
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+    torch.manual_seed(3)
+    assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"
+
+
+REFERENCES = {
+    "product": ("aten.mm.default",),
+    "softmax": ("aten._softmax.default",),
+    "attention": ("aten.mm.default", "aten.mul.Tensor", "aten.masked_fill.Scalar", "aten._softmax.default"),
+    "linear and ReLU": ("aten.addmm.default", "aten.relu.default"),
+    "transpose": ("aten.t.default", "aten.clone.default"),
+}
+
+
+@pytest.mark.parametrize(
+    ("reference", "library"),
+    [
+        ("product", ("aten.convolution.default",)),
+        ("softmax", ("aten._log_softmax.default", "aten.exp.default")),
+        ("softmax", ()),
+        ("attention", ("aten._scaled_dot_product_flash_attention_for_cpu.default",)),
+        ("linear and ReLU", ("aten.addmm.default", "aten.clamp_min.default")),
+    ],
+)
+def test_kernels_that_only_hand_on_what_others_computed(
+    h200: Hardware, reference: str, library: tuple[str, ...]
+) -> None:
+    integrity = Integrity(kernels=("copy",), operators=library, computing=computing(library))
+    (finding,) = judge_integrity(task(h200), integrity, REFERENCES[reference], moving=True)
+    assert finding.kind == "not_causal"
+
+
+@pytest.mark.parametrize(
+    ("reference", "library"),
+    [("linear and ReLU", ("aten.addmm.default",)), ("transpose", ()), ("product", ("aten.clone.default",))],
+)
+def test_kernels_that_move_where_moving_is_the_work(h200: Hardware, reference: str, library: tuple[str, ...]) -> None:
+    integrity = Integrity(kernels=("k",), operators=library, computing=computing(library))
+    moving = reference != "product"  # a kernel that multiplies stores numbers of its own
+    assert judge_integrity(task(h200), integrity, REFERENCES[reference], moving=moving) == []

@@ -1,0 +1,221 @@
+"""The static gate reads structure, not words."""
+
+import pytest
+
+from egg_graph.evaluator.gate import check
+from egg_graph.schema import Candidate
+from tests.paths import read_source
+
+RIGHT = read_source("right/softmax_one_block.py")
+
+
+def kinds(source: str, problem: str = "") -> list[str]:
+    made = Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed", problem=problem)
+    return [finding.kind for finding in check(made)]
+
+
+HONEST = {
+    "as it is": RIGHT,
+    "words in comments": RIGHT + "\n# pass, exec(open('x')), torch.compile, import os, try: except: pass\n",
+    "an encoding that changes nothing": "# -*- coding: latin-1 -*-\n" + RIGHT,
+    "jit with its options": RIGHT.replace(
+        "@triton.jit", "jit = functools.partial(triton.jit, do_not_specialize=['n_columns'])\n\n\n@jit"
+    ).replace("import triton\n", "import functools\n\nimport triton\n"),
+    "wraps": RIGHT
+    + "\n\nimport functools\n\ndef named(f):\n    @functools.wraps(f)\n    def g(x):\n        return f(x)\n\n"
+    "    return g\n",
+    "floor division": RIGHT.replace(
+        "        out = ", "        half = x.shape[0] // 2  # not a comment\n        out = "
+    ),
+    "pass in a class": RIGHT + "\n\nclass Marker:\n    pass\n",
+    "its own autotuner": RIGHT.replace(
+        "@triton.jit", "@triton.autotune(configs=[triton.Config({}, num_warps=4)], key=['n_columns'])\n@triton.jit"
+    ),
+    "jit by another name": RIGHT.replace("import triton\n", "import triton\nfrom triton import jit\n").replace(
+        "@triton.jit", "@jit"
+    ),
+    "parts of libraries as arguments": RIGHT.replace("import triton\n", "import functools\n\nimport triton\n").replace(
+        "        out = ",
+        "        fresh = functools.partial(torch.empty, device=x.device, dtype=torch.float32)\n        fresh(3)\n"
+        "        mathematics = tl.math if hasattr(tl, 'math') else tl\n        assert getattr(triton, 'cdiv')\n"
+        "        out = ",
+    ),
+    "libdevice": RIGHT.replace("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n"),
+    "attributes of self": RIGHT.replace("        out = ", "        self.calls = 1\n        out = "),
+    "a function named like a word": RIGHT + "\n\ndef compile_time(x):\n    return x\n",
+    "return after a loop": RIGHT
+    + "\n\n@triton.jit\ndef helper(x):\n    for i in range(4):\n        x += i\n    return x\n",
+    "attributes by name": RIGHT.replace(
+        "        out = ",
+        "        setattr(self, 'calls', 1)\n        for k in (1, 2):\n            setattr(self, f'w{k}', k)\n"
+        "        assert getattr(self, f'w{1}') and getattr(x, 'shape')\n        out = ",
+    ),
+    "the name of a class": RIGHT.replace("        out = ", "        name = self.__class__.__name__\n        out = "),
+    "a guarded import": RIGHT.replace(
+        "import triton\n",
+        "import triton\ntry:\n    from triton.tools.tensor_descriptor import TensorDescriptor\n"
+        "except ImportError:\n    TensorDescriptor = None\n",
+    ),
+    "an own class with hooks of Python's": RIGHT
+    + "\n\nclass Grid:\n    def __call__(self, meta):\n        return (1,)\n\n    def __getattr__(self, name):\n"
+    "        return name\n",
+    "a frozen dataclass": RIGHT.replace("import triton\n", "import triton\nfrom dataclasses import dataclass\n")
+    + "\n\n@dataclass(frozen=True)\nclass Plan:\n    block: int\n\n    def __post_init__(self):\n"
+    "        object.__setattr__(self, 'block', 2 * self.block)\n",
+    "a formatted message": RIGHT.replace(
+        "        out = ", "        assert x.dim() == 2, '{x.shape} {0}'.format(1, x=x)\n        out = "
+    ),
+    "standard library": "import itertools, enum, math, warnings\nfrom collections.abc import Callable\n"
+    "from types import SimpleNamespace\nfrom typing import *\n" + RIGHT,
+    "an allocator for descriptors": RIGHT.replace(
+        "        out = ",
+        "        triton.set_allocator(lambda size, align, stream: torch.empty(size, device='cuda'))\n        out = ",
+    ),
+    "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_code_passes(name: str) -> None:
+    assert kinds(HONEST[name]) == []
+
+
+IN_FORWARD = "        return out"
+BROKEN = {
+    "exec": (RIGHT.replace(IN_FORWARD, "        exec('x = 1')\n        return out"), "forbidden_construct"),
+    "open": (RIGHT.replace(IN_FORWARD, "        open('/etc/hosts')\n        return out"), "forbidden_construct"),
+    "ctypes": ("import ctypes\n" + RIGHT, "forbidden_import"),
+    "subprocess from": ("from subprocess import run\n" + RIGHT, "forbidden_import"),
+    "relative": ("from . import reference\n" + RIGHT, "forbidden_import"),
+    "aliased torch.compile": (
+        RIGHT.replace("import torch\n", "import torch\nfrom torch import compile as c\n"),
+        "forbidden_construct",
+    ),
+    "torch under another name": (
+        RIGHT.replace("import torch\n", "import torch\nimport torch as t\n").replace(
+            IN_FORWARD, "        return t.compile(t.softmax)(x, 1)"
+        ),
+        "forbidden_construct",
+    ),
+    "inline extension": (
+        RIGHT.replace("import torch\n", "import torch\nfrom torch.utils.cpp_extension import load_inline\n"),
+        "forbidden_construct",
+    ),
+    "patches the library": (
+        RIGHT.replace(IN_FORWARD, "        torch.softmax = None\n        return out"),
+        "forbidden_construct",
+    ),
+    "patches through an alias": (
+        RIGHT + "\n\nfor kind in (torch.cuda.Event,):\n    hand = kind\n    hand.record = None\n",
+        "forbidden_construct",
+    ),
+    "patches by setattr": (RIGHT + "\n\nsetattr(torch, 'softmax', None)\n", "forbidden_construct"),
+    "patches a class by instance": (
+        RIGHT.replace(IN_FORWARD, "        type(x).__add__ = None\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed name": (
+        RIGHT.replace(IN_FORWARD, "        getattr(torch, 'ma' + 'tmul')\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed name bound before": (
+        RIGHT.replace(IN_FORWARD, "        name = 'compile'\n        getattr(torch, name)\n        return out"),
+        "forbidden_construct",
+    ),
+    "getattr handed on": (
+        "from functools import reduce\n" + RIGHT + "\n\nf = reduce(getattr, ['os'], torch)\n",
+        "forbidden_construct",
+    ),
+    "the library as an argument": (
+        RIGHT + "\n\ndef change(box):\n    box.allclose = None\n\nchange(torch)\n",
+        "forbidden_construct",
+    ),
+    "a library within an argument": (
+        RIGHT
+        + "\n\ndef change(boxes):\n    boxes['t'].allclose = None\n\nchange(boxes={'t': (1, torch.nn.functional)})\n",
+        "forbidden_construct",
+    ),
+    "the library as a result": (
+        RIGHT + "\n\ndef box():\n    return torch.backends.cudnn\n\nbox().enabled = None\n",
+        "forbidden_construct",
+    ),
+    "a lambda for the library": (RIGHT + "\n\nbox = lambda: triton\nbox().cdiv = None\n", "forbidden_construct"),
+    "state told by itself": (
+        RIGHT.replace("    def forward", "    def state_dict(self):\n        return {}\n\n    def forward"),
+        "forbidden_construct",
+    ),
+    "a library's own import": ("from torch import os\n" + RIGHT, "forbidden_construct"),
+    "a module of a module": ("import enum\n" + RIGHT + "\n\nb = enum.bltns\n", "forbidden_construct"),
+    "an attribute pattern": (
+        RIGHT.replace(
+            IN_FORWARD, "        match torch:\n            case object(os=o):\n                pass\n        return out"
+        ),
+        "forbidden_construct",
+    ),
+    "a format string": (
+        RIGHT.replace(IN_FORWARD, "        '{0.__class__}'.format(x)\n        return out"),
+        "forbidden_construct",
+    ),
+    "subclass of an aliased tensor": (
+        RIGHT + "\n\nBase = torch.Tensor\n\nclass Lazy(Base):\n    x = 1\n",
+        "forbidden_construct",
+    ),
+    "work in a hook": (
+        RIGHT.replace(IN_FORWARD, "        self.register_forward_hook(print)\n        return out"),
+        "forbidden_construct",
+    ),
+    "a call that is not forward": (
+        RIGHT.replace("    def forward", "    def __call__(self, x):\n        return x\n\n    def forward"),
+        "forbidden_construct",
+    ),
+    "switches": (RIGHT + "\n\ntorch.backends.cuda.matmul.allow_tf32 = True\n", "forbidden_construct"),
+    "a private part": (RIGHT + "\n\nlinear = torch._C._nn.linear\n", "forbidden_construct"),
+    "a sub-module": ("import torch.utils.cpp_extension as e\n" + RIGHT, "forbidden_construct"),
+    "continue in a while of a kernel": (
+        RIGHT.replace("    columns =", "    while row > 0:\n        row -= 1\n        continue\n    columns ="),
+        "unsupported_in_kernel",
+    ),
+    "return in a loop of a kernel": (
+        RIGHT.replace("    columns =", "    for i in range(2):\n        if i:\n            return\n    columns ="),
+        "unsupported_in_kernel",
+    ),
+    "another encoding": ("# coding: unicode_escape\n# \\x0aimport os\n" + RIGHT, "forbidden_construct"),
+    "annotations evaluated": (RIGHT + "\n\nimport typing\n\ntyping.get_type_hints(ModelNew)\n", "forbidden_construct"),
+    "attributes copied by name": (
+        RIGHT + "\n\nimport functools\n\nfunctools.update_wrapper(torch, ModelNew, assigned=('softmax',))\n",
+        "forbidden_construct",
+    ),
+    "attributes copied by a value": (
+        RIGHT + "\n\nimport functools\n\ncopied = functools.update_wrapper\n",
+        "forbidden_construct",
+    ),
+    "a class of another module": (
+        RIGHT + "\n\nclass Patch:\n    __module__ = 'torch.nn.functional'\n",
+        "forbidden_construct",
+    ),
+    "a module's names converted": (
+        RIGHT + "\n\nimport enum\n\nclass E(enum.IntEnum):\n    A = 1\n\nE._convert_('F', 'sys', bool)\n",
+        "forbidden_construct",
+    ),
+    "memory at an address": (
+        RIGHT + "\n\nclass At:\n    __array_interface__ = {'data': (4096, False)}\n",
+        "forbidden_construct",
+    ),
+    "a test function": (RIGHT + "\n\ndef test_it():\n    assert True\n", "test_code"),
+    "no forward": (RIGHT.replace("def forward", "def apply"), "missing_entry_point"),
+    "nothing": ("", "no_code"),
+    "null byte": ("x = 1\0", "syntax_error"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_contracts_are_named(name: str) -> None:
+    source, kind = BROKEN[name]
+    assert kinds(source)[0] == kind
+
+
+def test_a_missing_answer_keeps_its_reason() -> None:
+    made = Candidate(
+        source="", author="m", stage="algorithmic_structure", mode="seed", problem="the answer had no code"
+    )
+    assert check(made)[0].message == "the answer had no code"

@@ -1,0 +1,116 @@
+"""The same promises on a GPU."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from egg_graph.evaluator import LocalEvaluator, gpu_present
+from egg_graph.schema import Candidate, Hardware, KernelTask
+from tests.paths import read_source
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
+
+SOFTMAX = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+    "        return torch.softmax(x, dim=1)\n\nrows = 8192\nwidth = 8192\n\n"
+    "def get_inputs():\n    return [torch.randn(rows, width)]\n"
+)
+MATMUL = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def __init__(self, k, n):\n"
+    "        super().__init__()\n        self.linear = nn.Linear(k, n)\n\n    def forward(self, x):\n"
+    "        return nn.functional.gelu(self.linear(x))\n\nm = 2048\nk = 2048\nn = 4096\n\n"
+    "def get_inputs():\n    return [torch.rand(m, k)]\n\ndef get_init_inputs():\n    return [k, n]\n"
+)
+
+
+def candidate(name: str) -> Candidate:
+    source = read_source(name)
+    return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed")
+
+
+@pytest.fixture(scope="module")
+def on_gpu() -> Iterator[LocalEvaluator]:
+    with LocalEvaluator(device="gpu", timeout=60) as local:
+        yield local
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [("right/softmax_one_block.py", SOFTMAX), ("right/matmul_bias_gelu.py", MATMUL)]
+)
+def test_a_right_kernel_is_timed_against_pytorch(
+    on_gpu: LocalEvaluator, h200: Hardware, name: str, reference: str
+) -> None:
+    task = KernelTask(name=name, reference=reference, target=h200)
+    baseline = on_gpu.baseline(task)
+    assert baseline.eager_ms is not None
+    assert baseline.unevaluable == ""
+    evaluation = on_gpu.evaluate(task, candidate(name))
+    assert evaluation.status in ("faster", "inconclusive", "slower"), evaluation.reason
+    timing = evaluation.timing
+    assert timing is not None
+    assert timing.pairs >= 30
+    assert timing.ratio_low <= timing.ratio <= timing.ratio_high
+    assert timing.candidate_ms > baseline.floor_ms
+    assert evaluation.triton_share is not None
+    assert evaluation.triton_share > 0.8
+    assert evaluation.resources[0].registers
+    assert {check.name for check in evaluation.checks} >= {"full", "awkward"}
+    assert timing.checked_calls >= timing.pairs
+    assert evaluation.bound is not None, evaluation.not_proven
+    assert baseline.floor_ms <= evaluation.bound.milliseconds * 1.001
+    assert evaluation.bound.milliseconds < timing.candidate_ms
+
+
+def test_the_same_kernel_measures_the_same_twice(on_gpu: LocalEvaluator, h200: Hardware) -> None:
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    first, second = (on_gpu.evaluate(task, candidate("right/softmax_one_block.py")).timing for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.candidate_ms == pytest.approx(second.candidate_ms, rel=0.05)
+    assert first.ratio_high - first.ratio_low < 0.1 * first.ratio
+
+
+WRONG = [
+    ("faults/wrong_answer.py", SOFTMAX, {"wrong_values"}),
+    ("faults/off_by_one_mask.py", SOFTMAX, {"unwritten_output"}),
+    ("faults/unwritten_output.py", SOFTMAX, {"unwritten_output"}),
+    ("faults/bf16_misuse.py", SOFTMAX, {"precision_loss"}),
+    ("faults/tf32_truncation.py", MATMUL, {"tf32_truncation"}),
+    ("faults/exit_zero.py", SOFTMAX, {"exited"}),
+    ("faults/segfault.py", SOFTMAX, {"crashed"}),
+    ("faults/writes_input.py", SOFTMAX, {"input_mutated"}),
+    ("faults/unused_kernel.py", SOFTMAX, {"no_triton_kernel"}),
+    ("faults/weights_renamed.py", MATMUL, {"weights_mismatch"}),
+    ("faults/too_much_shared_memory.py", MATMUL, {"shared_memory_exceeded"}),
+    ("faults/raises.py", SOFTMAX, {"exception"}),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "kinds"), WRONG, ids=[row[0] for row in WRONG])
+def test_planted_faults_on_the_gpu(
+    on_gpu: LocalEvaluator, h200: Hardware, name: str, reference: str, kinds: set[str]
+) -> None:
+    evaluation = on_gpu.evaluate(KernelTask(name=name, reference=reference, target=h200), candidate(name))
+    assert not evaluation.usable
+    assert evaluation.findings[0].kind in kinds, evaluation.findings
+
+
+def test_a_kernel_that_never_ends_is_ended_and_the_gpu_recovers(h200: Hardware) -> None:
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    with LocalEvaluator(device="gpu", timeout=15) as own:
+        assert own.evaluate(task, candidate("faults/infinite_kernel.py")).status == "timeout"
+        assert own.evaluate(task, candidate("right/softmax_one_block.py")).usable
+
+
+def test_screening_times_each_configuration(on_gpu: LocalEvaluator, h200: Hardware) -> None:
+    task = KernelTask(name="matmul", reference=MATMUL, target=h200)
+    source = read_source("right/matmul_bias_gelu.py")
+    sources = [
+        source,
+        source.replace('"BLOCK_M": 64', '"BLOCK_M": 128'),
+        source.replace('"BLOCK_M": 64', '"BLOCK_M": 48'),
+    ]
+    trials = on_gpu.screen(task, [Candidate(source=s, author="t", stage="tensor_tiling", mode="tune") for s in sources])
+    assert [trial.status for trial in trials[:2]] == ["correct", "correct"]
+    assert all(trial.milliseconds for trial in trials[:2])
+    assert trials[2].status in ("compile_error", "runtime_error")

@@ -1,0 +1,190 @@
+"""Races with a stand-in for the GPU: what is given, checked, told and rejected."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from egg_graph.evaluator.device import state as gpu_state
+from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.gpu.timing.race import race as gpu_timing
+from egg_graph.evaluator.gpu.timing.session import TimingSession
+from egg_graph.schema import GpuState
+
+RIGHT = "return torch.relu(self.linear(x))"
+Raced = Callable[..., Race]
+
+
+def kinds(found: Race) -> set[str]:
+    return {finding.kind for finding in found.findings}
+
+
+def test_a_right_candidate_is_timed_and_every_answer_compared(race_of: Raced) -> None:
+    found = race_of(RIGHT)
+    assert not found.findings
+    timing = found.timing
+    assert timing is not None
+    assert timing.pairs >= FEWEST_PAIRS
+    assert timing.checked_calls > timing.pairs  # the unrecorded calls as well
+    assert {clock.name: clock.milliseconds for clock in timing.clocks} == {"events": 1.0, "device": 1.0, "host": 1.0}
+    assert timing.before is not None
+    assert timing.before.sm_clock_mhz == 1980.0
+    assert verdict(timing, "ieee")[0] == "inconclusive"  # every call takes 1 ms here
+    assert any("inputs of its own" in note for note in timing.notes)
+
+
+def test_no_two_calls_have_the_same_inputs_and_both_places_and_kept_objects_occur(race_of: Raced) -> None:
+    setup = "self.seen, self.places, self.objects = [], set(), {}"
+    body = (
+        "self.seen.append(float(x[0, 0]))\nself.places.add(x.data_ptr())\n"
+        "self.objects[id(x)] = self.objects.get(id(x), 0) + 1\n"
+        "if len(self.seen) == 150:\n    again = len(self.seen) - len(set(self.seen))\n"
+        "    raise RuntimeError(f'{again} again, {len(self.places)} places, most {max(self.objects.values()) > 9}, '\n"
+        "                       f'version {x._version}')\n" + RIGHT
+    )
+    with pytest.raises(Exception, match=r"[0-6] again, 3 places, most True, version 0"):
+        race_of(body, setup)
+
+
+@pytest.mark.parametrize(
+    ("body", "setup", "kind"),
+    [
+        ("if 0 not in self.kept:\n    self.kept[0] = torch.relu(self.linear(x))\nreturn self.kept[0]", "self.kept = {}",
+         "replayed_output"),
+        ("key = x.data_ptr()\nif key not in self.kept:\n    self.kept[key] = torch.relu(self.linear(x))\n"
+         "return self.kept[key]", "self.kept = {}", "replayed_output"),
+        ("out = torch.zeros(64, 48)\ndef later():\n    time.sleep(0.02)\n    with torch.no_grad():\n"
+         "        out.copy_(torch.relu(self.linear(y)))\ny = x.clone()\n"
+         "threading.Thread(target=later).start()\nreturn out", "", "late_output"),
+        ("self.calls += 1\nreturn torch.relu(self.linear(x)) * (1.0 if self.calls % 8 else 1.01)", "self.calls = 0",
+         "wrong_values"),
+        ("self.calls += 1\nout = torch.relu(self.linear(x))\nreturn out if self.calls < 9 else out[:, :8]",
+         "self.calls = 0", "wrong_structure"),
+    ],
+    ids=["kept", "by pointer", "thread", "wrong now and then", "other form"],
+)  # fmt: skip
+def test_what_the_clock_would_have_paid_for_is_found(race_of: Raced, body: str, setup: str, kind: str) -> None:
+    found = race_of(body, setup)
+    assert found.timing is None
+    assert kind in kinds(found), found.findings
+
+
+def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_largest(
+    race_of: Raced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = gpu_timing.host_clock
+
+    def slower(factor: float) -> None:
+        def host(more: list, less: list) -> object:
+            clock = plain(more, less)
+            return clock.model_copy(update={"milliseconds": factor * clock.milliseconds})
+
+        monkeypatch.setattr(gpu_timing, "host_clock", host)
+
+    slower(1.5)
+    found = race_of(RIGHT)
+    assert kinds(found) == {"clock_disagreement"}
+    assert found.timing is None
+    slower(1.2)
+    timing = race_of(RIGHT).timing
+    assert timing is not None
+    assert timing.candidate_ms == pytest.approx(1.2)
+    assert timing.ratio == pytest.approx(1 / 1.2)
+    status, reason = verdict(timing, "ieee")
+    assert status == "slower"
+    assert "clocks disagree" in reason
+
+
+@pytest.fixture
+def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gpu_timing.host_clock
+
+    def host(more: list, less: list) -> object:
+        clock = plain(more, less)
+        return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
+
+    monkeypatch.setattr(gpu_timing, "host_clock", host)
+
+
+def test_clocks_that_disagree_while_others_compute_accuse_nobody(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(range(1000))
+    taken = {4, 17}  # now and then
+    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) in taken else 1_000, 32))
+    found = race_of(RIGHT)
+    assert found.findings == [] and found.timing is None
+    assert "busy with other work (a kernel was interrupted for 900 us" in found.skipped
+
+
+def test_others_that_came_meanwhile_accuse_nobody(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = iter([GpuState(other_processes=0), *[GpuState(other_processes=1)] * 9])
+    monkeypatch.setattr(gpu_state, "state", lambda: next(states))
+    found = race_of(RIGHT)
+    assert found.findings == [] and "1 other compute processes listed, 0 before" in found.skipped
+
+
+def test_clocks_are_not_read_again_before_others_are_gone(
+    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["", "the GPU is busy with other work"])
+    monkeypatch.setattr(gpu_state, "busy", lambda gpu: next(answers))
+    found = race_of(RIGHT)
+    assert found.findings == [] and found.skipped == "the GPU is busy with other work"
+
+
+def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(range(1000))
+    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) == 4 else 1_000, 32))
+    assert kinds(race_of(RIGHT)) == {"clock_disagreement"}
+
+
+def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+    from egg_graph.evaluator.gpu.floor import Floor
+    from egg_graph.evaluator.gpu.timing.race import baseline as baseline
+
+    monkeypatch.setattr(baseline, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
+    found = race_of(RIGHT)
+    assert kinds(found) == {"below_roofline"}
+    assert "9600 GB/s" in found.findings[0].message
+
+
+def test_inputs_that_cannot_be_drawn_anew_are_told(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draws, "_draw", lambda self, seed: [torch.zeros(3)])
+    timing = race_of(RIGHT).timing
+    assert timing is not None
+    assert any("all timed calls have the same inputs" in note for note in timing.notes)
+
+
+def test_little_memory_means_fewer_sets_and_says_so(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimingSession, "_sets", lambda self, baseline, most: 1)
+    timing = race_of(RIGHT).timing
+    assert timing is not None
+    assert timing.block == 1
+    assert any("1 sets of inputs" in note for note in timing.notes)
+
+
+def test_a_flush_that_was_left_out_is_found(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = (
+        "import gc\nfor thing in gc.get_objects():\n    if type(thing).__name__ == 'PretendGpu':\n"
+        "        thing.fill = lambda *a: None\n" + RIGHT
+    )
+    assert kinds(race_of(body)) == {"library_patched"}
+
+
+def test_a_timed_call_that_writes_beside_its_input_is_found(race_of: Raced) -> None:
+    body = "import ctypes\nself.calls += 1\nif self.calls > 40:\n    ctypes.memset(x.data_ptr() - 8, 1, 4)\n" + RIGHT
+    found = race_of(body, "self.calls = 0")
+    assert kinds(found) == {"out_of_bounds"}
+    assert found.timing is None
+
+
+def test_a_busy_gpu_is_nobodys_fault(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_state, "busy", lambda gpu: "the GPU is busy with other work")
+    found = race_of(RIGHT)
+    assert found.skipped == "the GPU is busy with other work"
+    assert found.timing is None
+    assert not found.findings

@@ -1,0 +1,124 @@
+"""Problems that cannot tell a kernel from an empty one are refused, or judged more narrowly, before any kernel is."""
+
+import pytest
+import torch
+
+from egg_graph.evaluator.problem.case import with_other_inputs
+from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
+from egg_graph.evaluator.problem.nulls import nulls_of, passes
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.schema import KernelTask, Precision
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\nN, M = 128, 96\n\n\n"
+
+
+def problem(h200, body: str, inputs: str, init: str = "pass", precision: Precision = "tf32") -> Problem:
+    source = (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, *x):\n        return {body}\n\n\ndef get_inputs():\n    return [{inputs}]\n"
+    )
+    return Problem(KernelTask(name="null", reference=source, target=h200, precision=precision), 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "init", "precision", "words"),
+    [
+        # as KernelBench L2/80: the mean of one column, less itself
+        ("F.gelu((y := x[0].max(1, keepdim=True).values) - y.mean(1, keepdim=True))", "torch.rand(N, M)", "pass",
+         "tf32", "zero everywhere"),
+        # L2/9: nothing survives the ReLU
+        ("torch.relu(x[0] - 2)", "torch.rand(N, M)", "pass", "tf32", "zero everywhere"),
+        # L2/36: only the bias is left
+        ("F.gelu(-100 - x[0].sum(1, keepdim=True)) + self.b", "torch.rand(N, M)",
+         "self.b = nn.Parameter(torch.randn(M))", "tf32", "does not depend on the input"),
+        # L1/100 under bf16: the loss is 1 within its precision
+        ("torch.mean(torch.clamp(1 - x[0] * x[1], min=0))",
+         "torch.rand(N, M), torch.randint(0, 2, (N, M)).float() * 2 - 1", "pass", "bf16", "does not depend|off fp64"),
+        ("torch.full_like(x[0], 7.0)", "torch.rand(N, M)", "pass", "ieee", "does not depend on the input"),
+        ("x[0] * 1.0", "torch.rand(N, M)", "pass", "ieee", "copy of input 0"),
+    ],
+)  # fmt: skip
+def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, words) -> None:
+    sound = problem(h200, body, inputs, init, precision).soundness
+    assert sound.kind == "degenerate_problem"
+    assert any(word in sound.unevaluable for word in words.split("|")), sound.unevaluable
+
+
+def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:
+    """As KernelBench L2/58: one random bias pushes every answer past a clamp, for some draws of it."""
+    for seed in range(3):
+        task = problem(
+            h200, "torch.clamp(x[0] + self.b, 0, 1)", "torch.rand(N, M)", "self.b = nn.Parameter(4 * torch.randn(1))"
+        ).task
+        known = Problem(task, seed)
+        assert known.soundness.unevaluable == ""
+        assert all(case.leaves[0].expected.std() > 0 for name in known.shapes for case in known.cases(name))
+
+
+def test_active_dropout_is_named_and_its_cure_told(h200) -> None:
+    known = problem(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").soundness
+    assert known.kind == "stochastic_problem"
+    assert "d = Dropout(p=0.2" in known.unevaluable
+    assert ".eval()" in known.unevaluable
+    assert not problem(h200, "self.d(x[0])**2", "torch.rand(N, M)", "self.d = nn.Dropout(0.0)").soundness.unevaluable
+
+
+def test_a_tiny_answer_is_judged_and_what_a_fixed_tolerance_would_accept_is_told(h200) -> None:
+    """A softmax over many columns: zeros are within 1e-2 of it everywhere."""
+    plain = problem(h200, "torch.softmax(x[0], 1)", "torch.rand(N, 512)", precision="bf16")
+    assert plain.soundness.unevaluable == ""
+    weak = " ".join(plain.surveyed.weaknesses)
+    for name in ("zeros", "one constant", "the answer to other inputs"):
+        assert f"{name} would pass a fixed tolerance of 0.01" in weak
+    assert plain.surveyed.families[0] == "as given"
+    assert "large" in plain.surveyed.families
+    case = plain.cases("shrunk")[0]
+    other = with_other_inputs(case, plain.reference, "bf16", name="other", seed=9, device=plain.device) \
+        if not plain.shapes["shrunk"] else case  # fmt: skip
+    assert not any(passes(null, case, "bf16") for null in nulls_of(case, other) if null.name in ("zeros", "ones"))
+
+
+def test_ignored_affine_parameters_are_a_weakness_of_a_fixed_tolerance_only(h200) -> None:
+    norm = problem(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.LayerNorm(M)")
+    assert any(w.startswith("the answer under other weights") for w in norm.surveyed.weaknesses)
+    case = norm.cases(next(iter(norm.shapes)))[0]
+    plain = torch.nn.functional.layer_norm(case.inputs[0], case.inputs[0].shape[1:])
+    null = next(iter(nulls_of(case, case)))
+    assert not passes(type(null)("no affine", [plain]), case, "tf32")
+
+
+def test_integer_targets_stay_integers(h200) -> None:
+    loss = problem(h200, "F.cross_entropy(x[0], x[1])", "torch.randn(N, M), torch.randint(0, M, (N,))")
+    assert loss.soundness.unevaluable == ""
+    for case in (*loss.cases("shrunk"), *loss.family_cases("shrunk")):
+        assert case.inputs[1].dtype == torch.int64
+
+
+def test_running_statistics_are_part_of_the_contract(h200) -> None:
+    case = problem(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.BatchNorm1d(M)").cases("shrunk")[0]
+    assert set(case.updates) == {"n.running_mean", "n.running_var", "n.num_batches_tracked"}
+
+
+def test_kernelbenchs_criterion_scales_with_the_candidates_value() -> None:
+    """allclose(reference, candidate): 1e-4 + 1e-4 * |candidate|."""
+    reference = torch.tensor([1.0])
+    assert accepts(reference, torch.tensor([1.00019]), 1e-4)[0]
+    assert not accepts(reference, torch.tensor([1.00021]), 1e-4)[0]
+    assert accepts(torch.tensor([99.99]), torch.tensor([100.0]), 1e-4)[0]
+    assert not accepts(torch.tensor([100.0102]), torch.tensor([100.0]), 1e-4)[0]
+    assert not accepts(torch.tensor([float("nan")]), torch.tensor([float("nan")]), 1e-4)[0]
+    assert not accepts(reference, torch.tensor([1.0], dtype=torch.float64), 1e-4)[0]
+    close, difference = accepts(torch.tensor([float("inf"), 1.0]), torch.tensor([float("inf"), 1.5]), 1e-4)
+    assert not close
+    assert difference == 0.5
+
+
+def test_kernelbenchs_criterion_compares_with_pytorchs_own_answer(h200) -> None:
+    case = problem(h200, "x[0] @ x[1]", "torch.randn(N, M), torch.randn(M, N)").cases("shrunk")[0]
+    assert case.leaves[0].pytorch is not None
+    told = tolerance_of(case, [case.leaves[0].pytorch], "tf32")
+    assert told is not None
+    assert (told.passed, told.max_difference, told.tolerance) == (True, 0.0, 1e-4)
+    told = tolerance_of(case, [case.inputs[0] @ case.inputs[1]], "tf32")
+    assert told is not None
+    assert not told.passed  # fp32 products are further than 1e-4 from TF32 ones

@@ -1,0 +1,118 @@
+"""Whose launch is left out when the candidate's kernels are silenced; without a GPU, on launchers that only count."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from triton.compiler.compiler import CompiledKernel
+
+from egg_graph.evaluator.worker import witness
+
+MINE = Path("/job/candidate.py")
+
+
+class Graph:
+    """A CUDA graph that only tells of its replays."""
+
+    replayed: ClassVar[list[Any]] = []
+
+    def replay(self) -> None:
+        self.replayed.append(self)
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "_synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(Graph, "replay", Graph.replay)
+    Graph.replayed.clear()
+    witness._attend_replays()
+
+
+def compiled(file: Path, run: Callable[..., Any]) -> CompiledKernel:
+    """A compiled kernel of a JIT function that `file` defines, whose launcher is `run`."""
+    code = compile("def kernel(): pass", str(file), "exec")
+    space: dict[str, Any] = {}
+    exec(code, space)
+    kernel: Any = CompiledKernel.__new__(CompiledKernel)
+    kernel.src = SimpleNamespace(fn=SimpleNamespace(fn=space["kernel"]))
+    kernel.metadata = SimpleNamespace(name="kernel", num_warps=4, num_stages=3, shared=128)
+    kernel.n_regs, kernel.n_spills, kernel._run = 32, 0, run
+    return kernel
+
+
+def graph(record: witness.Record | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A CUDA graph of which a capture recorded this."""
+    made = torch.cuda.CUDAGraph()
+    if record is not None:
+        monkeypatch.setitem(witness._captured, id(made), record)
+    return made
+
+
+def test_own_launches_do_nothing_and_others_run() -> None:
+    ran: list[str] = []
+    own = compiled(MINE, lambda *a, **k: ran.append("own"))
+    other = compiled(Path("/site/inductor.py"), lambda *a, **k: ran.append("other"))
+
+    def forward() -> str:
+        own.run(4, 1, 1, 0)
+        other.run(4, 1, 1, 0)
+        return "answer"
+
+    assert witness.silence(forward, MINE) == "answer"
+    assert ran == ["other"]
+    forward()
+    assert ran == ["other", "own", "other"], "the launcher is back in its place"
+
+
+def test_what_a_silenced_forward_raises_comes_through() -> None:
+    def forward() -> None:
+        raise IndexError("needed what a kernel computes")
+
+    with pytest.raises(IndexError):
+        witness.silence(forward, MINE)
+    assert isinstance(CompiledKernel.__dict__["run"], property)
+
+
+def test_launches_are_noted_with_their_grid_and_resources() -> None:
+    record = witness.Record()
+    own, other = (compiled(file, lambda *a, **k: None) for file in (MINE, Path("/site/inductor.py")))
+    with witness._intercepted(witness._noting(record, str(MINE), timed=False)):
+        own.run(8, 2, 1, 0)
+        other.run(1, 1, 1, 0)
+    assert record.launches == [
+        {
+            "kernel": "kernel",
+            "grid": [8, 2],
+            "num_warps": 4,
+            "num_stages": 3,
+            "registers": 32,
+            "spills": 0,
+            "shared": 128,
+        }
+    ]
+    assert record.foreign == ["kernel"]
+
+
+LAUNCH = {"kernel": "kernel"}
+
+
+def test_a_graph_of_own_kernels_alone_is_silenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = graph(witness.Record(launches=[LAUNCH], operators=["aten.empty.memory_format"]), monkeypatch)
+    others = graph(witness.Record(operators=["aten.mm.default"]), monkeypatch)
+    witness.silence(lambda: (own.replay(), others.replay()), MINE)
+    assert Graph.replayed == [others]
+
+
+@pytest.mark.parametrize(
+    "record", [None, witness.Record(launches=[LAUNCH], operators=["aten.mm.default"])], ids=["unseen", "mixed"]
+)
+def test_a_graph_that_cannot_be_silenced_alone_says_so(
+    record: witness.Record | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = graph(record, monkeypatch)
+    with pytest.raises(witness.NotSilenced):
+        witness.silence(made.replay, MINE)

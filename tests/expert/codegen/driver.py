@@ -1,0 +1,81 @@
+"""Run as a script with TRITON_INTERPRET=1: write each case's module and hold it against the reference in fp64.
+
+Prints one JSON object: case -> {"playbooks", "left", "errors", "problem"}.
+"""
+
+import copy
+import importlib.util
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from egg_graph.evaluator import load_reference
+from egg_graph.expert.export import export_graph
+from egg_graph.expert.plan import make_plan
+from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
+from egg_graph.expert.writer import write_module
+from tests.expert.references import CASES, Case
+
+
+def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
+    graph = export_graph(case.source, "ieee")
+    plan = make_plan(graph, PLAYBOOKS)
+    if case.variant:
+        plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})
+    path = folder / f"{name}.py"
+    path.write_text(write_module(case.source, plan, BY_NAME, "ieee"))
+    spec = importlib.util.spec_from_file_location(name, path)
+    candidate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(candidate)
+    errors = [error for knobs in graph.knobs[1:3] for error in compare(case, candidate, knobs)]
+    return {
+        "playbooks": [group.playbook for group in plan.groups.values()],
+        "left": [node.base for node in plan.left],
+        "shapes": len(graph.knobs),
+        "errors": errors,
+    }
+
+
+def compare(case: Case, candidate: Any, knobs: dict[str, int]) -> list[float]:
+    """Relative L2 error of each output and buffer; infinite where shape, dtype or structure differ."""
+    reference = load_reference(case.source, knobs)
+    model, inputs = reference.model(0), reference.inputs(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        arguments, keywords = reference.init_arguments()
+        new = candidate.ModelNew(*arguments, **keywords)
+        new.load_state_dict(model.state_dict())
+        expected = model(*inputs)
+        exact = copy.deepcopy(model).double()
+        exact.load_state_dict(new.state_dict())
+        answer = new(*inputs)
+        truth = exact(*(x.double() if x.is_floating_point() else x for x in inputs))
+    if pytree.tree_structure(expected) != pytree.tree_structure(answer):
+        return [float("inf")]
+    rows = zip(*(pytree.tree_leaves(t) for t in (truth, expected, answer)), strict=True)
+    errors = [error(*row) for row in rows]
+    return errors + [error(b.double(), b, c) for b, c in zip(model.buffers(), new.buffers(), strict=True)]
+
+
+def error(truth: torch.Tensor, expected: torch.Tensor, answer: torch.Tensor) -> float:
+    if answer.shape != expected.shape or answer.dtype != expected.dtype:
+        return float("inf")
+    return ((answer.double() - truth).norm() / truth.double().norm().clamp_min(1e-30)).item()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    answers = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for case_name in sys.argv[1:] or CASES:
+            try:
+                answers[case_name] = examine(case_name, CASES[case_name], Path(scratch))
+            except Exception as failure:  # noqa: BLE001 - told in the answer, so that the other cases still run
+                answers[case_name] = {"problem": f"{type(failure).__name__}: {failure}"}
+    print(json.dumps(answers))

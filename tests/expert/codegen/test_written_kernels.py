@@ -1,0 +1,41 @@
+"""Each playbook's kernels, proven right in the interpreter at two small shapes, against the reference in fp64."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.expert.references import CASES
+
+HERE = Path(__file__).parent
+BUDGET = 2e-6
+"""Relative L2 error: a few units in the last place of fp32."""
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict:
+    """All cases in one child process: the interpreter is chosen before triton is imported."""
+    script = HERE / "driver.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=280, cwd=HERE,
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_is_right_at_every_captured_shape(answers, name):
+    answer = answers[name]
+    assert "problem" not in answer, answer["problem"]
+    assert answer["shapes"] >= 3, "a case that varies no size proves nothing about sizes"
+    assert max(answer["errors"]) < BUDGET
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plan_fuses_what_belongs_together(answers, name):
+    assert tuple(answers[name]["playbooks"]) == CASES[name].playbooks
+    assert tuple(answers[name]["left"]) == CASES[name].left

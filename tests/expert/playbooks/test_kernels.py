@@ -1,0 +1,79 @@
+"""Every structure of the heavy playbooks: right numbers under the guarded interpreter, clean code for an H200."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from egg_graph.schema import Hardware
+from tests.expert.playbooks.cases import CASES, candidates
+from tests.paths import IMPORTABLE
+
+HERE = Path(__file__).parent
+BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
+"""Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that
+on these data, and an operand in bf16 five times that."""
+PRODUCTS = {"tf32/pointer", "tf32/tma", "tf32/tma_registers", "bf16/pointer", "bf16/tma"}
+
+
+def child(mode: str, job: Any, **environment: str) -> Any:
+    inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    inherited["PYTHONPATH"] = os.pathsep.join([IMPORTABLE, inherited.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, HERE / "driver.py", mode],
+        input=json.dumps(job), capture_output=True, text=True, timeout=280, env={**inherited, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def interpreted(h200: Hardware, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    job = {"hardware": h200.model_dump(mode="json"), "folder": str(tmp_path_factory.mktemp("candidates"))}
+    return child("interpret", job, TRITON_INTERPRET="1")
+
+
+@pytest.fixture(scope="module")
+def compiled(interpreted: Any, h200: Hardware, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    launches = {
+        key: (answer["path"], answer["fake"]["launches"])
+        for key, answer in interpreted.items()
+        if "launches" in answer.get("fake", {})
+    }
+    job = {"hardware": h200.model_dump(mode="json"), "launches": launches}
+    return child("compile", job, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+
+
+@pytest.mark.parametrize(("name", "kind"), candidates())
+def test_numbers_are_right(interpreted: Any, name: str, kind: str) -> None:
+    answer = interpreted[f"{name}/{kind}"]
+    assert "problem" not in answer, answer["problem"]
+    assert answer["faults"] == []
+    assert max(answer["errors"]) < BUDGET[kind.split("/")[0]], answer["errors"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [(n, k) for n, case in CASES.items() for k in case.compile])
+def test_code_for_an_h200_is_clean(interpreted: Any, compiled: Any, h200: Hardware, name: str, kind: str) -> None:
+    fake = interpreted[f"{name}/{kind}"]["fake"]
+    assert "problem" not in fake, fake["problem"]
+    for kernel in compiled[f"{name}/{kind}"]:
+        assert "fault" not in kernel, kernel
+        assert kernel["spill_bytes"] == 0, kernel
+        assert kernel["shared_bytes"] <= h200.figure("shared_memory_per_block"), kernel
+        wide = ("LDG.128", "LDGSTS", "UTMALDG", "LDG.64")
+        assert any(label in kernel["memory_instructions"] for label in wide), kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(n, k) for n, c in CASES.items() for k in c.compile if k in PRODUCTS and "cum" not in n]
+)
+def test_products_run_on_tensor_cores(compiled: Any, name: str, kind: str) -> None:
+    kernels = {kernel["kernel"]: kernel for kernel in compiled[f"{name}/{kind}"]}
+    main = next(k for n, k in kernels.items() if n.startswith(("gemm", "attention")))
+    assert main["tensor_core_instructions"].get("HGMMA", 0) > 0, main
+    if "/tma" in kind:
+        assert "UTMALDG" in main["memory_instructions"], main

@@ -1,0 +1,158 @@
+"""What the heavy playbooks recognise, what they leave alone, and the knobs they start from."""
+
+import ast
+import warnings
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from egg_graph.expert import decomposing
+from egg_graph.expert.captured import CapturedGraph
+from egg_graph.expert.export import export_graph
+from egg_graph.expert.plan import Plan, make_plan
+from egg_graph.expert.playbook import KernelCode
+from egg_graph.expert.playbooks.gemm import GemmPlaybook
+from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
+from egg_graph.schema import Hardware
+from tests.expert.playbooks.cases import CASES, attention, module, product, scan
+
+AB = "torch.randn(M, K), torch.randn(K, N)"
+
+
+@cache
+def capture(reference: str, precision: str = "tf32") -> CapturedGraph:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch.export's own
+        return export_graph(reference, precision)
+
+
+def planned(reference: str) -> Plan:
+    return make_plan(capture(reference), PLAYBOOKS)
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [group.playbook for group in plan.groups.values()]
+
+
+def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardware | None = None) -> KernelCode:
+    graph = capture(product("return a @ b", AB, sizes=sizes), precision)
+    playbook = GemmPlaybook()
+    group = playbook.match(graph, graph.nodes[0].name, frozenset(n.name for n in graph.nodes))
+    assert group is not None
+    return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not decomposing.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
+@pytest.mark.parametrize("name", ["long_epilogue", "written_out"])
+def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = capture(CASES[name].reference)
+    monkeypatch.setattr(decomposing, "KNOWN", False)
+    assert capture.__wrapped__(CASES[name].reference) == ours
+
+
+def test_whole_chain_joins_its_product() -> None:
+    plan = planned(CASES["long_epilogue"].reference)
+    assert kinds(plan) == ["gemm"]
+    assert plan.left == ()
+
+
+def test_gated_unit_is_three_products_and_nothing_else() -> None:
+    plan = planned(CASES["swiglu"].reference)
+    assert kinds(plan) == ["gemm", "gemm", "gemm"]
+    assert plan.left == ()
+
+
+def test_value_needed_elsewhere_ends_the_chain() -> None:
+    plan = planned(product("y = a @ b; return y, torch.relu(y)", AB))
+    gemms = [group for group in plan.groups.values() if group.playbook == "gemm"]
+    assert [len(group.nodes) for group in gemms] == [1]
+
+
+def test_operand_broadcast_in_the_middle_stays_outside() -> None:
+    inputs = "torch.randn(3, Z, M, K), torch.randn(3, Z, K, N), torch.randn(3, 1, M, N)"
+    plan = planned(product("return torch.matmul(a, b) + c", inputs, "a, b, c"))
+    assert kinds(plan)[0] == "gemm"
+    assert len(next(iter(plan.groups.values())).nodes) == 1
+
+
+def test_products_in_fp64_are_left_alone() -> None:
+    graph = capture(product("return a @ b", "torch.randn(M, K).double(), torch.randn(K, N).double()"))
+    free = frozenset(n.name for n in graph.nodes)
+    assert all(GemmPlaybook().match(graph, name, free) is None for name in free)
+
+
+def test_attention_written_out_is_one_group() -> None:
+    plan = planned(CASES["written_out"].reference)
+    assert kinds(plan).count("attention") == 1
+    assert kinds(plan).count("gemm") == 1
+
+
+def test_scores_needed_elsewhere_are_no_attention() -> None:
+    body = "s = torch.softmax(q @ k.transpose(-2, -1), dim=-1); return s @ v, s"
+    assert "attention" not in kinds(planned(attention(body)))
+
+
+def test_attention_with_dropout_stays_pytorch() -> None:
+    plan = planned(attention("return F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)"))
+    assert "attention" not in kinds(plan)
+
+
+@pytest.mark.parametrize(
+    ("body", "reverse"),
+    [
+        ("return torch.cumsum(x.flip(1), dim=1).flip(1)", True),
+        ("return torch.cumsum(x.flip(0), dim=1).flip(0)", False),
+        ("return torch.cumsum(x.flip(1), dim=1)", False),
+    ],
+)
+def test_only_flips_of_the_scanned_dimension_reverse(body: str, reverse: bool) -> None:
+    plan = planned(scan(body, "torch.randn(B, N)"))
+    name, group = next((n, g) for n, g in plan.groups.items() if g.playbook == "scan")
+    source = BY_NAME["scan"].write(plan.graph, group, name, "tf32").source
+    assert ("reverse=True" in source) is reverse
+
+
+def test_few_rows_get_a_low_tile() -> None:
+    assert gemm("Z, M, K, N = 1, 8, 4096, 8192").config["gemm_BLOCK_M"] == 16
+
+
+def test_long_sums_over_few_tiles_are_split() -> None:
+    code = gemm("Z, M, K, N = 1, 128, 65536, 128")
+    assert "gemm_SPLIT_K" in code.config
+    assert "tl.atomic" not in code.source
+
+
+def test_ieee_products_keep_off_the_tensor_cores() -> None:
+    for variant in ("pointer", "tma", "tma_registers"):
+        code = gemm("Z, M, K, N = 1, 512, 512, 512", variant, "ieee")
+        assert 'input_precision="ieee"' in code.source
+        assert "round_to_tf32" not in code.helpers
+
+
+def test_other_vendors_get_no_nvidia_assembly(h200: Hardware) -> None:
+    other = h200.model_copy(update={"vendor": "amd", "arch": "gfx942"})
+    for variant in ("pointer", "tma", "tma_registers"):
+        assert not {"round_to_tf32", "tensor_descriptor"} & set(
+            gemm("Z, M, K, N = 1, 512, 512, 512", variant, target=other).helpers
+        )
+
+
+@pytest.mark.parametrize("variant", ["pointer", "tma", "tma_registers", "split_k"])
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "bf16"])
+def test_every_structure_starts_inside_its_space(variant: str, precision: str) -> None:
+    code = gemm("Z, M, K, N = 1, 1000, 777, 3001", variant, precision)
+    ast.parse(code.source)
+    assert all(knob.startswith("gemm_") for knob in code.config)
+    for knobs in code.space.values():
+        assert all(code.config[knob] in values for knob, values in knobs.items())
+
+
+def test_linear_without_bias_needs_no_epilogue() -> None:
+    body = module(
+        "return self.linear(x)", "M, K, N = 64, 128, 256", "torch.randn(M, K)",
+        init="k, n; self.linear = nn.Linear(k, n, bias=False)", init_args="K, N",
+    )  # fmt: skip
+    plan = planned(body)
+    code = BY_NAME["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
+    assert "epilogue(" not in code.source.replace("= epilogue(", "")

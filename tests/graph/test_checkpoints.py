@@ -1,0 +1,91 @@
+"""The caller's own checkpointer: sync and async, strict deserialization, one thread used twice."""
+
+import asyncio
+import logging
+import sqlite3
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from egg_graph import Context, build_egg_graph
+from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, KernelTask, Profile, StageSummary, Usage
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
+
+CONTEXT = Context(target="h100", max_optimizations=1)
+CONFIG = {"configurable": {"thread_id": "one"}}
+SCRIPT = [kernel("bad", 1), tunable("timed", 9, "tensor_tiling", [9, 7]), "", kernel("timed", 8)]
+
+
+def graph(saver, script=SCRIPT):
+    return build_egg_graph(team=ScriptedTeam(script), evaluator=ScriptedEvaluator(), principles=(), checkpointer=saver)
+
+
+@pytest.fixture
+def saver(tmp_path):
+    connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False)
+    yield SqliteSaver(connection)
+    connection.close()
+
+
+def test_the_loaded_state_equals_the_saved_one(saver, caplog):
+    with caplog.at_level(logging.WARNING):
+        saved = graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+        loaded = graph(saver).get_state(CONFIG).values
+    assert {key: loaded[key] for key in saved} == saved
+    kinds = {
+        "task": KernelTask,
+        "baseline": Baseline,
+        "best": Candidate,
+        "evaluation": Evaluation,
+        "profile": Profile,
+        "usage": Usage,
+    }
+    assert {key: type(loaded[key]) for key in kinds} == kinds
+    assert {type(a) for a in loaded["attempts"]} == {Attempt}
+    assert {type(s) for s in loaded["summaries"]} == {StageSummary}
+    assert isinstance(loaded["attempts"][0].evaluation.checks, tuple)
+    assert not [r for r in caplog.records if "unregistered" in r.message or "blocked" in r.message.lower()]
+
+
+def test_every_checkpoint_of_the_history_loads(saver):
+    graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    history = list(graph(saver).get_state_history(CONFIG))
+    assert [s.next for s in history][::-1] == [
+        ("__start__",),
+        ("prepare",),
+        ("baseline",),
+        ("algorithmic_structure",),
+        ("hardware_tuning",),
+        ("conclude",),
+        (),
+    ]
+
+
+def test_a_thread_used_again_begins_anew(saver):
+    first = graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    again = graph(saver, [kernel("ok", 3)]).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    assert len(first["attempts"]) > 2
+    assert [a.number for a in again["attempts"]] == list(range(1, len(again["attempts"]) + 1))
+    assert again["kernel"] == kernel("ok", 3) and again["usage"].calls < first["usage"].calls + again["usage"].calls
+    assert all(a.candidate.source == kernel("ok", 3) for a in again["attempts"])
+
+
+def test_stopped_before_a_node_and_continued(saver):
+    whole = graph(InMemorySaver()).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    egg = graph(saver)
+    egg.invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT, interrupt_before=["hardware_tuning"])
+    assert egg.get_state(CONFIG).next == ("hardware_tuning",)
+    rest = egg.invoke(None, CONFIG, context=CONTEXT)
+    assert {k: v for k, v in rest.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
+
+
+def test_async_checkpointer(tmp_path):
+    async def work():
+        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.sqlite")) as saver:
+            saved = await graph(saver).ainvoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+            return saved, (await graph(saver).aget_state(CONFIG)).values
+
+    saved, loaded = asyncio.run(work())
+    assert {key: loaded[key] for key in saved} == saved

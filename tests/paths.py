@@ -1,0 +1,16 @@
+"""Where the repository's folders are, and what a child process needs to import from them."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CORPUS = ROOT / "tests" / "corpus"
+EXAMPLES = ROOT / "examples"
+IMPORTABLE = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+"""PYTHONPATH of a child process that imports `egg_graph` and `tests`."""
+
+
+def read_source(name: str) -> str:
+    """The text of a corpus file below its header, for example of `right/softmax_one_block.py`."""
+    text = (CORPUS / name).read_text(encoding="utf-8")
+    return text.split("# ///\n", 1)[1] if text.startswith("# /// trick\n") else text
