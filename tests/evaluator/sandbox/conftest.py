@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.evaluator.sandbox.hostile_server import Run, make, runner
 
 from egg_graph.evaluator.host.fork_server import ForkServer
+from tests.evaluator.sandbox.hostile_server import Run, make, runner
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.evaluator.sandbox.hostile_server import HERE, Run, answer, make, runner
 
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.host.outcome import finding_of
-from egg_graph.evaluator.sandbox import confine
+from egg_graph.evaluator.sandbox.isolation import isolation
+from tests.evaluator.sandbox.hostile_server import HERE, Run, answer, make, runner
 
-HOLDS, LACKS = confine.isolation()
+HOLDS, LACKS = isolation()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"not everything can be confined here: {'; '.join(LACKS)}")
 DENIED = f"PermissionError {errno.EACCES}"
 REFUSED = f"PermissionError {errno.EPERM}"
@@ -188,7 +188,7 @@ def test_what_is_missing_is_said_and_the_rest_still_holds(tmp_path: Path) -> Non
             _wait_until(lambda: _processes_in(tmp_path / "job") == [])
         finally:
             fork_server.stop()
-        assert len(confine.isolation(without)[1]) >= len([name for name in without if name != "network"])
+        assert len(isolation(without)[1]) >= len([name for name in without if name != "network"])
 
 
 ALL = ("files", "processes", "network", "calls")
@@ -196,7 +196,7 @@ ALL = ("files", "processes", "network", "calls")
 
 def test_isolation_is_told_in_plain_sentences() -> None:
     assert any("Landlock" in sentence for sentence in HOLDS)
-    holds, lacks = confine.isolation(ALL)
+    holds, lacks = isolation(ALL)
     assert len(holds) == 1
     assert all("switched off" in sentence or "signal" in sentence for sentence in lacks)
 
