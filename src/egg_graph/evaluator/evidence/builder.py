@@ -1,4 +1,4 @@
-"""What one evaluation has established so far, rung by rung."""
+"""Build an `Evaluation` rung by rung."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_AT_FULL_SHAPE = "answers at full shape were not compared; nothing ran on GPU
 
 @dataclass
 class EvaluationBuilder:
-    """The ladder under way. Findings keep the order in which rungs stand, whatever order they finished in."""
+    """Collects what an evaluation has established so far."""
 
     findings: list[Finding] = field(default_factory=list)
     rungs: list[Rung] = field(default_factory=list)
@@ -49,7 +49,7 @@ class EvaluationBuilder:
     integrity: Integrity | None = None
     log: str = ""
     launched: tuple[Launch, ...] = ()
-    """At full shape, as far as it is known without a GPU."""
+    """Launches at full shape, as far as they are known without a GPU."""
 
     @property
     def failed(self) -> bool:
@@ -88,7 +88,7 @@ class EvaluationBuilder:
         self.rungs.append(Rung(name=name, outcome=outcome, statement=statement, seconds=round(seconds, 3)))
 
     def absorb(self, other: EvaluationBuilder) -> None:
-        """Add what a concurrent part of the ladder established."""
+        """Append what a concurrent part of the ladder established."""
         self.findings += other.findings
         self.rungs += other.rungs
         self.checks += other.checks
@@ -155,7 +155,7 @@ def _full_name(rung: RungName, shape: str) -> str:
 
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
-    """Yields a list whose one element is, after the block, the seconds it took."""
+    """Yield a list whose one element is, after the block, the seconds it took."""
     started, took = time.monotonic(), [0.0]
     try:
         yield took

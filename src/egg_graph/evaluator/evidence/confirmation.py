@@ -1,4 +1,4 @@
-"""A finalist measured twice: what the second measurement, in fresh processes on fresh inputs, makes of the first."""
+"""Confirm the timing of a finalist by a second measurement in fresh processes on fresh inputs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from egg_graph.schema import Confirmation, Evaluation, Rung, Status
 
 RUNG = "confirmation"
 FAR = 0.1
-"""Ratios whose intervals lie further apart than this part of the smaller one do not agree."""
+"""Two ratios disagree if the gap between their intervals exceeds this fraction of the smaller ratio."""
 
 
 def second_seed(root: int) -> int:
-    """Root seed of the second measurement: as secret as the first one's, and told with it."""
+    """Derive the root seed of the second measurement from the first one's."""
     return int.from_bytes(hashlib.sha256(f"{root}/second measurement".encode()).digest()[:8], "big") >> 2
 
 
 def confirmed(first: Evaluation, second: Evaluation) -> Evaluation:
-    """The first evaluation with the second's word on it.
+    """Add the result of the second evaluation to the first.
 
     `faster` and `slower` stay only where both say so; a second evaluation that rejects the kernel rejects it.
     """
@@ -51,7 +51,7 @@ def confirmed(first: Evaluation, second: Evaluation) -> Evaluation:
 
 
 def _agree(first: Evaluation, second: Evaluation) -> bool:
-    """The same verdict, and intervals that do not lie far apart."""
+    """Whether both have the same status and intervals close to each other."""
     assert first.timing is not None and second.timing is not None
     lower, upper = sorted((first.timing, second.timing), key=lambda timing: timing.ratio)
     return first.status == second.status and upper.ratio_low - lower.ratio_high <= FAR * lower.ratio

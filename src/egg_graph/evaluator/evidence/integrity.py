@@ -1,7 +1,7 @@
-"""How an answer came about, weighed: did the candidate's own Triton kernels compute it, and did it leave PyTorch alone?
+"""Judge how an answer came about: did the candidate's own Triton kernels compute it, and is PyTorch unchanged?
 
-What a candidate's process tells is a witness's word; a finding here says what that word amounts to under the task's
-terms. Operators that only look at memory, allocate or move it are free to all.
+The candidate's process reports what it launched and called; the functions here turn that report into findings under
+the task's terms. Operators that only view, allocate or move memory are always allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from egg_graph.evaluator.wire.operators import computing, listed, parts
 from egg_graph.schema import Finding, Integrity, KernelTask
 
 COMPILER_PREFIXES = ("triton_poi_", "triton_per_", "triton_red_", "triton_tem_", "triton_for_", "triton_unk_")
-"""Names that Inductor gives to the Triton kernels it writes."""
+"""Prefixes of the Triton kernels that Inductor writes."""
 ALIKE = (
     frozenset({"relu", "clamp", "clamp_min", "clamp_max", "threshold", "hardtanh", "maximum", "minimum"}),
     frozenset({"masked_fill", "where"}),
@@ -32,15 +32,15 @@ SELECTS = re.compile(
 )
 """Operators whose answer may hold nothing but elements of their operands, zeros and ones."""
 PLACING = re.compile(r"flip|roll|gather|index|index_select|take|take_along_dim|embedding|repeat(_interleave)?")
-"""Operators that put numbers elsewhere, none of which leaves them all where they were."""
+"""Operators that move numbers to other positions."""
 MOST = 2000
-"""Names of one kind that are kept."""
+"""Keep at most this many names of one kind."""
 
 
 def judge_watch(
     task: KernelTask, answer: Mapping[str, Any], reference_operators: Sequence[str] = (), *, answer_bytes: int = 0
 ) -> tuple[Integrity, list[Finding]]:
-    """What a watched forward amounts to.
+    """Judge the report of one recorded forward.
 
     Args:
         task: its terms decide whether library operators may compute beside Triton.
@@ -68,7 +68,7 @@ def judge_watch(
 
 
 def _names(found: Any) -> tuple[str, ...]:
-    """Names that a candidate's process told, each once; anything else there is data of no meaning."""
+    """Names in a candidate's report, each once; anything else in it is ignored."""
     items = found if isinstance(found, list | tuple) else ()
     return tuple(dict.fromkeys(item[:LONGEST] for item in items[:MOST] if isinstance(item, str)))
 
@@ -81,7 +81,7 @@ def judge_integrity(
     moving: bool = False,
     traffic: Traffic | None = None,
 ) -> list[Finding]:
-    """Findings on what a forward launched and called, wherever it was noted (a GPU or the interpreter).
+    """Judge what a forward launched and called, on a GPU or in the interpreter.
 
     Args:
         task: its terms decide whether library operators may compute beside Triton.
@@ -111,7 +111,7 @@ def judge_integrity(
 
 
 def judge_makers(integrity: Integrity, reference_operators: Sequence[str], makers: Sequence[str]) -> list[Finding]:
-    """Answers that the library had computed before any kernel touched them.
+    """Reject answers that a library operator had computed before any Triton kernel ran.
 
     Args:
         integrity: of the forward.
@@ -141,7 +141,7 @@ def _may_select(reference_operators: Sequence[str], library: Sequence[str]) -> b
 
 
 def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) -> list[Finding]:
-    """Library work that is the whole reference over again: the Triton kernels beside it are for show."""
+    """Reject a forward whose library calls repeat every operator of the reference."""
     wanted, done = parts(reference_operators), parts(integrity.computing)
     if not wanted or set(wanted) - set(done):
         return []
@@ -175,7 +175,7 @@ def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving
 
 
 def _other_compilers(compilers: Sequence[str], foreign: Sequence[str]) -> list[Finding]:
-    """Work handed to a compiler that writes kernels of its own."""
+    """Reject work that is handed to another compiler."""
     written = [name for name in foreign if name.startswith(COMPILER_PREFIXES)]
     if not written and not compilers:
         return []
@@ -192,7 +192,7 @@ def _other_compilers(compilers: Sequence[str], foreign: Sequence[str]) -> list[F
 def judge_silence(
     integrity: Integrity, wrong: Sequence[Finding], *, raised: str = "", untried: str = ""
 ) -> tuple[Integrity, list[Finding]]:
-    """Whether the answer rests on the candidate's kernels.
+    """Judge whether the answer depends on the candidate's kernels.
 
     Args:
         integrity: of the watched forward.
@@ -218,7 +218,7 @@ def judge_silence(
 
 
 def judge_fingerprints(before: Mapping[str, str], after: Mapping[str, str]) -> list[Finding]:
-    """What a candidate changed of Python, PyTorch and Triton; `library_patched` names it."""
+    """Report (as `library_patched`) what a candidate changed in Python, PyTorch and Triton."""
     changed = [
         f"{name.removeprefix('flag.')}: {before[name]} became {after[name]}"
         for name in sorted(before.keys() & after.keys())  # what the GPU alone can tell is not known before it is open

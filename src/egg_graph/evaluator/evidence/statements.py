@@ -1,4 +1,4 @@
-"""What launches and compilation prove about a candidate, or speak against it, in words."""
+"""Say in words what launches and compilation prove about a candidate, or what speaks against it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from egg_graph.evaluator.wire.operators import MEMORY_OPERATORS
 from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
 
 MOST_MODES = 4
-"""Integers below this are modes; others are sizes."""
+"""Count an integer constant below this as a mode, a larger one as a size."""
 
 
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
-    """Launches that compile to different code, first of each."""
+    """Keep the first of all launches that compile to the same code."""
     seen: dict[str, Launch] = {}
     for launch in launches:
         key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
@@ -22,7 +22,7 @@ def distinct(launches: Sequence[Launch]) -> list[Launch]:
 
 
 def unseen_branches(checked: Sequence[Launch], at_full: Sequence[Launch]) -> list[str]:
-    """Kernels, and values of their compile-time flags, that full shapes launch and no checked shape does."""
+    """List kernels, and values of compile-time flags, that are launched at full shape and at no checked shape."""
     known = {launch.kernel for launch in checked}
     flags = {(launch.kernel, *flag) for launch in checked for flag in _flags(launch)}
     unseen = [launch.kernel for launch in at_full if launch.kernel not in known]
@@ -36,7 +36,7 @@ def unseen_branches(checked: Sequence[Launch], at_full: Sequence[Launch]) -> lis
 
 
 def not_reached(baseline: Baseline, reach: Reach) -> Finding:
-    """Programs at full shape that leave out a part of an input or output."""
+    """Report that the programs at full shape leave out a part of an input or output."""
     names = list(baseline.inputs if reach.tensor == "input" else baseline.outputs)
     name = names[reach.index] if reach.index < len(names) else f"{reach.tensor} {reach.index}"
     verb = "read" if reach.tensor == "input" else "write"
@@ -50,7 +50,7 @@ def not_reached(baseline: Baseline, reach: Reach) -> Finding:
 
 
 def _flags(launch: Launch) -> list[tuple[str, str]]:
-    """Compile-time constants that choose a branch rather than a size; what a tuner chooses is none."""
+    """List compile-time constants that choose a branch, not a size. Tuned constants are left out."""
     tuned = {name for config in launch.configs for name in config}
     return [
         (name, str(value))
@@ -60,7 +60,7 @@ def _flags(launch: Launch) -> list[tuple[str, str]]:
 
 
 def spills(resources: Sequence[KernelResources]) -> list[Finding]:
-    """Kernels whose registers do not suffice: slow, not wrong."""
+    """Report kernels that spill registers: slow, not wrong."""
     return [
         Finding(
             kind="register_spill",
@@ -74,7 +74,7 @@ def spills(resources: Sequence[KernelResources]) -> list[Finding]:
 
 
 def compile_statement(resources: Sequence[KernelResources], arch: str) -> str:
-    """What compiling proved, kernel by kernel."""
+    """Say what compilation proved, kernel by kernel."""
     from importlib.metadata import version
 
     parts = []
@@ -86,24 +86,24 @@ def compile_statement(resources: Sequence[KernelResources], arch: str) -> str:
 
 
 def kib(count: int) -> str:
-    """Bytes, or whole KiB from 1024 on."""
+    """Format a size as bytes, or as whole KiB from 1024 bytes on."""
     return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} B"
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """`1 seed`, `2 seeds`."""
+    """Format a count: `1 seed`, `2 seeds`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def show(overrides: dict[str, int]) -> str:
-    """The integers that make a smaller shape."""
+    """Format the sizes of a shape."""
     return (
         "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
     )
 
 
 def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
-    """What further uses of a module proved.
+    """Say what other uses of a module proved.
 
     Args:
         tried: uses in words, all right.
@@ -114,7 +114,7 @@ def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
 
 
 def no_launch() -> Finding:
-    """A module that computes without Triton."""
+    """Report a module that launches no Triton kernel."""
     return Finding(
         kind="no_triton_kernel",
         message="forward launches no Triton kernel",
@@ -123,7 +123,7 @@ def no_launch() -> Finding:
 
 
 def forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
-    """Library operators that compute, where the task wants Triton alone."""
+    """Report library operators that compute where the task allows Triton only."""
     names = sorted({call.name for call in run.library if call.name.removeprefix("aten.") not in MEMORY_OPERATORS})
     if not task.triton_only or not names:
         return []
@@ -137,7 +137,7 @@ def forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
 
 
 def launch_statement(run: FakeRun) -> str:
-    """What fake launches at full shape proved."""
+    """Say what the run without values at full shape proved."""
     parts = [f"{_which(launch)}: {launch.kernel}{list(launch.grid)}" for launch in run.launches[:6]]
     more = f" and {count(len(run.launches) - 6, 'more launch', 'more launches')}" if len(run.launches) > 6 else ""
     library = f"; beside them PyTorch runs {', '.join(sorted({c.name for c in run.library}))}" if run.library else ""
@@ -145,14 +145,14 @@ def launch_statement(run: FakeRun) -> str:
 
 
 def _which(launch: Launch) -> str:
-    """Which programs of a launch were interpreted."""
+    """Say how many programs of a launch were interpreted."""
     if launch.executed == launch.programs:
         return "its 1 program" if launch.programs == 1 else f"all {launch.programs} programs"
     return f"the {launch.executed} of {count(launch.programs, 'program')} sampled"
 
 
 def unsampled_statement(run: FakeRun) -> str:
-    """What fake launches at full shape left out; empty if every program was run."""
+    """Say which programs at full shape were not run; empty if all were."""
     missing: dict[str, int] = {}
     for launch in run.launches:
         missing[launch.kernel] = missing.get(launch.kernel, 0) + launch.programs - launch.executed
@@ -163,7 +163,7 @@ def unsampled_statement(run: FakeRun) -> str:
 
 
 def unsampled_words(run: FakeRun) -> str:
-    """On what the lower bound rests where not every program was run."""
+    """Say what the lower bound assumes where not every program was run."""
     if all(launch.executed == launch.programs for launch in run.launches):
         return ""
     return ", if no program that was not run does less than the least of those that were"

@@ -1,4 +1,4 @@
-"""Bytes that one forward moved, and by whom: numbers put elsewhere, read back to the host, or hardly touched at all."""
+"""Judge the bytes that one forward moved: by library copies, by reads back to the host, or by its own kernels."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from egg_graph.evaluator.wire.operators import COPIES, computing, kinds_of_work,
 from egg_graph.schema import Finding, Integrity
 
 BULK, TOKEN = 4, 16
-"""A copy of a quarter of the answer is one in bulk; kernels that move less than a sixteenth of it move a token."""
+"""A copy of at least 1/4 of the answer counts as bulk; kernels that move less than 1/16 of it move only a token."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
-"""A forward may read this many numbers back to the host, or one per so many inputs, but never more than the last."""
+"""A forward may read back `FEW_READ` numbers, or one per `INPUTS_PER_READ` input elements, at most `MOST_READ`."""
 LONGEST = 200
-"""Characters of a name that are kept."""
+"""Cut names to this many characters."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that one forward moved, as its process told."""
+    """Bytes that one forward moved, as its process reported."""
 
     answer: int
-    """Of the leaves that it has to return."""
+    """Bytes of the leaves that it has to return."""
     results: Mapping[str, int]
-    """Of all results of each operator, by name."""
+    """Bytes of all results of each operator, by name."""
     kernels: float | None = None
-    """That its own kernels asked for, loads and stores; None if nobody counted."""
+    """Bytes that its own kernels load and store; None if they were not counted."""
 
     @classmethod
     def told(cls, answer: int, results: Any, kernels: Any = None) -> Traffic:
-        """From the words of a candidate's process, which may be of any form."""
+        """Read a candidate's report, which may have any form."""
         pairs = results.items() if isinstance(results, Mapping) else ()
         known = {str(name)[:LONGEST]: size for name, size in pairs if isinstance(size, int)}
         return cls(answer, known, kernels if isinstance(kernels, int | float) else None)
@@ -41,7 +41,7 @@ class Traffic:
 def moved_by_library(
     integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None
 ) -> list[Finding]:
-    """Copies in bulk by the library where copying is all that the reference does."""
+    """Reject bulk copies by the library where the reference does nothing but copy."""
     moves = {operator_name(name) for name in reference_operators} & COPIES
     if traffic is None or not moves or computing(reference_operators):
         return []
@@ -60,7 +60,7 @@ def moved_by_library(
 
 
 def only_a_token(integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None) -> list[Finding]:
-    """Kernels that touch next to nothing, beside library work of every kind that the reference does."""
+    """Reject kernels that move next to nothing beside library work of every kind that the reference does."""
     wanted, done = kinds_of_work(reference_operators), kinds_of_work(integrity.computing)
     if traffic is None or traffic.kernels is None or not integrity.computing or wanted - done:
         return []
@@ -78,7 +78,7 @@ def only_a_token(integrity: Integrity, reference_operators: Sequence[str], traff
 
 
 def judge_read_back(read_back: Any, inputs: Sequence[Any]) -> list[Finding]:
-    """Numbers in bulk that a forward reads back to the host: what is computed of them there is no kernel's work.
+    """Reject a forward that reads numbers back to the host in bulk: host code computes there, no kernel does.
 
     Args:
         read_back: by the name of a function or operator, as the candidate's process told.

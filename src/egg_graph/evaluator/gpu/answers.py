@@ -1,4 +1,4 @@
-"""Right answers on a GPU: one call of a candidate in memory that the judge owns and poisoned, compared with fp64."""
+"""Memory that judge and worker share for one call: inputs, weights, poisoned targets, and the answer in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from egg_graph.schema import Finding
 
 @contextmanager
 def arena(session: WorkerSession | None = None) -> Iterator[Arena]:
-    """Shared memory for the block; the session's worker closes it before it is freed."""
+    """Shared memory for the block; the worker closes it before the judge frees it."""
     shared = Arena()
     try:
         yield shared
@@ -38,14 +38,14 @@ def load(case: Case, problem: Problem, shared: Arena) -> dict[str, Any]:
 
 
 def share_state(case: Case, problem: Problem, shared: Arena) -> dict[str, dict[str, Any]]:
-    """The weights in shared memory: forms by name, from which the module gets copies."""
+    """Put the weights in shared memory; return their forms by name."""
     state = {name: shared.share(x.to(problem.device), name=f"weight {name}")[1] for name, x in case.state.items()}
     torch.cuda.synchronize()
     return state
 
 
 def share_inputs(case: Case, shared: Arena, problem: Problem | None = None) -> tuple[list[torch.Tensor], list[Any]]:
-    """Copies of the inputs in shared memory (kept to see what became of them), and their forms."""
+    """Copy the inputs to shared memory; return the copies, to see what becomes of them, and their forms."""
     names = iter(input_names(problem.reference, case) if problem is not None else [])
     copies: list[torch.Tensor] = []
 
@@ -70,7 +70,7 @@ def refill(copies: Sequence[torch.Tensor], case: Case) -> None:
 
 
 def poisoned_targets(case: Case, shared: Arena) -> tuple[list[torch.Tensor], list[dict[str, Any]]]:
-    """Buffers for the leaves of an answer, of poisoned content, and their forms."""
+    """Allocate poisoned buffers for the leaves of an answer; return them and their forms."""
     targets = [shared.empty(leaf.expected.shape, leaf.dtype, name="the place of an answer") for leaf in case.leaves]
     for tensor, _ in targets:
         poison_(tensor)
@@ -79,7 +79,7 @@ def poisoned_targets(case: Case, shared: Arena) -> tuple[list[torch.Tensor], lis
 
 
 def source_of(session: WorkerSession) -> str:
-    """Text of the candidate, which words of a finding may name."""
+    """Source text of the candidate."""
     return (session.folder / "candidate.py").read_text(errors="replace")
 
 
@@ -146,7 +146,7 @@ def overrun_findings(overruns: Sequence[Overrun]) -> list[Finding]:
 
 
 def _read_beside(leaf: torch.Tensor) -> list[Finding]:
-    """What an answer holds of the bands round shared tensors."""
+    """Report elements of an answer that hold the guard bands around shared tensors."""
     mask = from_a_band(leaf)
     if not bool(mask.any()):
         return []

@@ -1,4 +1,4 @@
-"""How a candidate's answer came about, asked of its own process and weighed in the judge."""
+"""The rung `integrity` on a GPU: how a candidate's answer came about, and what it changed of PyTorch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNG: RungName = "integrity"
 
 
 def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, builder: EvaluationBuilder) -> bool:
-    """What one forward launches and calls, whether the answer rests on it, and what the candidate changed of PyTorch.
+    """Examine what one forward launches and calls, whether the answer depends on it, and what changed in PyTorch.
 
     The session may have ended afterwards: what computes on unwritten memory can be an illegal access.
 
@@ -91,7 +91,7 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
 
 
 def other_inputs(problem: Problem, case: Case) -> Case | None:
-    """The case with inputs that nobody will be asked about: what a module keeps of their answers is a wrong answer."""
+    """The case with inputs that no later call asks about: an answer kept from them is a wrong answer."""
     seed, device = problem.seed("before silence", 0), problem.device
     with device if device.type == "cuda" else nullcontext():
         drawn = problem.reference.inputs(seed)
@@ -103,7 +103,7 @@ def other_inputs(problem: Problem, case: Case) -> Case | None:
 
 
 def statement(integrity: Integrity, untried: str) -> str:
-    """What was proven of how the answer came about."""
+    """Say what was proven about how the answer came about."""
     kernels = ", ".join(integrity.kernels)
     causal = f"not tried without them: {untried}" if untried else "the answer changes when they do nothing"
     beside = f"; beside them {', '.join(integrity.computing)}" if integrity.computing else "; nothing else computes"

@@ -40,9 +40,9 @@ from egg_graph.schema import (
 )
 
 MEMORY_FRACTION = 0.6
-"""Of the GPU's memory that a candidate may take."""
+"""A candidate may take this fraction of the GPU's memory."""
 BASELINES_PART = 0.05
-"""Of the GPU's memory that baselines of other tasks may take when another one comes."""
+"""Evict baselines of other tasks when they hold more than this fraction of the GPU's memory."""
 Verdict = tuple[Status, str]
 
 
@@ -52,23 +52,23 @@ def _baselines() -> TaskCache[PyTorchBaseline]:
 
 @dataclass
 class GpuLadder:
-    """The tools of the ladder on a GPU."""
+    """The rungs on a GPU."""
 
     base: Ladder
     machine: str
     access: GpuAccess = field(default_factory=GpuAccess)
     profiling: bool = False
     baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
-    """By task; as many as `BASELINES_PART` of the memory holds."""
+    """Measured baselines, by task."""
     best_ms: dict[str, float] = field(default_factory=dict)
-    """By task, the fastest kernel so far; only a faster one is worth a profile."""
+    """Time of the fastest kernel so far [ms], by task; only a faster one is profiled."""
 
     # ------------------------------------------------------------------------------------------ the whole evaluation
 
     def evaluate(
         self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool = False
     ) -> tuple[EvaluationBuilder, Verdict | None]:
-        """All rungs, and the verdict of a kernel that passes them; a finalist's have repeats and a sanitizer."""
+        """Climb all rungs; a finalist also gets repeats, a device trace and the sanitizer."""
         builder = EvaluationBuilder()
         if not self.base.gate(candidate, builder):
             return builder, None
@@ -90,7 +90,7 @@ class GpuLadder:
         return builder, verdict
 
     def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
-        """What needs the candidate's process: answers, how they come about, and their time."""
+        """The rungs that need the candidate's process: answers, integrity and timing."""
         session = self._session(folder)
         try:
             with self.access.computing():
@@ -109,7 +109,7 @@ class GpuLadder:
     def _right(
         self, session: WorkerSession, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool
     ) -> bool:
-        """Every rung about answers; the session may have ended even where they are right."""
+        """The rungs about answers; the session may have ended even where they pass."""
         if not self._start(session, builder):
             return False
         correct = Correctness(session, problem, builder, self.machine, lambda: self.open(folder))
@@ -121,7 +121,7 @@ class GpuLadder:
         return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryWatch(MEMORY_FRACTION))
 
     def open(self, candidate_folder: Path, *, watched: bool = True) -> WorkerSession:
-        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `WorkerSession.ask`.
+        """Open a worker with the GPU open and nothing loaded. Raises CandidateFailed as `WorkerSession.ask`.
 
         Args:
             candidate_folder: holds `candidate.py`.
@@ -143,7 +143,7 @@ class GpuLadder:
         return True
 
     def _causal(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> bool:
-        """Whether the candidate's own kernels make the answer."""
+        """One rung: whether the candidate's own kernels make the answer."""
         try:
             return gpu_integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
         except CandidateFailed as failure:
@@ -157,7 +157,7 @@ class GpuLadder:
             return True
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
-        """The task's baseline, measured at first need."""
+        """The task's baseline; measured when it is first needed."""
 
         def make() -> PyTorchBaseline:
             torch.cuda.empty_cache()
@@ -168,7 +168,7 @@ class GpuLadder:
     # ----------------------------------------------------------------------------------------------------- timing
 
     def _timed(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> Verdict | None:
-        """Resources, share of own kernels, and the paired timing; no verdict on speed for an answer never checked."""
+        """Enter resources, share of own kernels and the timing; no speed for an answer that was never checked."""
         at_full = builder.outcome_of("correctness", shape="full")
         if at_full is not None and at_full.outcome == "skipped":
             return self._untimed(builder, at_full.statement)
@@ -215,7 +215,7 @@ class GpuLadder:
     # ---------------------------------------------------------------------------------------------------- profile
 
     def _profile(self, problem: Problem, folder: Path, builder: EvaluationBuilder, stage: StageName | None) -> None:
-        """Of a kernel that is faster than any before it."""
+        """Profile a kernel that is faster than any before it."""
         if not self.profiling or builder.failed or builder.timing is None:
             return
         milliseconds, digest = builder.timing.candidate_ms, problem.task.digest

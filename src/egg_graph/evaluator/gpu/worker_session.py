@@ -1,4 +1,4 @@
-"""The judge's side of one candidate's process on the GPU: commands, answers, and how it ended."""
+"""The judge's side of a candidate's process on the GPU: commands, answers, and how it ended."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from egg_graph.evaluator.wire.untrusted import parse
 from egg_graph.schema import Finding, InfrastructureError
 
 SESSION_SECONDS = 900.0
-"""The fork server ends a session that lasts longer, whatever it does."""
+"""The fork server kills a session after this time [s]."""
 START_SECONDS = 120.0
-"""A fork server that was lost imports for some of them before it forks again."""
+"""Time limit of a worker's start [s]; a restarted fork server imports for some of it."""
 KILL = b"k"
 GLANCE = 0.1
-"""Seconds between two looks at what the worker takes of the GPU's memory."""
+"""Time between two checks of the worker's GPU memory [s]."""
 LONGEST_ANSWER = 16 << 20
-"""Bytes; a worker that sends more is not answering."""
+"""Longest answer of a worker [bytes]."""
 
 
 class CandidateFailed(Exception):
@@ -82,7 +82,7 @@ class WorkerSession:
             raise
 
     def blank(self) -> WorkerSession:
-        """Another worker of the same kind, which nobody tells to load the candidate."""
+        """Start another worker of the same kind, without a candidate."""
         return WorkerSession(self.fork_server, self.folder, self.timeout)
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:

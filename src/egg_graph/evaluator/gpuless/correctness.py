@@ -1,4 +1,4 @@
-"""Right answers without a GPU, rung by rung: every shape in the guarded interpreter, other inputs, other uses."""
+"""The rungs of right answers without a GPU: every shape, other inputs and other uses in the guarded interpreter."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Candidate, Finding
 
 LONG_SECONDS = 12.0
-"""For one forward at a long shape; a slower one is left out, for it is the interpreter that is slow."""
+"""Time limit of one forward at a long shape [s]. A slower one is skipped, since the interpreter is what is slow."""
 WHOLE_STEPS, LEAST_STEPS = 1500, 500
-"""Accesses and turns of loops per kernel launched, over all long shapes and at each, after which a sample stands for
-the programs that are left: a second or so."""
+"""Accesses and loop turns per kernel after which a sample of programs stands for the rest, over all long shapes and
+at least at each: about one second."""
 ADDING = 3
-"""Times more of them where programs add to each other's sums."""
+"""Multiply the steps by this where programs add to each other's sums."""
 MOST_CHAINED = 8
-"""Times more of them where kernels build on each other, at most."""
+"""Multiply the steps by at most this where kernels build on each other."""
 
 
 @dataclass
 class Correctness:
-    """The correctness rungs of one candidate.
+    """The rungs of right answers for one candidate.
 
     Args:
         jobs: runs the interpreter.
@@ -43,12 +43,12 @@ class Correctness:
     candidate: Candidate
     builder: EvaluationBuilder
     launched: list[Launch] = field(default_factory=list)
-    """Those whose values were checked."""
+    """Launches whose values were checked."""
     beside: EvaluationBuilder = field(default_factory=EvaluationBuilder)
-    """What input families, other uses and silent kernels showed: rungs that come after those on shapes."""
+    """Rungs of input families, other uses and integrity; they come after those on shapes."""
 
     def every_shape(self) -> None:
-        """Reduced shapes, then long ones, as far as the candidate is right; then what was found beside them."""
+        """Judge reduced shapes, then long ones, until one fails; then enter the other rungs."""
         if all(self.at(name) for name in self.problem.shapes):
             if "awkward" not in self.problem.shapes:
                 why = "no awkward shape was tried: the reference has no other small one"
@@ -59,7 +59,7 @@ class Correctness:
     # ---------------------------------------------------------------------------------------------- at reduced shapes
 
     def at(self, name: str) -> bool:
-        """One rung: a reduced shape. False if the candidate fails it."""
+        """One rung: a reduced shape; False if the candidate fails it."""
         started = time.monotonic()
         try:
             calls = interpreter_calls(self.problem, name)
@@ -96,14 +96,14 @@ class Correctness:
     # ------------------------------------------------------------------------------------------------- at long shapes
 
     def at_long_shapes(self) -> None:
-        """Sizes as large as in full, a few at a time; what no shape reaches is told."""
+        """Judge shapes whose sizes are as large as at full shape, a few at a time; name the sizes that none reaches."""
         if all(self.at_long(name) for name in self.problem.long_names) and (short := self.problem.long.short):
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
             self.builder.skipped("sizes_at_full_value", told)
 
     def at_long(self, name: str) -> bool:
-        """One rung: a long shape, on as many of its programs as there is time for. False if the candidate fails it."""
+        """One rung: a long shape, on as many programs as time allows; False if the candidate fails it."""
         started = time.monotonic()
         limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
@@ -119,8 +119,10 @@ class Correctness:
         return self._decided(name, calls[0], found, time.monotonic() - started)
 
     def _whole_steps(self, name: str) -> int:
-        """How much of the programs of a long shape is run. Of kernels that build on each other, or add to what others
-        wrote, a part proves nothing: they get more."""
+        """Steps of the programs of a long shape.
+
+        Kernels that build on each other, or add to what others wrote, get more: a part of them proves nothing.
+        """
         names = self.problem.long_names
         chain = len(self.launched) // (len(self.problem.shapes) + names.index(name))
         adding = any(launch.atomics for launch in self.launched)
@@ -174,7 +176,7 @@ class Correctness:
 
 
 def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against: str) -> str:
-    """What a correctness rung proved."""
+    """Say what a rung of right answers proved."""
     given = found.sections["correctness"]
     checks = given.checks
     worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
@@ -189,7 +191,7 @@ def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against
 
 
 def _left_out(found: ProcessOutcome, limit: float) -> str:
-    """Why a long shape proves nothing, if so: an interpreter's slowness is not the candidate's."""
+    """Why a long shape proves nothing; empty if it proves something."""
     if found.cut_short:
         return "there is time for a part of its programs only, and others build on what they leave"
     if any(finding.kind == "timeout" for finding in found.sections["correctness"].findings):
@@ -198,7 +200,7 @@ def _left_out(found: ProcessOutcome, limit: float) -> str:
 
 
 def _specialised(problem: Problem, name: str, findings: list[Finding]) -> list[Finding]:
-    """A further or long shape comes after those that were right: what fails there alone was made for them."""
+    """Report a candidate that fails at a further or long shape alone as specialised to the shapes before."""
     first = next(iter(rejecting(findings)))
     if name in problem.shapes and not name.startswith("further_"):
         return findings

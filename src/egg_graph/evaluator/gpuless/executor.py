@@ -45,11 +45,11 @@ from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, 
 
 INTERPRETER = "interpreter"
 OPTIONAL_SECONDS = 8.0
-"""Processor time after which no further input family is tried."""
+"""Try no further input family after this processor time [s]."""
 VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
 )
-"""What an answer to something else looks like at first."""
+"""Findings that the answer to another question gives."""
 Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
 
 
@@ -239,7 +239,7 @@ class ProcessReader:
         outcome.findings += [_of_call(finding, call) if index else finding for finding in findings]
 
     def _compared(self, index: int, case: Case, report: dict[str, Any]) -> tuple[list[Finding], Check | None]:
-        """What is wrong with one answer."""
+        """Judge one answer."""
         structure, leaves = self._delivered(index, report)
         whole = bool(leaves) and not any(leaf is None for leaf in leaves) and len(leaves) == len(case.leaves)
         if whole:
@@ -292,7 +292,7 @@ class ProcessReader:
         ]
 
     def _replayed(self, index: int, call: Call) -> Iterator[Finding]:
-        """The same answer as to another case, where the reference's differ."""
+        """Report an answer that equals that to another case, where the reference's answers differ."""
         got = self.answers.get(index)
         for earlier, answer in self.answers.items():
             if got is None or earlier >= index or self.calls[earlier].case is call.case or not got:
@@ -307,7 +307,7 @@ class ProcessReader:
                 return
 
     def _kept(self) -> Iterator[Finding]:
-        """Answers that the candidate keeps, whoever else lets go of them."""
+        """Report answers that the candidate holds after everybody else released them."""
         try:
             with open_file(self.folder / "kept.json") as file:
                 told = parse(file.read())
@@ -324,7 +324,7 @@ class ProcessReader:
             )
 
     def _overwritten(self) -> list[Finding]:
-        """Answers that later calls overwrote."""
+        """Report answers that later calls overwrote."""
         for index, leaves in self.answers.items():
             try:
                 later = exchange.load(self.folder, f"late_{index}")[1]
@@ -363,7 +363,7 @@ class ProcessReader:
             )
 
     def _judge_integrity(self, report: dict[str, Any] | None, found: ProcessOutcome) -> None:
-        """KernelBench's word on the first answer, and what one forward launched and called."""
+        """Judge what one forward launched and called, and apply KernelBench's criterion to the first answer."""
         case = self.calls[0].case
         if report is None or 0 not in self.answers:
             return

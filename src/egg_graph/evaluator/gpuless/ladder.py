@@ -1,4 +1,4 @@
-"""The ladder where there is no GPU: what can be proven about a candidate without running it on one.
+"""The ladder without a GPU: what can be proven about a candidate without running it on one.
 
 Right answers on reduced shapes in the guarded interpreter; access in bounds at full shape; compilation for the target;
 a lower bound on time. Never a speed.
@@ -38,11 +38,11 @@ from egg_graph.evaluator.wire.launches import FakeRun, Launch
 from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
 
 SAMPLE, LARGE_SAMPLE = 6, 200
-"""Programs of a launch that a run without values interprets, and where it is doubted that they are like the others."""
+"""Interpret this many programs of a launch in a run without values; the second number where coverage is in doubt."""
 DOUBTED_SECONDS = 12.0
-"""For the latter."""
+"""Time limit of a run with `LARGE_SAMPLE` programs [s]."""
 MOST_OTHERS = 8
-"""Launches compiled beside those of the full shape."""
+"""Compile at most this many launches that only reduced shapes make."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Ladder:
     # ------------------------------------------------------------------------------------------- the whole evaluation
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> EvaluationBuilder:
-        """All rungs, correctness and compilation side by side."""
+        """Climb all rungs; right answers and compilation run side by side."""
         builder = EvaluationBuilder()
         if not self.gate(candidate, builder):
             return builder
@@ -76,7 +76,7 @@ class Ladder:
         return builder
 
     def gate(self, candidate: Candidate, builder: EvaluationBuilder) -> bool:
-        """The static gate. False if the candidate stays outside."""
+        """Apply the static gate; False if it rejects the candidate."""
         with stopwatch() as took:
             findings = gate.check(candidate)
         if findings:
@@ -88,7 +88,7 @@ class Ladder:
     # ------------------------------------------------------------------------------------------------- full shape
 
     def full_shape(self, problem: Problem, candidate: Candidate) -> EvaluationBuilder:
-        """Fake launches at full shape, compilation for the target, and the lower bound that follows."""
+        """Run launches without values at full shape, compile for the target, and bound the time from below."""
         builder = EvaluationBuilder()
         run = self.launches(problem.task, candidate, self.fake_call(problem), builder)
         if run is None:
@@ -110,7 +110,7 @@ class Ladder:
         *,
         shape: str = "full",
     ) -> dict[str, Any]:
-        """What a run without values needs to know.
+        """Payload of a run without values.
 
         Args:
             problem: of the task.
@@ -133,7 +133,7 @@ class Ladder:
     def launches(
         self, task: KernelTask, candidate: Candidate, call: dict[str, Any], builder: EvaluationBuilder
     ) -> FakeRun | None:
-        """The full-shape rung; None where it failed or proves nothing."""
+        """One rung: a run without values; None where it failed or proves nothing."""
         rung: RungName = "full_shape_launches"
         limit = float(call["wall_seconds"])
         with stopwatch() as took, self.jobs.job_folder(candidate) as folder:
@@ -163,7 +163,7 @@ class Ladder:
         return run
 
     def at_greatest(self, problem: Problem, candidate: Candidate, builder: EvaluationBuilder) -> None:
-        """The same where integers that inputs hold are the greatest they may be: an index far into a large table."""
+        """One rung: the same with integer inputs at their greatest values, as an index far into a large table."""
         if not problem.draws_integers:
             return
         rung: RungName = "greatest_integers"
@@ -181,8 +181,10 @@ class Ladder:
             builder.passed(rung, "no access out of bounds at full shape where integers are the greatest drawn", seconds)
 
     def coverage(self, problem: Problem, candidate: Candidate, run: FakeRun, builder: EvaluationBuilder) -> None:
-        """Whether the programs at full shape can reach all of each input and output. Where they seem not to, many more
-        of them are looked at, and with other values: what depends on these is not judged."""
+        """One rung: whether the programs at full shape reach all of each input and output.
+
+        Where they seem not to, many more programs are run, with other values.
+        """
         wholly = problem.wholly_read
         judged = [reach for reach in run.reaches if reach.tensor == "output" or reach.index in wholly]
         short = [reach for reach in judged if reach.short]
@@ -197,7 +199,7 @@ class Ladder:
             builder.passed("coverage_at_full_shape", "programs enough for all of inputs and outputs at full shape")
 
     def compile(self, problem: Problem, candidate: Candidate, run: FakeRun, builder: EvaluationBuilder) -> None:
-        """The compilation rung."""
+        """One rung: compile every distinct launch for the target."""
         rung: RungName = "compile_for_target"
         target = problem.task.target
         with stopwatch() as took:
@@ -237,8 +239,7 @@ class Ladder:
         at_full: Sequence[Launch],
         builder: EvaluationBuilder,
     ) -> None:
-        """Values were checked of the kernels that reduced shapes launch, and others may be launched at full shape:
-        the former have to be Triton that compiles, too, and the latter are told."""
+        """Compile the kernels that only reduced shapes launch, and name those that only the full shape launches."""
         known = {launch.kernel for launch in at_full}
         others = distinct([launch for launch in checked if launch.kernel not in known])
         findings = self._compiled(problem.task, candidate, others[:MOST_OTHERS])[1] if others else []
@@ -251,7 +252,7 @@ class Ladder:
     def roofline(
         self, task: KernelTask, run: FakeRun, builder: EvaluationBuilder, floor_ms: float | None = None
     ) -> None:
-        """The lower bound, and what it says beside the reference's floor."""
+        """One rung: the lower bound on time, beside the reference's floor."""
         builder.bound = bound(run, task.target, task.precision)
         floor = "" if floor_ms is None else f"; the task's own floor is {floor_ms:.4g} ms"
         products = f"{builder.bound.dot_flops / 1e9:.4g} GFLOP of tl.dot, " if builder.bound.dot_flops else ""

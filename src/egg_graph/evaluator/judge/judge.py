@@ -41,18 +41,18 @@ from egg_graph.schema import (
 )
 
 PROBLEMS_PART, PROBLEMS_BYTES = 0.15, 2 << 30
-"""What the cases of other tasks may hold when a new one comes: of the GPU's memory, and without one."""
+"""Evict other tasks when their cases hold more than this fraction of the GPU's memory (without a GPU: these bytes)."""
 FREE_PART = 0.5
-"""Of the GPU's memory; while less is free, no other task is kept when a new one comes."""
+"""Evict other tasks when free GPU memory falls below this fraction."""
 REFERENCE_SECONDS = 600
-"""For the reference's own runs before any candidate's."""
+"""Time limit of the reference's own runs before any candidate [s]."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
-"""What may be a neighbour's doing where several judges share a GPU."""
+"""Findings that another judge on the same GPU may have caused."""
 Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
 
 
 class Judge:
-    """Answers requests, one at a time.
+    """Answer requests, one at a time.
 
     Args:
         settings: device, timeout, seed, profile and gpu, as `LocalEvaluator` takes them.
@@ -66,7 +66,7 @@ class Judge:
         self.timeout = float(settings["timeout"])
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
         self.told = False
-        """Whether the root seed has left this process."""
+        """Whether the root seed was reported to the caller."""
         self.on_gpu = _use_gpu(settings["device"])
         self.environment = environment(use_gpu=self.on_gpu)
         self.fork_servers = (compiling, interpreting)
@@ -83,7 +83,7 @@ class Judge:
             self.environment = self.environment.model_copy(update={"gpu": name})
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Dispatch one request; the result is JSON."""
+        """Dispatch one request; return JSON."""
         if method == "environment":
             return self.environment.model_dump(mode="json")
         if method == "release":
@@ -109,7 +109,7 @@ class Judge:
             torch.cuda.empty_cache()
 
     def _cramped(self) -> bool:
-        """Several evaluators may share a GPU, each with tasks that it keeps."""
+        """Whether little GPU memory is free; other evaluators may hold it."""
         if not self.on_gpu:
             return False
         free, total = torch.cuda.mem_get_info()
@@ -169,7 +169,7 @@ class Judge:
             return screen_on_gpu(self.gpu, self._problem(task), candidates)
 
     def release(self) -> None:
-        """Give back the GPU memory that tasks hold; the next call establishes them anew."""
+        """Free the GPU memory that tasks hold; the next call builds them again."""
         self.problems.clear()
         if self.gpu is not None:
             self.gpu.baselines.clear()
@@ -215,7 +215,7 @@ class Judge:
         return builder, verdict
 
     def _surveyed(self, problem: Problem) -> Baseline:
-        """What is established about the reference before any candidate, in bounded time.
+        """Survey the reference before any candidate, within `REFERENCE_SECONDS`.
 
         Raises:
             BadInput: if the reference does not run, or not in time.
@@ -227,7 +227,7 @@ class Judge:
             raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
 
     def _fresh_seed(self) -> None:
-        """A finalist's inputs come from a seed that was never told; a seed that was given stays."""
+        """Draw a root seed that was never reported, for a finalist; a seed that was given stays."""
         if self.settings["seed"] is None and self.told:
             self.root_seed, self.told = secrets.randbits(62), False
             self.release()
@@ -238,8 +238,10 @@ def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:
 
 
 def compiled_driver(folder: Path) -> Path | None:
-    """Triton's driver module, compiled (or found) once, as a cache to start every worker with: a C compiler takes
-    seconds. None where Triton kept nothing."""
+    """Compile Triton's driver module once, as a cache for every worker: the C compiler takes seconds.
+
+    Returns None where Triton kept nothing.
+    """
     from triton.runtime import driver
 
     _ = driver.active.utils  # compiles it into this process's own cache, which holds nothing else yet

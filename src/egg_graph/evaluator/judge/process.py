@@ -55,7 +55,7 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
 
 
 def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
-    """Answer until the owner goes away. A reader thread notices that even in the middle of a request."""
+    """Answer requests until the owner goes away; a reader thread notices that even during a request."""
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_read, args=(control, requests), daemon=True).start()
     judge: Judge | None = None

@@ -1,4 +1,4 @@
-"""Screening: cheaper evidence for many configurations of one kernel, enough to rank them."""
+"""Screen many configurations of one kernel by cheaper evidence, enough to rank them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOGETHER = 8
 """Configurations that start and compile side by side on a GPU host; they are checked and timed one by one, while the
 others' processes do nothing."""
 MEMORY_PART = 0.4
-"""Of the GPU's free memory that they may be expected to take together."""
+"""Start as many configurations at once as fit in this fraction of the free GPU memory."""
 SHORT = 12
-"""Timed calls of each, in one block."""
+"""Number of timed calls of each configuration, in one block."""
 
 
 def screen_without_gpu(ladder: Ladder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
-    """Static gate, full-shape launches and compilation for each, side by side; merit as in `Evaluation.merit`.
+    """Run static gate, full-shape launches and compilation of each, side by side; merit as in `Evaluation.merit`.
 
     One broken configuration is one failed Trial; the others do not notice.
     """
@@ -59,7 +59,7 @@ def _trial(ladder: Ladder, problem: Problem, candidate: Candidate) -> Trial:
 
 
 def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
-    """Compilation side by side, one correctness check each at full shape, then a short timing one by one."""
+    """Compile all side by side, check each once at full shape, then time them one by one."""
     case = ladder.baseline(problem).case
     trials: list[Trial] = []
     together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
@@ -69,7 +69,7 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
 
 
 def _together(nbytes: int) -> int:
-    """How many fit, if each takes three times what the task's tensors do and a gigabyte for its context."""
+    """How many configurations fit in memory at once, each with 3x the task's tensors and 1 GiB for its context."""
     import torch
 
     free, _ = torch.cuda.mem_get_info()
@@ -90,7 +90,7 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
         stack.callback(lambda: list(ladder.base.pool.map(WorkerSession.close, sessions)))
 
         def prepare(candidate: Candidate, folder: Path) -> WorkerSession | Trial:
-            """A warm worker, or why there is none."""
+            """Start and warm a worker; return the failed trial if that fails."""
             builder = EvaluationBuilder()
             if not ladder.base.gate(candidate, builder):
                 return _rejected(candidate, builder.findings)
@@ -114,7 +114,7 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
 def _measured(
     ladder: GpuLadder, problem: Problem, candidate: Candidate, session: WorkerSession, forms: list[Any]
 ) -> Trial:
-    """Check the answer once, then time it; the others' processes are idle."""
+    """Check the answer once, then time it, while the other processes are idle."""
     from egg_graph.evaluator.device.clock import LEAD
     from egg_graph.evaluator.gpu.executor import GpuExecutor
     from egg_graph.evaluator.problem.plan import loaded_group

@@ -39,7 +39,7 @@ Answer = dict[str, Any]
 
 
 def warm_up() -> None:
-    """Before any fork: the first dispatch mode of a process imports hundreds of modules, which takes seconds."""
+    """Enter a dispatch mode before any fork: the first one of a process imports hundreds of modules."""
     with FreshPoison():
         torch.empty(1)
 
@@ -63,7 +63,7 @@ def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]
 
 
 class Worker:
-    """State between commands."""
+    """State of the candidate's process between commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,9 +76,9 @@ class Worker:
         self.gradients = False
         self.seed = 0
         self.clock: WorkerClock | None = None
-        """Made by `start`; its commands are this worker's too."""
+        """The timing commands; made by `start`."""
         self.held: list[Any] = []
-        """Answers of the last calls that were told to be kept, the latest last; two at most."""
+        """Answers of the last two calls with `keep`, the latest last."""
         self.commands: dict[str, Callable[[Command], Answer]] = {
             "start": self.start,
             "load": self.load,
@@ -95,7 +95,7 @@ class Worker:
         }
 
     def obey(self, command: Command) -> Answer:
-        """One command by name."""
+        """Carry out one command by name."""
         return self.commands[command["do"]](command)
 
     def start(self, command: Command) -> Answer:
@@ -133,8 +133,10 @@ class Worker:
         return model.to("cuda") if dtype is None else model.to("cuda", DTYPES[dtype])
 
     def turn(self, command: Command) -> Answer:
-        """Which instance of `ModelNew` is called from now on (made where it is not there yet), in which mode, and
-        whether the answers so far are overwritten, as whoever owns them may."""
+        """Choose the instance of `ModelNew` that is called from now on (constructed at first use) and its mode.
+
+        With `scribbled`, overwrite the answers so far, as their owner may.
+        """
         while len(self.models) <= command["module"]:
             self.models.append(self._constructed(command["construction"]))
         self.model, self.gradients = self.models[command["module"]], command["gradients"]
@@ -151,7 +153,7 @@ class Worker:
         return {"ok": True}
 
     def reload(self, command: Command) -> Answer:
-        """Other weights for the module as it stands; `in_place` tensor by tensor, as an optimizer moves them."""
+        """Load other weights into the module; `in_place` copies tensor by tensor, as an optimizer does."""
         state = {name: self._tensor(form) for name, form in command["state"].items()}
         if command.get("in_place"):
             with torch.no_grad():
@@ -178,7 +180,7 @@ class Worker:
     # ------------------------------------------------------------------------------------------------------ calls
 
     def take_inputs(self, command: Command) -> Answer:
-        """The inputs of the next calls, and the seed before each. Without `inputs` those at hand stay."""
+        """Set the inputs of the next calls and the seed before each; without `inputs`, keep the last ones."""
         if "inputs" in command:
             self.inputs = [decode(entry, self._tensor) for entry in command["inputs"]]
         self.seed = command["seed"]
@@ -203,13 +205,13 @@ class Worker:
         return {"structure": structure, "leaves": forms, "changed": list(changed)}
 
     def deliver_held(self, command: Command) -> Answer:
-        """The answer of an earlier call as it is now: `back` 1 is the last, 2 the one before."""
+        """Deliver the answer of an earlier call as it is now: `back` 1 is the last call, 2 the one before."""
         torch.cuda.synchronize()
         structure, forms = self._deliver(self.held[-command["back"]], command["outputs"])
         return {"structure": structure, "leaves": forms}
 
     def silence(self, command: Command) -> Answer:
-        """One forward whose Triton kernels do nothing, delivered like that of `call`; why not, where it cannot be."""
+        """Run one forward whose Triton kernels do nothing and deliver it like `call`; report why where that fails."""
         poison_free_memory([_nbytes(form) for form in command["outputs"]])
         _seed(self.seed)
         try:
@@ -238,7 +240,7 @@ class Worker:
             _copy(self._tensor(target), leaf.detach())
 
     def _owners(self, output: Any) -> Iterator[Owner]:
-        """Tensors whose memory an answer should not lie in, with their names."""
+        """Name and tensor of everything whose memory an answer must not share."""
         given = [x for x in _tensors_in(self.inputs) if isinstance(x, torch.Tensor)]
         yield from ((f"input {number}", x) for number, x in enumerate(given))
         yield from ((f"the module's {name}", x) for name, x in self._own_tensors())
@@ -249,7 +251,7 @@ class Worker:
     # ----------------------------------------------------------------------------------------------------- memory
 
     def release(self, command: Command) -> Answer:
-        """Close buffers that the judge is about to free; inputs that lay in them are gone."""
+        """Close buffers that the judge is about to free, and drop the inputs in them."""
         torch.cuda.synchronize()
         self.inputs, self.held = [], []
         if self.clock is not None:
@@ -278,5 +280,5 @@ def _nbytes(form: dict[str, Any]) -> int:
 
 
 def _pin_flags(precision: str) -> None:
-    """Library products of a candidate obey the policy too."""
+    """Set PyTorch's TF32 switches by the precision policy."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"

@@ -1,5 +1,7 @@
-"""Several forwards of one candidate in one process, as a module in service sees them: new content at old addresses,
-weights loaded anew, and answers that are looked at later. Runs in the candidate's process."""
+"""Run several forwards of one candidate in the guarded interpreter, as a module in service sees them.
+
+Inputs get new content at old addresses, weights are loaded anew, and answers are inspected again later.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ Form = dict[str, Any]
 KEYS = ("shape", "dtype")
 
 FEW_KEPT = 2
-"""Answers that a module may hold on to: the last one or two stay few, however long it serves."""
+"""A module may hold on to this many answers."""
 ROOM = 256
-"""Bytes before and after an input that is a view: what a pointer may be aligned to."""
+"""Bytes before and after an input that is a view; the largest alignment that a kernel may assume."""
 MOST_LAUNCHES = 64
-"""Launches of the first call that are told in full."""
+"""Report this many launches of the first call in full."""
 
 
-class Calls:
+class InterpretedCalls:
     """Call `n` leaves in the folder, all written before the next one starts:
 
     - `output_n`  its answer, unless leaves are strange; one that is not of the form it should be of is not copied,
@@ -57,7 +59,7 @@ class Calls:
         self.settled: set[int] = set()
 
     def make(self, index: int, call: dict[str, Any]) -> None:
-        """One call, as `jobs.interpret` describes it."""
+        """Make one call, as `jobs.interpret` describes it."""
         (self.folder / f"begun_{index}").touch()
         self._prepare(call)
         given = [_form(x) for x in self.inputs]
@@ -106,7 +108,7 @@ class Calls:
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 
     def _prepare(self, call: dict[str, Any]) -> None:
-        """Module, weights and inputs of a call, as it says."""
+        """Set module, weights and inputs of a call."""
         if call["scribbled"]:
             self._settle()
         self.model.turn_to(call["module"])
@@ -121,7 +123,7 @@ class Calls:
             self.inputs[place] = self.inputs[call["tied"][0]]
 
     def _settle(self) -> None:
-        """Look at the answers so far once more; then they belong to whoever asked, who writes to their memory."""
+        """Save the answers so far once more, then overwrite their memory, as their owner may."""
         for index in self.answers.keys() - self.settled:
             exchange.save(self.folder, f"late_{index}", self.answers[index])
             self.settled.add(index)
@@ -137,7 +139,7 @@ class Calls:
         self.weights = [(name, _form(value)) for name, value in zip(weights["names"], values, strict=True)]
 
     def make_silent(self, index: int, call: dict[str, Any]) -> None:
-        """The same with kernels that do nothing. How it fails, if it does, is nobody's fault."""
+        """Make one call whose Triton kernels do nothing; report how it fails, if it does."""
         (self.folder / f"begun_{index}").touch()
         _, inputs = exchange.load(self.folder, call["inputs"])
         report: dict[str, Any] = {}
@@ -153,7 +155,7 @@ class Calls:
         (self.folder / f"call_{index}.json").write_text(json.dumps(report))
 
     def finish(self) -> None:
-        """Look at every answer once more, and let go of it."""
+        """Save every answer once more, and release it."""
         for index in self.answers.keys() - self.settled:
             exchange.save(self.folder, f"late_{index}", self.answers[index])
         given = [leaf for leaves in self.answers.values() for leaf in leaves if _is_plain(leaf)]
@@ -167,14 +169,14 @@ class Calls:
         (self.folder / "kept.json").write_text(json.dumps({"kept": kept, "given": len(memories)}))
 
     def _aliases(self, leaves: list[Any], own: dict[str, torch.Tensor]) -> list[str]:
-        """Whose memory the answer lies in, where it is not its own."""
+        """Name the owners of memory that the answer shares."""
         owners = {_storage(x): "an input" for x in tree_leaves(self.inputs) if _is_plain(x)}
         owners |= {_storage(x): f"the parameter or buffer {name}" for name, x in own.items() if _is_plain(x)}
         return sorted({owners[_storage(x)] for x in leaves if _is_plain(x) and _storage(x) in owners})
 
 
 def put_into(old: list[Any], new: list[Any]) -> list[Any]:
-    """New content in the tensors of the last call; their version counters do not move. What has another form is new.
+    """Put new content in the tensors of the last call without moving their version counters.
 
     Args:
         old: inputs of the last call.
@@ -202,7 +204,7 @@ def put_into(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def _as_view(x: Any) -> Any:
-    """The same content in the middle of a larger tensor, whose rest is poisoned."""
+    """A view with the same content in the middle of a larger, poisoned tensor."""
     if not isinstance(x, torch.Tensor):
         return x
     room = ROOM // x.element_size()
@@ -219,7 +221,7 @@ def _storage(x: torch.Tensor) -> int:
 
 @contextmanager
 def _read(what: str) -> Iterator[None]:
-    """What is read here is the candidate's own making: where that fails, it is no fault of the machine.
+    """Report a failure to read what the candidate made as its own fault.
 
     Raises:
         KernelFault: `wrong_structure`.
@@ -235,17 +237,17 @@ def _read(what: str) -> Iterator[None]:
 
 
 def _is_plain(value: Any) -> bool:
-    """A tensor with memory of its own: what else is one at all defies copying."""
+    """Whether a value is a plain tensor with memory of its own."""
     return isinstance(value, torch.Tensor) and "shape" in describe_leaf(value, ())
 
 
 def _form_of_leaf(leaf: Any) -> Form:
-    """What a leaf of an answer is; a number has no form, and is copied as it is."""
+    """Describe a leaf of an answer; empty for a plain number."""
     return {} if isinstance(leaf, exchange.SCALARS) else describe_leaf(leaf, ())
 
 
 def _fitting(leaves: list[Any], forms: list[Form], due: list[Form]) -> list[Any]:
-    """Those leaves that are of the form they should be of, None for others."""
+    """Keep the leaves that have the due form; None for the others."""
     return [
         leaf if not form or (i < len(due) and all(form.get(key) == due[i][key] for key in KEYS)) else None
         for i, (leaf, form) in enumerate(zip(leaves, forms, strict=True))
@@ -259,7 +261,7 @@ def _form(value: Any) -> Form:
 
 
 def _as_it_is(value: Any, due: Form) -> Any:
-    """An input or weight, or words where it is no longer the tensor it was."""
+    """Return an input or weight; words where its form has changed."""
     if not due or _form(value) == due:
         return value
     form = describe_leaf(value, ())

@@ -1,4 +1,4 @@
-"""What a confined child does for the GPU-less ladder, each job on one candidate in `candidate.py` of its folder.
+"""Jobs of a confined child for the ladder without a GPU, each on the candidate in `candidate.py` of its folder.
 
 A job gets JSON and the files of its folder, runs candidate code, and returns JSON. Its answer is data of an untrusted
 process: the judge compares the bytes it wrote and believes no verdict of its own.
@@ -19,7 +19,7 @@ CANDIDATE = "candidate.py"
 
 
 def warm_up() -> None:
-    """Import and touch, before any fork, what every job would pay for. Nothing here may touch CUDA."""
+    """Import, before any fork, what every job needs. Nothing here may touch CUDA."""
     import torch
     import triton.language as _language  # noqa: F401 - imported for its weight
 
@@ -37,7 +37,7 @@ def warm_up() -> None:
 
 
 def _warm_up_compiler() -> None:
-    """What every process that compiles would import, and half a second for hashing the whole compiler."""
+    """Import what every compilation needs, and hash the compiler once (0.5 s)."""
     from importlib import import_module
 
     for module in (
@@ -51,19 +51,19 @@ def _warm_up_compiler() -> None:
 
 
 def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Several forwards of one loaded candidate under the guarded interpreter; see `calls` for what each leaves.
+    """Run several forwards of one candidate in the guarded interpreter; `InterpretedCalls` says what each leaves.
 
     Each may take `call_seconds`: an interpreter is slow, and many calls are no fault of the candidate.
 
     Each entry of `payload["calls"]` names the files of its inputs and, where they change, of its weights; `reuse`
     puts the inputs where the last call found its own; `silent` lets Triton kernels do nothing; for the rest see
-    `problem.service.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
+    `problem.plan.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
     `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
     autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
     stands for the programs that are left.
     """
     from egg_graph.evaluator.interpreter import RealModel
-    from egg_graph.evaluator.worker.interpreted import Calls
+    from egg_graph.evaluator.worker.interpreted import InterpretedCalls
 
     seconds = payload["call_seconds"]
     name_the_line_when_stuck(seconds, fatal=True)
@@ -76,7 +76,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
         hardware=Hardware.model_validate(payload["hardware"]),
         dtype=payload["dtype"],
     )
-    calls, started = Calls(model, folder, payload["whole_steps"]), time.monotonic()
+    calls, started = InterpretedCalls(model, folder, payload["whole_steps"]), time.monotonic()
     silent = []
     for index, call in enumerate(payload["calls"]):
         patience = call["patience"]
@@ -95,7 +95,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
 
 
 def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """One forward at full shape on tensors without memory: a `FakeRun`."""
+    """Run one forward at full shape on tensors without memory; return a `FakeRun`."""
     from egg_graph.evaluator.interpreter import TensorSpec, run_fake
     from egg_graph.evaluator.wire.faults import Unfakeable
 
@@ -125,18 +125,18 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
 
 
 def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of `ModelNew`, from JSON."""
+    """Decode the arguments of `ModelNew`."""
     args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     return args, kwargs
 
 
 def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
-    """Shortly before the fork server would kill for lateness."""
+    """Name the line that is stuck, shortly before the fork server kills the process."""
     name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
 
 
 def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Compile every distinct launch for the target: resources, or the first thing the compiler refuses."""
+    """Compile every distinct launch for the target; return resources, or what the compiler refuses."""
     from egg_graph.evaluator.aot import compile_launch
     from egg_graph.evaluator.wire.faults import KernelFault
     from egg_graph.evaluator.wire.launches import Launch
