@@ -54,7 +54,7 @@ class InProcess:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.alive = folder, True
-        self.worker = gpu_worker.Worker(folder)
+        self.worker = gpu_worker.GpuWorker(folder)
         self.asked: list[str] = []
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:

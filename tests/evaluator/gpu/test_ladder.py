@@ -91,7 +91,7 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     Session.opened = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (64 << 30, 64 << 30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device=None: 0)
-    monkeypatch.setattr(gpu_worker.Worker, "start", start)
+    monkeypatch.setattr(gpu_worker.GpuWorker, "start", start)
     monkeypatch.setattr(gpu_ladder, "WorkerSession", Session)
     monkeypatch.setattr(screen, "WorkerSession", Session)
     monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", lambda *a: True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.gpu.correctness import Correctness
+from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.problem.case import Case, with_other_inputs
 from egg_graph.evaluator.problem.outcome import Outcome
@@ -165,7 +165,7 @@ def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open
 def climb_of(session_of: Open, problem: Problem, body: str, setup: str = "") -> EvaluationBuilder:
     builder = EvaluationBuilder()
     session = session_of(body, setup)
-    Correctness(session, problem, builder, "stand-in", lambda: session_of(body, setup)).every_shape()
+    GpuCorrectness(session, problem, builder, "stand-in", lambda: session_of(body, setup)).every_shape()
     return builder
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
@@ -31,7 +31,7 @@ class Bounding:
         candidate: to be run.
     """
 
-    def __init__(self, base: Ladder, problem: Problem, candidate: Candidate) -> None:
+    def __init__(self, base: GpulessLadder, problem: Problem, candidate: Candidate) -> None:
         seconds = min(FAKE_SECONDS, base.jobs.timeout)
         shape = "awkward" if "awkward" in problem.shapes else "shrunk"
         calls = [base.fake_call(problem, FAKE_BUDGET, seconds, shape=name) for name in ("full", shape)]
@@ -49,7 +49,7 @@ class Bounding:
 
 
 def _in_bounds(
-    base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any], sizes: Mapping[str, int]
+    base: GpulessLadder, task: KernelTask, candidate: Candidate, call: dict[str, Any], sizes: Mapping[str, int]
 ) -> EvaluationBuilder:
     """Whether every access at an odd shape is inside of its tensor: one that is masked away later shows nowhere."""
     run_found, found = EvaluationBuilder(), EvaluationBuilder()
@@ -65,7 +65,7 @@ def _in_bounds(
     return found
 
 
-def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> EvaluationBuilder:
+def _bound(base: GpulessLadder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> EvaluationBuilder:
     """The full-shape run and the bound that follows; what fails there proves nothing."""
     found = EvaluationBuilder()
     run = base.launches(task, candidate, call, found)

@@ -39,7 +39,7 @@ AT_FULL_SHAPE = ("outlier", "negated", "large", "tiny")
 
 
 @dataclass
-class Correctness:
+class GpuCorrectness:
     """The rungs of right answers for one candidate.
 
     Args:

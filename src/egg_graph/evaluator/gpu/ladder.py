@@ -20,12 +20,12 @@ from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
 from egg_graph.evaluator.gpu import bound as gpu_bound
 from egg_graph.evaluator.gpu import integrity as gpu_integrity
-from egg_graph.evaluator.gpu.correctness import Correctness
+from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.memory_watch import MemoryWatch
 from egg_graph.evaluator.gpu.timing import race as gpu_timing
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
-from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.tools import profiling as gpu_profile
@@ -54,7 +54,7 @@ def _baselines() -> TaskCache[PyTorchBaseline]:
 class GpuLadder:
     """The rungs on a GPU."""
 
-    base: Ladder
+    base: GpulessLadder
     machine: str
     access: GpuAccess = field(default_factory=GpuAccess)
     profiling: bool = False
@@ -112,7 +112,7 @@ class GpuLadder:
         """The rungs about answers; the session may have ended even where they pass."""
         if not self._start(session, builder):
             return False
-        correct = Correctness(session, problem, builder, self.machine, lambda: self.open(folder))
+        correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder))
         if not correct.every_shape() or (finalist and not correct.repeats()):
             return False
         return self._causal(session, problem, builder)

@@ -28,7 +28,7 @@ MOST_CHAINED = 8
 
 
 @dataclass
-class Correctness:
+class InterpretedCorrectness:
     """The rungs of right answers for one candidate.
 
     Args:

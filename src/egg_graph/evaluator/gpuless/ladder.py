@@ -28,7 +28,7 @@ from egg_graph.evaluator.evidence.statements import (
     unsampled_words,
     unseen_branches,
 )
-from egg_graph.evaluator.gpuless.correctness import Correctness
+from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
@@ -46,7 +46,7 @@ MOST_OTHERS = 8
 
 
 @dataclass
-class Ladder:
+class GpulessLadder:
     """The rungs that need no GPU.
 
     Args:
@@ -65,7 +65,7 @@ class Ladder:
         if not self.gate(candidate, builder):
             return builder
         full = self.pool.submit(self.full_shape, problem, candidate)
-        correctness = Correctness(self.jobs, problem, candidate, builder)
+        correctness = InterpretedCorrectness(self.jobs, problem, candidate, builder)
         correctness.every_shape()
         at_full = full.result()
         builder.absorb(at_full)

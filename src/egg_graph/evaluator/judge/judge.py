@@ -18,7 +18,7 @@ from egg_graph.evaluator.device.detect import environment
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
@@ -72,7 +72,7 @@ class Judge:
         self.fork_servers = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
         compiled = compiled_driver(folder) if self.on_gpu else None
-        self.ladder = Ladder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
+        self.ladder = GpulessLadder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
         self.gpu: GpuLadder | None = None
         held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
         self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)

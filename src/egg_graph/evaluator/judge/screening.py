@@ -16,7 +16,7 @@ from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.gpu.ladder import GpuLadder
-    from egg_graph.evaluator.gpuless.ladder import Ladder
+    from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 
 TOGETHER = 8
 """Configurations that start and compile side by side on a GPU host; they are checked and timed one by one, while the
@@ -27,7 +27,7 @@ SHORT = 12
 """Number of timed calls of each configuration, in one block."""
 
 
-def screen_without_gpu(ladder: Ladder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
+def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
     """Run static gate, full-shape launches and compilation of each, side by side; merit as in `Evaluation.merit`.
 
     One broken configuration is one failed Trial; the others do not notice.
@@ -35,7 +35,7 @@ def screen_without_gpu(ladder: Ladder, problem: Problem, candidates: Sequence[Ca
     return list(ladder.pool.map(lambda candidate: _trial(ladder, problem, candidate), candidates))
 
 
-def _trial(ladder: Ladder, problem: Problem, candidate: Candidate) -> Trial:
+def _trial(ladder: GpulessLadder, problem: Problem, candidate: Candidate) -> Trial:
     builder = EvaluationBuilder()
     if ladder.gate(candidate, builder):
         builder = ladder.full_shape(problem, candidate)

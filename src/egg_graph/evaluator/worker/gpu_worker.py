@@ -46,7 +46,7 @@ def warm_up() -> None:
 
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Answer commands on the socket `channel` until it closes."""
-    worker = Worker(folder)
+    worker = GpuWorker(folder)
     with socket.socket(fileno=os.dup(channel)) as control, control.makefile("rb") as lines:
         for line in lines:
             command = loads(line)
@@ -62,7 +62,7 @@ def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]
     return {}
 
 
-class Worker:
+class GpuWorker:
     """State of the candidate's process between commands."""
 
     def __init__(self, folder: Path) -> None:

@@ -53,7 +53,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
     record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
     monkeypatch.setattr(gpu_worker.witness, "watch", lambda forward: (forward(), record)[1])
-    monkeypatch.setattr(gpu_worker.Worker, "_tensor", tensor_of)
+    monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
     monkeypatch.setattr(baseline, "BareGpu", PretendGpu)
     monkeypatch.setattr(worker_timing, "BareGpu", PretendGpu)
     monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model, inputs: None)
