@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import Any
 
-from egg_graph import events
 from egg_graph.context import Context
 from egg_graph.graph import build_egg_graph
+from egg_graph.nodes import events
 
 PAGE = """# The graph
 

@@ -17,9 +17,9 @@ from langgraph.types import Checkpointer
 
 from egg_graph.context import Context, recursion_limit
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.nodes.frame import FrameNodes
-from egg_graph.parts import Parts
-from egg_graph.retries import EVALUATOR_RETRY
+from egg_graph.nodes.prepare import FrameNodes
+from egg_graph.nodes.retries import EVALUATOR_RETRY
+from egg_graph.nodes.services import Parts
 from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
 from egg_graph.stage_graph import build_stage

@@ -9,9 +9,9 @@ from langgraph.runtime import Runtime
 from egg_graph import routing
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.judging import JudgingNodes
+from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY
 from egg_graph.nodes.roles import RoleNodes
-from egg_graph.parts import Parts
-from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY
+from egg_graph.nodes.services import Parts
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
 

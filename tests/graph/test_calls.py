@@ -6,7 +6,7 @@ import json
 from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.events import Event
+from egg_graph.nodes.events import Event
 
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
 INPUT = {"reference": REFERENCE}

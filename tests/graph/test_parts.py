@@ -7,9 +7,9 @@ from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 from egg_graph import BadInput, Context, ModelRefused, build_egg_graph
 from egg_graph.agents import ModelTeam
-from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
+from egg_graph.nodes.improvement import effect, improves, measured
+from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
 from egg_graph.schema import Environment, InfrastructureError, Usage
-from egg_graph.standing import effect, improves, measured
 from egg_graph.target import choose_target
 from egg_graph.team import Team, resolve_team
 

@@ -6,7 +6,7 @@ import pytest
 from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import BadInput, InfrastructureError, ModelRefused, optimize, resume
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
 
 SCRIPT = (kernel("bad"), kernel("ok", 3))

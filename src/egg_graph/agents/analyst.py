@@ -6,7 +6,7 @@ from langchain_core.runnables import Runnable
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
-from egg_graph.agents.rendering import Prompts
+from egg_graph.agents.prompts import Prompts
 from egg_graph.schema import Analysis, BadInput, Brief, Category, Expectation
 
 _FORMAT = "Return only the JSON object that the output format asks for, with all its keys."

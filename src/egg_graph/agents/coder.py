@@ -6,7 +6,7 @@ from langchain_core.runnables import Runnable
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import read_module
-from egg_graph.agents.rendering import Prompts
+from egg_graph.agents.prompts import Prompts
 from egg_graph.schema import Brief, Draft
 
 

@@ -6,7 +6,7 @@ from langchain_core.runnables import Runnable
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
-from egg_graph.agents.rendering import Prompts
+from egg_graph.agents.prompts import Prompts
 from egg_graph.schema import BadInput, Brief, Diagnosis, Evaluation
 
 MAX_WORDS = 30

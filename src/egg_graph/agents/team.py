@@ -10,7 +10,7 @@ from egg_graph.agents.analyst import analyze
 from egg_graph.agents.coder import write
 from egg_graph.agents.debugger import debug
 from egg_graph.agents.models import load_chat_model
-from egg_graph.agents.rendering import ROLES, Prompts
+from egg_graph.agents.prompts import ROLES, Prompts
 from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
 
 Model = Runnable[Any, Any] | str

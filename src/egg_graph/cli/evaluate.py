@@ -56,7 +56,7 @@ def evaluate(
     judged = Candidate(source=source, author="user", stage="algorithmic_structure", mode="seed")
     evaluation = _judge(task, judged, finalist=not quick, device=device, timeout=timeout, profile=profile)
     if evidence_file is not None:
-        from egg_graph.records import make_record, write_record
+        from egg_graph.runs.evidence import make_record, write_record
 
         write_record(evidence_file, make_record(task, judged, evaluation, timeout=timeout, finalist=not quick))
     if as_json:

@@ -3,8 +3,8 @@
 from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_hardware
 from egg_graph.knowledge.matching import match_principles
 from egg_graph.knowledge.principles import load_principles
-from egg_graph.knowledge.resources import prompt_files, prompt_text
 from egg_graph.knowledge.scoring import PrincipleScore, score
+from egg_graph.knowledge.shipped import prompt_files, prompt_text
 
 __all__ = [
     "PrincipleScore",

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egg_graph.knowledge.resources import prompt_files, prompt_text
+from egg_graph.knowledge.shipped import prompt_files, prompt_text
 from egg_graph.schema import BadInput
 
 

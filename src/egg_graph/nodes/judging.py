@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
-from egg_graph.events import attempt_event, trial_event
 from egg_graph.nodes.clock import clocked
-from egg_graph.parts import Parts
+from egg_graph.nodes.events import attempt_event, trial_event
+from egg_graph.nodes.improvement import effect, improves
+from egg_graph.nodes.services import Parts
 from egg_graph.routing import exhausted
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
 from egg_graph.stages import Stage
-from egg_graph.standing import effect, improves
 from egg_graph.state import StageState
 
 UNTIMED_CONFIGS = 4

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
-from egg_graph.briefing import analyst_brief, coder_brief, debugger_brief
 from egg_graph.context import Context, resolve
-from egg_graph.events import Event
+from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief
 from egg_graph.nodes.clock import clocked
-from egg_graph.parts import Parts
+from egg_graph.nodes.events import Event
+from egg_graph.nodes.services import Parts
+from egg_graph.nodes.summary import summarize
 from egg_graph.routing import stage_attempts
 from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
-from egg_graph.summary import summarize
 
 
 @dataclass

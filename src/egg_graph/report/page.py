@@ -3,9 +3,9 @@
 import jinja2
 from markupsafe import Markup
 
+from egg_graph.report.filters import FILTERS, cost, tone
 from egg_graph.report.plots import attempts_plot, roofline_plot, times_plot
 from egg_graph.report.record import Record
-from egg_graph.report.words import FILTERS, cost, tone
 
 
 def render(run: Record) -> str:

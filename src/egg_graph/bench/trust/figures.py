@@ -10,7 +10,7 @@ from egg_graph.bench.trust.spread import SpreadResults, told
 from egg_graph.bench.trust.throughput import ThroughputResults
 from egg_graph.bench.trust.values import CorpusResults, rates
 from egg_graph.bench.trust.writing import table
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput
 
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"

@@ -25,11 +25,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph.context import Context, check_device
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.events import Event
-from egg_graph.files import write_whole
 from egg_graph.graph import build_egg_graph
-from egg_graph.nodes.frame import read_reference
-from egg_graph.results import Run, finished, write_results
+from egg_graph.nodes.events import Event
+from egg_graph.nodes.prepare import read_reference
+from egg_graph.runs.files import write_whole
+from egg_graph.runs.results import Run, finished, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle, Value
 from egg_graph.state import InputState
 from egg_graph.target import choose_target
@@ -64,7 +64,7 @@ def optimize(
         name: what to call the task; the file's name if left out.
         runs_dir: where the run's folder is made.
         resume: id of an interrupted run to finish instead of starting one; see `resume`.
-        on_event: called with every event (`egg_graph.events`) as it happens.
+        on_event: called with every event (`egg_graph.nodes.events`) as it happens.
         **context: further knobs of `Context`.
 
     Raises:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.files import write_whole
-from egg_graph.records import make_record
+from egg_graph.runs.evidence import make_record
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import Attempt, Evaluation, StageSummary, Usage, Value
 from egg_graph.state import OutputState, RunStatus
 

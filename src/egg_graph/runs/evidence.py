@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput, Candidate, Evaluation, EvaluatorSettings, EvidenceRecord, KernelTask
 from egg_graph.schema.record import KEY_VARIABLE
 

@@ -8,13 +8,13 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from egg_graph.context import Context, resolve
-from egg_graph.events import Event, baseline_event, numbers
 from egg_graph.nodes.clock import clocked
-from egg_graph.parts import Parts
+from egg_graph.nodes.conclude import conclude as tell
+from egg_graph.nodes.events import Event, baseline_event, numbers
+from egg_graph.nodes.services import Parts
 from egg_graph.schema import BadInput, Candidate, Evaluation, KernelTask, Profile, Usage
 from egg_graph.state import OutputState, State
 from egg_graph.target import choose_target
-from egg_graph.verdict import conclude as tell
 
 FINALISTS = 3
 """Kernels that are tried as finalists, the best first, before the reference is kept."""
