@@ -4,7 +4,7 @@ import pytest
 from scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.nodes.prepare import FINALISTS
+from egg_graph.nodes.conclude import FINALISTS
 
 INPUT = {"reference": REFERENCE}
 

@@ -11,11 +11,10 @@ from egg_graph.bench.statistics import summarize
 from egg_graph.bench.table import markdown
 from egg_graph.bench.values import Results, Row, row_of
 from egg_graph.bench.version import version
-from egg_graph.context import Context
+from egg_graph.context import Context, choose_target
 from egg_graph.runs.files import write_whole
 from egg_graph.runs.optimize import Run, optimize
 from egg_graph.schema import BadInput, Environment, InfrastructureError
-from egg_graph.target import choose_target
 
 Told = Callable[[str], None]
 

@@ -41,8 +41,7 @@ def evaluate(
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
     whole evaluation.
     """
-    from egg_graph.context import check_device
-    from egg_graph.target import choose_target
+    from egg_graph.context import check_device, choose_target
 
     check_device(device)
     task = KernelTask(

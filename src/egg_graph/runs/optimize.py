@@ -23,7 +23,7 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from egg_graph.context import Context, check_device
+from egg_graph.context import Context, check_device, choose_target
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
@@ -32,7 +32,6 @@ from egg_graph.runs.files import write_whole
 from egg_graph.runs.results import Run, finished, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle, Value
 from egg_graph.state import InputState
-from egg_graph.target import choose_target
 from egg_graph.team import Team, check_model, resolve_team
 
 Listener = Callable[[Event], None]

@@ -1,12 +1,15 @@
-"""What the three roles of a team answer, and what it cost."""
+"""The roles of a team, what each answers, and what an answer cost."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Candidate, StageName
 from egg_graph.schema.evaluation import Evaluation, Status
+
+Role = Literal["analyst", "coder", "debugger"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 Category = Literal[
     "operator_fusion",

@@ -18,9 +18,9 @@ from egg_graph.bench.trust.pages import corpus_page
 from egg_graph.bench.trust.values import CorpusResults, CorpusRow, Judged, evaluator_digest, rates
 from egg_graph.bench.trust.writing import write_results
 from egg_graph.bench.version import version
+from egg_graph.context import choose_target
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
-from egg_graph.target import choose_target
 
 
 def run_corpus(

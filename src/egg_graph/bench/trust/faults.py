@@ -15,10 +15,10 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.processes import Process, descendants, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.context import choose_target
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.verdict import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
-from egg_graph.target import choose_target
 
 SLACK = 30.0
 """Seconds beyond the time limit of a run that an evaluation may take: start, compilation, and a second try."""

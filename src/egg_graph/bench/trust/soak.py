@@ -20,10 +20,10 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.processes import Process, descendants, everybody, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.context import choose_target
 from egg_graph.evaluator import LocalEvaluator, environment
 from egg_graph.evaluator.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
-from egg_graph.target import choose_target
 
 GROWN_BYTES = 64 << 20
 """Growth of the evaluator's resident memory, from the second quarter to the last, that is called growth."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from egg_graph.bench.trust.values import evaluator_digest
 from egg_graph.bench.trust.writing import machine
 from egg_graph.bench.version import version
+from egg_graph.context import choose_target
 from egg_graph.schema import BadInput, Candidate, Environment, KernelTask, Precision, Value
-from egg_graph.target import choose_target
 
 
 class Terms(Value):
