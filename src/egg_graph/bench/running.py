@@ -13,7 +13,8 @@ from egg_graph.bench.values import Results, Row, row_of
 from egg_graph.bench.version import version
 from egg_graph.context import Context, choose_target
 from egg_graph.runs.files import write_whole
-from egg_graph.runs.optimize import Run, optimize
+from egg_graph.runs.optimize import optimize
+from egg_graph.runs.results import Run
 from egg_graph.schema import BadInput, Environment, InfrastructureError
 
 Told = Callable[[str], None]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from egg_graph.schema import Baseline, Environment, Evaluation, KernelTask, Precision, Usage, Value
 
 if TYPE_CHECKING:
-    from egg_graph.runs.optimize import Run
+    from egg_graph.runs.results import Run
 
 STATISTIC = (
     "Medians over interleaved pairs, in milliseconds; ratio is the faster of eager and torch.compile over the kernel, "

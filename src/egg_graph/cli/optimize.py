@@ -19,7 +19,7 @@ from egg_graph.cli.verdict import show_verdict
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision
 
 if TYPE_CHECKING:
-    from egg_graph.runs.optimize import Run
+    from egg_graph.runs.results import Run
 
 FROM_EGG_MODEL = "EGG_MODEL"
 

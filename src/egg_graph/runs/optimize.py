@@ -1,36 +1,19 @@
-"""One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed.
+"""One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed."""
 
-runs/<id>/run.json            what was asked: the reference and the knobs
-runs/<id>/checkpoints.sqlite  every step, so that a killed run goes on where it was
-runs/<id>/kernel.py           the kernel, if the run ended with one
-runs/<id>/evidence.json       verdict, evaluation, baseline, summaries, cost
-runs/<id>/history.jsonl       one attempt a line
-runs/<id>/report.html         the same for a person
-"""
-
-import datetime
-import json
-import re
-import secrets
 import shutil
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph.context import Context, check_device, choose_target
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.prepare import read_reference
-from egg_graph.runs.files import write_whole
-from egg_graph.runs.results import Run, finished, write_results
-from egg_graph.schema import BadInput, ModelRefused, Precision, Principle, Value
+from egg_graph.runs.folder import make_folder, open_checkpoints, read_request, write_request
+from egg_graph.runs.results import Run, make_run, write_results
+from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.team import Team, check_model, resolve_team
 
@@ -38,7 +21,7 @@ Listener = Callable[[Event], None]
 
 
 def optimize(
-    source_or_path: str | Path | None = None,
+    source_or_path: str | Path,
     *,
     model: Any = None,
     team: Team | None = None,
@@ -48,7 +31,6 @@ def optimize(
     precision: Precision = "tf32",
     name: str | None = None,
     runs_dir: str | Path = "runs",
-    resume: str | None = None,
     on_event: Listener | None = None,
     **context: Any,
 ) -> Run:
@@ -56,58 +38,64 @@ def optimize(
 
     Args:
         source_or_path: source text in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`), or a .py file.
-        model, team, evaluator, principles: see `egg_graph_builder`; with none of them the embedded expert writes and
-            this machine judges.
+        model, team, evaluator, principles: see `egg_graph_builder`. By default the embedded expert writes the kernels
+            and this machine evaluates them.
         target: hardware key, or `auto` for this machine's GPU.
-        precision: the policy that binds kernel and baseline alike.
-        name: what to call the task; the file's name if left out.
-        runs_dir: where the run's folder is made.
-        resume: id of an interrupted run to finish instead of starting one; see `resume`.
+        precision: precision policy of kernel and baseline alike.
+        name: name of the task; by default the file's name.
+        runs_dir: the run's folder is made in this folder.
         on_event: called with every event (`egg_graph.nodes.events`) as it happens.
         **context: further knobs of `Context`.
 
     Raises:
-        BadInput: if the module, an option or the run to resume is wrong; one line that says how to mend it.
-        InfrastructureError: if the machine failed in spite of retries; resume the run when it is mended.
+        BadInput: if the module or an option is wrong; one line that says how to mend it.
+        InfrastructureError: if the machine failed in spite of retries; `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
-    parts = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
-    if resume is not None:
-        if source_or_path is not None or context:
-            raise BadInput("a resumed run keeps its own reference and knobs: pass resume= without them")
-        return _finish(Path(runs_dir) / resume, on_event, parts)
-    knobs = _context(target=target, precision=precision, **context)
-    given = str(source_or_path) if isinstance(source_or_path, Path) else source_or_path
-    called, reference = read_reference(given, name)
-    # What can be refused is refused now, rather than after a baseline and in a folder that holds nothing else.
+    knobs = _make_context(target=target, precision=precision, **context)
+    task_name, reference = read_reference(source_or_path, name)
+    # Refuse now what can be refused: later there would be a baseline to wait for, and a folder that holds nothing else.
     check_model(model)
     choose_target(knobs.target, knobs.knowledge_dir)
-    parts["team"] = resolve_team(model) if team is None else team
+    services = {"model": model, "evaluator": evaluator, "principles": principles}
+    services["team"] = resolve_team(model) if team is None else team
     if evaluator is None:
         check_device(knobs.device)
-    folder = _make_folder(Path(runs_dir), called)
-    asked = {"reference": reference, "name": called, "context": asdict(knobs), "model": _model_name(model, team)}
-    write_whole(folder / "run.json", json.dumps(asked, indent=2) + "\n")
-    return _first(folder, on_event, parts)
+    folder = make_folder(Path(runs_dir), task_name)
+    saved_model = _saved_model(model, team)
+    write_request(folder, {"reference": reference, "name": task_name, "context": asdict(knobs), "model": saved_model})
+    return _start(folder, on_event, services)
 
 
-def resume(run_id: str, *, runs_dir: str | Path = "runs", on_event: Listener | None = None, **parts: Any) -> Run:
-    """Finish an interrupted run: nothing is lost and no evaluation is repeated. A finished run is read again.
+def resume(
+    run_id: str,
+    *,
+    model: Any = None,
+    team: Team | None = None,
+    evaluator: Evaluator | None = None,
+    principles: Sequence[Principle] | None = None,
+    runs_dir: str | Path = "runs",
+    on_event: Listener | None = None,
+) -> Run:
+    """Finish an interrupted run. No finished evaluation is repeated. A run that has ended is read again.
 
     Args:
-        run_id: name of its folder in `runs_dir`.
+        run_id: name of the run's folder in `runs_dir`.
+        model, team, evaluator, principles: as they were given to `optimize`. A model that was given by its name is
+            remembered.
+        runs_dir: the folder that holds the run's folder.
         on_event: called with every event from here on.
-        **parts: model, team, evaluator, principles, as they were given to `optimize`. A model that was given by its
-            name is remembered.
 
     Raises:
         BadInput: if there is no such run, or its model has to be given again.
+        InfrastructureError, ModelRefused: see `optimize`.
     """
-    return optimize(resume=run_id, runs_dir=runs_dir, on_event=on_event, **parts)
+    services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
+    return _run_to_end(Path(runs_dir) / run_id, on_event, services)
 
 
-def _first(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> Run:
-    """Run in a new folder; it goes again if the run is refused before any attempt, for there is nothing to resume."""
+def _start(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
+    """Run in a new folder. Remove the folder if the run is refused before its first attempt."""
     attempted = False
 
     def listen(event: Event) -> None:
@@ -117,65 +105,44 @@ def _first(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> Ru
             on_event(event)
 
     try:
-        return _finish(folder, listen, parts)
+        return _run_to_end(folder, listen, services)
     except (BadInput, ModelRefused):
         if not attempted:
             shutil.rmtree(folder)
         raise
 
 
-def _finish(folder: Path, on_event: Listener | None, parts: dict[str, Any]) -> Run:
-    """Run the graph from where the folder's checkpoints stand to its end, and write the results."""
-    asked = _read_asked(folder)
-    parts = {**parts, "model": _remembered(asked["model"], parts)}
-    context = _context(**asked["context"])
+def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
+    """Run the graph from the folder's last checkpoint to its end, and write the results."""
+    request = read_request(folder)
+    services = {**services, "model": _choose_model(request["model"], services)}
+    context = _make_context(**request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
-    with _saver(folder / "checkpoints.sqlite") as saver:
-        graph = build_egg_graph(**parts, checkpointer=saver)
-        begun = graph.get_state(config)
+    with open_checkpoints(folder) as checkpointer:
+        graph = build_egg_graph(**services, checkpointer=checkpointer)
+        saved = graph.get_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
-        if begun.tasks or not begun.values:
-            start = None if begun.values else InputState(reference=asked["reference"], name=asked["name"])
+        if saved.tasks or not saved.values:
+            start = None if saved.values else InputState(reference=request["reference"], name=request["name"])
             for _, event in graph.stream(
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
             ):
                 if on_event is not None:
                     on_event(event)  # type: ignore[arg-type]
-        run = finished(folder, graph.get_state(config).values)  # type: ignore[arg-type]
+        run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
     write_results(run)
     return run
 
 
-def _context(**knobs: Any) -> Context:
+def _make_context(**knobs: Any) -> Context:
     unknown = sorted(set(knobs) - set(Context.__dataclass_fields__))
     if unknown:
         raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
     return Context(**knobs)
 
 
-def _make_folder(runs: Path, name: str) -> Path:
-    """A new folder, named by time and task."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
-    word = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:40] or "run"
-    folder = runs / f"{now}-{word}-{secrets.token_hex(2)}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise BadInput(f"cannot make the run's folder {folder}: {error.strerror}; pass another runs_dir") from error
-    return folder
-
-
-def _read_asked(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        known = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
-        there = f"there are {', '.join(known[-5:])}" if known else "there is none"
-        raise BadInput(f"no run {folder.name!r} in {folder.parent}: {there}") from error
-
-
-def _model_name(model: Any, team: Team | None) -> Any:
-    """What run.json remembers: a name, a mapping of names, None for the embedded expert, False for an object."""
+def _saved_model(model: Any, team: Team | None) -> Any:
+    """What run.json keeps: a name, a mapping of names, None for the embedded expert, False for an object."""
     if team is not None or not (model is None or isinstance(model, str | dict)):
         return False
     if isinstance(model, dict) and not all(isinstance(one, str) for one in model.values()):
@@ -183,20 +150,10 @@ def _model_name(model: Any, team: Team | None) -> Any:
     return model
 
 
-def _remembered(name: Any, parts: dict[str, Any]) -> Any:
-    if parts["team"] is not None or parts["model"] is not None:
-        return parts["model"]
-    if name is False:
+def _choose_model(saved: Any, services: dict[str, Any]) -> Any:
+    """The model that was given now, else the one that run.json keeps."""
+    if services["team"] is not None or services["model"] is not None:
+        return services["model"]
+    if saved is False:
         raise BadInput("this run was started with a model or team object: pass the same one again to resume it")
-    return name
-
-
-@contextmanager
-def _saver(path: Path) -> Iterator[SqliteSaver]:
-    """A checkpointer that loads only our own values, whatever the environment says."""
-    from egg_graph import schema
-
-    ours = [(v.__module__, v.__name__) for v in vars(schema).values() if isinstance(v, type) and issubclass(v, Value)]
-    serde = JsonPlusSerializer(allowed_msgpack_modules=[*ours, ("langgraph.types", "Overwrite")])
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-        yield SqliteSaver(connection, serde=serde)
+    return saved
