@@ -1,19 +1,16 @@
-"""Prompts as Jinja2 templates, rendered from a brief. Templates are flat files in the package `egg_graph.prompts`."""
+"""Render prompts from a brief. The templates are Jinja2 files in the package `egg_graph.prompts`."""
 
 from pathlib import Path
-from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
-from egg_graph.agents import filters
+from egg_graph.agents.filters import FILTERS
 from egg_graph.knowledge import prompt_files, prompt_text
-from egg_graph.schema import BadInput, Brief
-
-ROLES = ("analyst", "coder", "debugger")
+from egg_graph.schema import BadInput, Brief, Role
 
 
 class Prompts:
-    """Renders the prompts of every role; a template in `folder` takes the place of the shipped one of that name."""
+    """Renders the shipped templates; a template of the same name in `folder` takes the place of a shipped one."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         """
@@ -33,46 +30,16 @@ class Prompts:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        self._environment.filters.update(filters.ALL)
+        self._environment.filters.update(FILTERS)
+        for name in ("fewshot_reference", "fewshot_kernel"):
+            self._environment.globals[name] = prompt_text(f"{name}.py.txt")
 
-    def system(self, role: str, brief: Brief) -> str:
-        """The system prompt of `brief.stage`, with the sentence about `role` ("analyst", "coder", "debugger")."""
-        return self._render(f"system_{brief.stage}.j2", brief, role=role)
+    def system(self, role: Role, brief: Brief) -> str:
+        """The system prompt of `brief.stage`, with the sentence about the role (`_role_<role>.j2`)."""
+        return self.render(f"system_{brief.stage}.j2", brief, role=role)
 
-    def analyst(self, brief: Brief) -> str:
-        """Code analysis, performance diagnosis, root cause, one category and plan (paper, App. E.3)."""
-        return self._render("analyst.j2", brief)
-
-    def coder(self, brief: Brief) -> str:
-        """Seed (App. E.1), optimize (E.4.1, E.4.2) or repair (E.4.3), by `brief.mode`.
-
-        Raises:
-            BadInput: if the mode is no coder's, or the brief lacks what the mode needs.
-        """
-        needs = {
-            "seed": (),
-            "optimize": ("kernel", "evaluation", "analysis"),
-            "repair": ("kernel", "evaluation", "diagnosis"),
-        }
-        if brief.mode not in needs:
-            raise BadInput(f"mode {brief.mode!r}: the coder writes in seed, optimize or repair mode")
-        for name in needs[brief.mode]:
-            if getattr(brief, name) is None:
-                raise BadInput(f"brief.{name}: missing; the coder needs it in {brief.mode} mode")
-        if brief.mode != "seed":
-            return self._render(f"coder_{brief.mode}.j2", brief)
-        return self._render(
-            "coder_seed.j2",
-            brief,
-            fewshot_reference=prompt_text("fewshot_reference.py.txt"),
-            fewshot_kernel=prompt_text("fewshot_kernel.py.txt"),
-        )
-
-    def debugger(self, brief: Brief) -> str:
-        """Error, reference and broken kernel -> critical issue and modification plan (paper, App. E.5)."""
-        return self._render("debugger.j2", brief)
-
-    def _render(self, template: str, brief: Brief, **more: Any) -> str:
+    def render(self, template: str, brief: Brief, **more: str) -> str:
+        """Render one template file with `brief`, and further variables."""
         return self._environment.get_template(template).render(brief=brief, **more).strip() + "\n"
 
 
