@@ -65,7 +65,7 @@ class Context:
         default=12, metadata=describe("Most configurations in one sweep of the tuner, the current one included.")
     )
     max_seconds: Annotated[float, Field(gt=0)] = field(
-        default=3600.0, metadata=describe("Start no new attempt after this many seconds of work.")
+        default=3600.0, metadata=describe("Start no new attempt after this much work [s].")
     )
     max_tokens: Count = field(
         default=2_000_000,

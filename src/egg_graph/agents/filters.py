@@ -37,7 +37,7 @@ def sig(value: float | None) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value with its unit; bytes and operations get an SI prefix ("4.8 Tbyte/s"), counts and small sizes stay exact."""
+    """A value with its unit; bytes and operations get an SI prefix ("4.8 Tbyte/s"), counts stay exact."""
     if unit == "byte" and value < 1e6:
         return f"{value:.0f} byte"
     if unit.startswith(("byte", "flop")):
