@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
-    from egg_graph.results import Run
-    from egg_graph.run import optimize, resume
+    from egg_graph.runs.optimize import optimize, resume
+    from egg_graph.runs.results import Run
     from egg_graph.schema import (
         BadInput,
         Candidate,
@@ -36,13 +36,13 @@ _HOMES = {
     "KernelTask": "schema",
     "ModelRefused": "schema",
     "OutputState": "state",
-    "Run": "results",
+    "Run": "runs.results",
     "State": "state",
     "Team": "team",
     "build_egg_graph": "graph",
     "egg_graph_builder": "graph",
-    "optimize": "run",
-    "resume": "run",
+    "optimize": "runs.optimize",
+    "resume": "runs.optimize",
 }
 
 __all__ = [

@@ -6,16 +6,19 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from egg_graph.schema import BadInput, Precision, StageName
+from egg_graph.schema import BadInput, Hardware, Precision, StageName
 
 ATTEMPTS_CEILING = 1000
-"""The most attempts that `max_attempts` may allow; the graph's recursion limit is derived from it."""
+"""Largest value of `max_attempts`. The graph's recursion limit is derived from it."""
+
+DEFAULT_TARGET = "h200"
+"""Hardware key that `auto` means on a machine without a GPU."""
 
 Device = Literal["auto", "gpu", "none"]
 Count = Annotated[int, Field(ge=0)]
 
 
-def told(description: str) -> dict[str, str]:
+def describe(description: str) -> dict[str, str]:
     """Metadata of a knob: the description that its JSON Schema shows."""
     return {"description": description}
 
@@ -30,57 +33,59 @@ class Context:
 
     precision: Precision = field(
         default="tf32",
-        metadata=told(
-            "Precision policy, binding kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
+        metadata=describe(
+            "Precision policy of kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
             "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast."
         ),
     )
     target: str = field(
         default="auto",
-        metadata=told(
+        metadata=describe(
             "GPU to write for: a key such as h100 or mi300x; auto takes the machine's own GPU, without one h200."
         ),
     )
     device: Device = field(
         default="auto",
-        metadata=told(
-            "Where kernels are judged. gpu: insist on one; none: prove without one; auto: a GPU if there is one."
+        metadata=describe(
+            "Where kernels are evaluated. auto: on a GPU if there is one; gpu: only on a GPU; none: without a GPU."
         ),
     )
     profile: bool = field(
         default=True,
-        metadata=told("Read the stage's Nsight Compute metrics of every right kernel, on a GPU that allows it."),
+        metadata=describe(
+            "Profile every correct kernel with the stage's Nsight Compute metrics, on a GPU that allows it."
+        ),
     )
     max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = field(
-        default=24, metadata=told("Kernels evaluated in the whole run.")
+        default=24, metadata=describe("Most kernels that the whole run evaluates.")
     )
-    max_repairs: Count = field(
-        default=3, metadata=told("Repairs in a row of one broken kernel, before it is given up.")
-    )
-    max_optimizations: Count = field(default=2, metadata=told("Optimizations that each stage may try."))
+    max_repairs: Count = field(default=3, metadata=describe("Most repairs in a row of one broken kernel."))
+    max_optimizations: Count = field(default=2, metadata=describe("Most optimizations that each stage tries."))
     max_configs: Count = field(
-        default=12, metadata=told("Configurations in one sweep of the tuner, the current one included.")
+        default=12, metadata=describe("Most configurations in one sweep of the tuner, the current one included.")
     )
     max_seconds: Annotated[float, Field(gt=0)] = field(
-        default=3600.0, metadata=told("Seconds of work, after which no new attempt starts [s].")
+        default=3600.0, metadata=describe("Start no new attempt after this much work [s].")
     )
     max_tokens: Count = field(
         default=2_000_000,
-        metadata=told("Model tokens, in and out together, after which no new attempt starts; 0 for no limit."),
+        metadata=describe(
+            "Start no new attempt after this many model tokens, input and output together; 0 means no limit."
+        ),
     )
     stages: tuple[StageName, ...] = field(
-        default=get_args(StageName), metadata=told("Stages that run; leave some out to measure what each is worth.")
+        default=get_args(StageName), metadata=describe("Stages that run; leave some out to measure what each is worth.")
     )
-    tune: bool = field(default=True, metadata=told("Sweep each stage's knobs when the stage has its kernel."))
+    tune: bool = field(default=True, metadata=describe("Sweep each stage's knobs when the stage has its kernel."))
     triton_only: bool = field(
-        default=False, metadata=told("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
+        default=False, metadata=describe("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
     )
     expert_seed: bool = field(
-        default=False, metadata=told("Show the coder the embedded expert's kernel, as a seed that it must beat.")
+        default=False, metadata=describe("Show the coder the embedded expert's kernel, as a seed that it must beat.")
     )
     knowledge_dir: str | None = field(
         default=None,
-        metadata=told("Folder with principles and hardware specifications of your own, beside those that ship."),
+        metadata=describe("Folder with principles and hardware specifications of your own, beside those that ship."),
     )
 
     def __post_init__(self) -> None:
@@ -89,19 +94,19 @@ class Context:
             try:
                 value = adapter.validate_python(given)
             except ValidationError as error:
-                raise BadInput(_told_wrong(name, error)) from error
+                raise BadInput(_complaint(name, error)) from error
             object.__setattr__(self, name, value)
 
 
-def _told_wrong(name: str, error: ValidationError) -> str:
-    """What the knob must be, and what was given, in one line."""
+def _complaint(name: str, error: ValidationError) -> str:
+    """One line: what the knob must be, and what was given."""
     first = error.errors(include_url=False)[0]
     wanted = first["msg"].removeprefix("Value error, ").replace("Input should", "must", 1).partition(", unable")[0]
     return f"{name} {wanted}, not {first['input']!r}"
 
 
 def check_device(device: Device) -> None:
-    """Refuse to insist on a GPU where there is none.
+    """Refuse `gpu` on a machine that has none.
 
     Raises:
         BadInput: if `device` is `gpu` and torch sees no GPU.
@@ -114,6 +119,31 @@ def check_device(device: Device) -> None:
         raise BadInput("device gpu: torch sees no GPU on this machine; --device none proves kernels without one")
 
 
+def choose_target(key: str, folder: str | None = None) -> Hardware:
+    """Load the specification of the GPU that a kernel is written for.
+
+    Args:
+        key: a hardware key; `auto` means this machine's GPU, or `DEFAULT_TARGET` where it has none.
+        folder: a folder with further specifications.
+
+    Raises:
+        BadInput: if no specification has that key, or none fits this machine's GPU.
+    """
+    from egg_graph.evaluator import environment
+    from egg_graph.knowledge import detect_hardware, hardware_keys, load_hardware
+
+    if key != "auto":
+        return load_hardware(key, folder)
+    name = environment().gpu
+    if name is None:
+        return load_hardware(DEFAULT_TARGET, folder)
+    detected = detect_hardware(name, folder)
+    if detected is None:
+        keys = ", ".join(hardware_keys(folder))
+        raise BadInput(f"no specification of this machine's GPU ({name}): pass target= one of {keys}")
+    return load_hardware(detected, folder)
+
+
 @cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
     hints = get_type_hints(Context, include_extras=True)
@@ -121,10 +151,11 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
 
 
 def resolve(context: object) -> Context:
-    """The Context of a run, whatever the runtime carries.
+    """Find the Context of a run in what the LangGraph runtime carries.
 
-    An omitted context is None. Inside another graph it is that graph's own object: its attribute `egg` is taken if it
-    is a Context, so that a parent can steer the run; otherwise the defaults hold.
+    The runtime carries None where the caller passed no context. Inside another graph it carries the parent's context
+    object; if that has an attribute `egg` that is a Context, the parent steers the run with it. Otherwise the defaults
+    hold.
     """
     if isinstance(context, Context):
         return context
@@ -133,9 +164,9 @@ def resolve(context: object) -> Context:
 
 
 def recursion_limit(attempts: int = ATTEMPTS_CEILING) -> int:
-    """Steps that a run of `attempts` attempts can take at most.
+    """Count the most LangGraph steps that a run of `attempts` attempts can take.
 
-    Three nodes lead to an attempt (analyst or debugger, coder, evaluator), each stage adds open, tuner and close, and
-    the frame prepare, baseline, two groups of stages and conclude.
+    One attempt takes at most three nodes: analyst or debugger, coder, evaluator. A stage adds open, tuner and close.
+    The outer graph adds prepare, baseline, two groups of stages and conclude.
     """
     return 3 * attempts + 4 * 4 + 8

@@ -3,13 +3,13 @@
 from dataclasses import fields
 from typing import Any
 
-from egg_graph import events
 from egg_graph.context import Context
 from egg_graph.graph import build_egg_graph
+from egg_graph.nodes import events
 
 PAGE = """# The graph
 
-This page is drawn from the code by `python -m egg_graph.drawing > docs/graph.md`; a test holds the two together.
+This page is drawn from the code by `python -m egg_graph.drawing > docs/graph.md`; a test compares the two.
 
 ## The whole
 
@@ -46,7 +46,7 @@ them in LangGraph Studio.
 
 ## The events of a run
 
-`graph.stream(..., stream_mode="custom", subgraphs=True)` and `optimize(..., on_event=...)` tell a run as it goes, in
+`graph.stream(..., stream_mode="custom", subgraphs=True)` and `optimize(..., on_event=...)` report a run as it goes, in
 small dicts.
 
 {events}
@@ -54,7 +54,7 @@ small dicts.
 
 
 def page() -> str:
-    """The page docs/graph.md."""
+    """Text of the page docs/graph.md."""
     graph = build_egg_graph()
     subgraphs = dict(graph.get_subgraphs())
     drawn: dict[str, Any] = {

@@ -17,9 +17,10 @@ from langgraph.types import Checkpointer
 
 from egg_graph.context import Context, recursion_limit
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.nodes.frame import FrameNodes
-from egg_graph.parts import Parts
-from egg_graph.retries import EVALUATOR_RETRY
+from egg_graph.nodes.conclude import ConcludeNode
+from egg_graph.nodes.prepare import PrepareNodes
+from egg_graph.nodes.retries import EVALUATOR_RETRY
+from egg_graph.nodes.services import Services
 from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
 from egg_graph.stage_graph import build_stage
@@ -35,28 +36,28 @@ def egg_graph_builder(
     evaluator: Evaluator | None = None,
     principles: Sequence[Principle] | None = None,
 ) -> StateGraph[State, Context, InputState, OutputState]:
-    """The uncompiled graph, for who wants to add to it or compile it otherwise.
+    """Build the graph without compiling it, so that nodes can be added or it can be compiled in another way.
 
     Args:
         model: a chat model, a name (`"openai:gpt-5"`, any OpenAI-compatible endpoint through `OPENAI_BASE_URL`), a
             mapping role -> model, or None for the embedded expert, which needs no key and no network.
-        team: plays the three roles itself; `model` is then ignored.
-        evaluator: judges the candidates; None for the one on this machine.
-        principles: expert rules in place of those that ship.
+        team: plays the three roles; `model` is then ignored.
+        evaluator: judges the candidates; None for the evaluator of this machine.
+        principles: expert rules in place of the shipped ones.
 
     Raises:
-        BadInput: if `model` is nothing that can become a team.
+        BadInput: if `model` can never become a team.
     """
-    parts = Parts(model=model, team=team, evaluator=evaluator, principles=principles)
-    frame = FrameNodes(parts)
+    services = Services(model=model, team=team, evaluator=evaluator, principles=principles)
+    prepare = PrepareNodes(services)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState, output_schema=OutputState)
 
-    builder.add_node("prepare", frame.prepare)
-    builder.add_node("baseline", frame.baseline, retry_policy=EVALUATOR_RETRY)
+    builder.add_node("prepare", prepare.prepare)
+    builder.add_node("baseline", prepare.baseline, retry_policy=EVALUATOR_RETRY)
     for stage in STRUCTURE_STAGES:
-        builder.add_node(stage.name, build_stage(stage, parts))
-    builder.add_node("hardware_tuning", _hardware_tuning(parts))
-    builder.add_node("conclude", frame.conclude, retry_policy=EVALUATOR_RETRY)
+        builder.add_node(stage.name, build_stage(stage, services))
+    builder.add_node("hardware_tuning", _hardware_tuning(services))
+    builder.add_node("conclude", ConcludeNode(services).conclude, retry_policy=EVALUATOR_RETRY)
 
     builder.add_edge(START, "prepare")
     builder.add_edge("prepare", "baseline")
@@ -67,12 +68,12 @@ def egg_graph_builder(
     return builder
 
 
-def _hardware_tuning(parts: Parts) -> CompiledStateGraph[StageState, Context, Any, Any]:
-    """The second stage: its three parts in the paper's order."""
+def _hardware_tuning(services: Services) -> CompiledStateGraph[StageState, Context, Any, Any]:
+    """Build the second stage: its three parts in the paper's order."""
     builder = StateGraph(StageState, context_schema=Context)
     before = START
     for stage in TUNING_STAGES:
-        builder.add_node(stage.name, build_stage(stage, parts))
+        builder.add_node(stage.name, build_stage(stage, services))
         builder.add_edge(before, stage.name)
         before = stage.name
     builder.add_edge(before, END)
@@ -91,16 +92,16 @@ def build_egg_graph(
     name: str = "egg_graph",
     debug: bool = False,
 ) -> CompiledStateGraph[State, Context, InputState, OutputState]:
-    """The compiled graph: from a PyTorch module to a proven Triton kernel.
+    """Build the compiled graph, which turns a PyTorch module into a proven Triton kernel.
 
-    Works with invoke, ainvoke, stream and astream; inside another graph as a node; in LangGraph Studio.
+    It works with invoke, ainvoke, stream and astream, as a node of another graph, and in LangGraph Studio.
 
     Args:
         model, team, evaluator, principles: see `egg_graph_builder`.
         checkpointer, store, cache, name, debug: passed to `StateGraph.compile`.
 
     Raises:
-        BadInput: if `model` is nothing that can become a team.
+        BadInput: if `model` can never become a team.
     """
     builder = egg_graph_builder(model, team=team, evaluator=evaluator, principles=principles)
     graph = builder.compile(checkpointer=checkpointer, store=store, cache=cache, name=name, debug=debug)

@@ -1,10 +1,11 @@
-"""Where a run goes next: pure functions over the state and the knobs, readable as the paper's figure.
+"""Where a run goes next: pure functions of the state and the knobs.
 
-    evaluator ── repair ──→ debugger        the candidate is broken and may still be mended
-              ── optimize → analyst         there is a kernel, and this stage may try another optimization
-              ── accept ──→ tuner           neither: the stage takes the best kernel it has
+    evaluator ── repair ──→ debugger        the candidate is broken, and repairs are left
+              ── optimize → analyst         there is a kernel, and optimizations are left
+              ── accept ──→ tuner           otherwise: the stage keeps its best kernel
 
-Every cycle passes the evaluator, every evaluation adds an attempt, and attempts are bounded: so every run ends.
+Every cycle passes the evaluator, every evaluation adds an attempt, and the number of attempts is bounded, so every run
+ends.
 """
 
 from typing import Literal
@@ -15,7 +16,7 @@ from egg_graph.state import OutputState
 
 
 def exhausted(state: OutputState, context: Context) -> str:
-    """Which budget of the run is used up, in words; empty while none is."""
+    """Name the budget of the run that is used up; empty while none is."""
     usage = state.get("usage")
     tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
     if len(state.get("attempts", [])) >= context.max_attempts:
@@ -33,12 +34,12 @@ def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
 
 
 def optimizations(attempts: list[Attempt]) -> int:
-    """How many optimizations were tried; repairs of one belong to it."""
+    """Count the optimizations that were tried. A repair of one is not another one."""
     return sum(a.candidate.mode == "optimize" for a in attempts)
 
 
 def repairs_in_a_row(attempts: list[Attempt]) -> int:
-    """How many repairs the candidate in work has had."""
+    """Count the repairs at the end of the list: those of the candidate at hand."""
     count = 0
     for attempt in reversed(attempts):
         if attempt.candidate.mode != "repair":
@@ -48,27 +49,27 @@ def repairs_in_a_row(attempts: list[Attempt]) -> int:
 
 
 def without_kernel(state: OutputState) -> bool:
-    """True when attempts were made and none was usable: there is nothing to tune."""
+    """True when attempts were made and none was usable."""
     return state.get("best") is None and bool(state.get("attempts"))
 
 
 def after_baseline(state: OutputState) -> Literal["algorithmic_structure", "conclude"]:
-    """A reference that cannot be judged is not worth one attempt."""
+    """End the run where the reference cannot be judged."""
     return "conclude" if state["baseline"].unevaluable else "algorithmic_structure"
 
 
 def after_structure(state: OutputState) -> Literal["hardware_tuning", "conclude"]:
-    """Without a kernel there is nothing to tune."""
+    """End the run where there is no kernel to tune."""
     return "conclude" if without_kernel(state) else "hardware_tuning"
 
 
 def enter(state: OutputState, context: Context, stage: StageName) -> Literal["enter", "skip"]:
-    """A stage that was left out, or that has no kernel to work on, is skipped without a trace."""
+    """Skip a stage that the context leaves out, or that has no kernel to work on. It leaves no summary."""
     return "enter" if stage in context.stages and not without_kernel(state) else "skip"
 
 
 def after_opening(state: OutputState, context: Context) -> Literal["seed", "optimize", "tune", "exhausted"]:
-    """The first stage to run seeds; the others start from the kernel they are handed."""
+    """The first stage that runs writes a seed; the others start from the kernel that they are handed."""
     if exhausted(state, context):
         return "exhausted"
     if state.get("best") is None:
@@ -77,7 +78,7 @@ def after_opening(state: OutputState, context: Context) -> Literal["seed", "opti
 
 
 def after_analysis(state: OutputState) -> Literal["rewrite", "sweep", "not_worth_optimizing"]:
-    """A plan that only turns knobs needs no coder; without a plan the tuner still sweeps what the kernel left open."""
+    """A plan that only turns knobs goes to the tuner. Without a plan the tuner sweeps the knobs that are left."""
     analysis = state.get("analysis")
     if analysis is None or not analysis.worth_optimizing:
         return "not_worth_optimizing"
@@ -85,13 +86,13 @@ def after_analysis(state: OutputState) -> Literal["rewrite", "sweep", "not_worth
 
 
 def _stuck(attempts: list[Attempt]) -> bool:
-    """The same answer without code, twice in a row: asking a third time would give it again."""
+    """True when the last two answers held the same text and no code; a third would be the same."""
     last_two = [a.candidate for a in attempts[-2:]]
     return len(last_two) == 2 and bool(last_two[0].problem) and last_two[0].id == last_two[1].id
 
 
 def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:
-    """Repair, optimize or accept, on the result of the evaluator."""
+    """Choose what follows the last evaluation of this stage."""
     attempts = stage_attempts(state, stage)
     status = attempts[-1].evaluation.status
     if exhausted(state, context) or status == "unevaluable":

@@ -1,4 +1,4 @@
-"""One builder of a stage, used four times. What a stage is, stands in stages.py as data."""
+"""The subgraph of one stage. The same builder makes all four; stages.py holds how they differ, as data."""
 
 from typing import Any, Literal
 
@@ -9,15 +9,15 @@ from langgraph.runtime import Runtime
 from egg_graph import routing
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.judging import JudgingNodes
+from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY
 from egg_graph.nodes.roles import RoleNodes
-from egg_graph.parts import Parts
-from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY
+from egg_graph.nodes.services import Services
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 
-def build_stage(stage: Stage, parts: Parts) -> CompiledStateGraph[StageState, Context, Any, Any]:
-    """The subgraph of one stage.
+def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageState, Context, Any, Any]:
+    """Build the subgraph of one stage.
 
     START → open → analyst → coder → evaluator ─┬ repair → debugger → coder
                       ▲                         ├ optimize → analyst
@@ -34,7 +34,7 @@ def build_stage(stage: Stage, parts: Parts) -> CompiledStateGraph[StageState, Co
     def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
         return routing.after_evaluation(state, resolve(runtime.context), stage.name)
 
-    roles, judging = RoleNodes(stage, parts), JudgingNodes(stage, parts)
+    roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
     builder = StateGraph(StageState, context_schema=Context)
     builder.add_node("open", roles.open)
     builder.add_node("analyst", roles.analyst, retry_policy=MODEL_RETRY)

@@ -6,15 +6,15 @@ from egg_graph.schema import STAGE_METRICS, StageName
 
 
 class Stage(NamedTuple):
-    """One stage: what it is after and what it looks at."""
+    """One stage: its goal, its system prompt and the metrics that it reads."""
 
     name: StageName
     title: str
     objective: str
     prompt: str
-    """Its system prompt in prompts/."""
+    """File name of its system prompt in prompts/."""
     metrics: tuple[str, ...]
-    """Nsight Compute metrics that matter here."""
+    """Names of the Nsight Compute metrics that matter in this stage."""
 
 
 ALGORITHMIC_STRUCTURE = Stage(

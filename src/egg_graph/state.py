@@ -2,7 +2,7 @@
 
 The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
 its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
-Every pydantic type is reachable from an annotation, so that a strict checkpoint loads what it saved.
+A strict checkpoint loads only the pydantic types that these annotations name.
 """
 
 from typing import Annotated, Literal, NotRequired, Required
@@ -25,14 +25,15 @@ from egg_graph.schema import (
 )
 
 RunStatus = Status | Literal["reference_kept"]
-"""How a run ended: the status of the kernel it hands over; `unevaluable` where the reference itself cannot be judged;
-`reference_kept` where no attempt was usable."""
+"""How a run ended: the status of the kernel that it hands over, `unevaluable` where the reference itself cannot be
+judged, or `reference_kept` where no attempt was usable."""
 
 
 def merge_attempts(left: list[Attempt], right: list[Attempt]) -> list[Attempt]:
-    """Union by attempt number, later writer wins.
+    """Union by attempt number; of two attempts with one number, the right one stays.
 
-    A stage returns the whole list it was given and its own attempts; a plain `operator.add` would count them twice.
+    A stage returns the whole list that it was given, with its own attempts added; `operator.add` would count the
+    earlier ones twice.
     """
     return [attempt for _, attempt in sorted({a.number: a for a in [*left, *right]}.items())]
 
@@ -48,11 +49,11 @@ class InputState(TypedDict):
     reference: Required[str]
     """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
     name: NotRequired[str]
-    """What to call the task; the file's name if left out."""
+    """Name of the task; by default the file's name."""
 
 
 class OutputState(TypedDict, total=False):
-    """All that a run establishes. Wide on purpose: servers stream the updates of output keys alone."""
+    """All that a run establishes. It holds almost every key: servers stream updates of output keys alone."""
 
     status: RunStatus
     verdict: str
@@ -63,20 +64,20 @@ class OutputState(TypedDict, total=False):
     baseline: Baseline
     best: Candidate | None
     evaluation: Evaluation | None
-    """Of `best`."""
+    """Evaluation of `best`."""
     candidate: Candidate | None
-    """The draft in work."""
+    """The candidate that is evaluated next, or was evaluated last."""
     profile: Profile
-    """Of the candidate last evaluated; of `best` when the run has ended."""
+    """Profile of the candidate evaluated last; when the run has ended, profile of `best`."""
     analysis: Analysis | None
     diagnosis: Diagnosis | None
     attempts: Annotated[list[Attempt], merge_attempts]
-    """The whole history, in order."""
+    """Every attempt of the run, in order."""
     summaries: Annotated[list[StageSummary], merge_summaries]
     usage: Usage
-    """Of all model calls of the run."""
+    """Cost of all answers of the run."""
     seconds: float
-    """Spent inside the nodes; a pause between two of them (an interrupt, a kill and a resume) costs nothing."""
+    """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
 
 
 class State(InputState, OutputState):
@@ -84,9 +85,9 @@ class State(InputState, OutputState):
 
 
 class StageState(OutputState, total=False):
-    """The state of one stage: the shared keys, and what no other stage sees."""
+    """The state of one stage: the shared keys, and two that no other stage sees."""
 
     mode: Mode | None
-    """The mode in which the coder writes next; None until a role has acted."""
+    """The mode in which the coder writes next; None until a role has answered."""
     pending: Usage
-    """Cost of the answers that have led to no attempt yet."""
+    """Cost of the answers since the last attempt."""

@@ -1,16 +1,14 @@
-"""The Team as the graph knows it: three roles, whoever plays them; and how a `model=` argument becomes one."""
+"""The Team protocol, and how a `model=` argument becomes a team."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
-
-Role = Literal["analyst", "coder", "debugger"]
+from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 
 @runtime_checkable
 class Team(Protocol):
-    """Analyst, coder and debugger. Each answers from its brief alone; none keeps state between calls."""
+    """Plays analyst, coder and debugger. Each role answers from its brief alone and keeps no state between calls."""
 
     name: str
 
@@ -28,15 +26,15 @@ class Team(Protocol):
 
 
 def check_model(model: Any) -> None:
-    """Refuse at once what can never become a team.
+    """Refuse a `model=` argument that can never become a team.
 
     Raises:
         BadInput: if `model` is an empty name, a mapping with an unknown role, or of another type altogether.
     """
     if isinstance(model, Mapping):
-        if not model or (unknown := set(model) - set(get_args(Role))):
+        if not model or (unknown := set(model) - set(ROLES)):
             wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if model else "it is empty"
-            raise BadInput(f"model={dict(model)!r}: {wrong}; map one or more of {', '.join(get_args(Role))} to a model")
+            raise BadInput(f"model={dict(model)!r}: {wrong}; map one or more of {', '.join(ROLES)} to a model")
         for one in model.values():
             check_model(one)
     elif isinstance(model, str):
@@ -52,11 +50,11 @@ def check_model(model: Any) -> None:
 
 
 def resolve_team(model: Any = None) -> Team:
-    """The team that a `model=` argument stands for.
+    """Make the team that a `model=` argument stands for.
 
     Args:
-        model: a Team as it is; a chat model, its name, or a mapping role -> model for a team that models play; None for
-            the embedded expert, which needs no model.
+        model: a Team, returned as it is; a chat model, its name, or a mapping role -> model, for a team that chat
+            models play; None for the embedded expert, which needs no model.
 
     Raises:
         BadInput: if it is none of these.

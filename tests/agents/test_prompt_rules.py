@@ -6,6 +6,9 @@ from typing import get_args
 import pytest
 
 from egg_graph.agents import Prompts
+from egg_graph.agents.analyst import ANALYST
+from egg_graph.agents.coder import CODER
+from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.schema import StageName
 from tests.agents.briefs import make_brief, seed_brief
 
@@ -44,7 +47,7 @@ MODES = ("seed", "optimize", "repair")
 
 
 def coder_prompt(mode: str, **changes) -> str:
-    return PROMPTS.coder(seed_brief(**changes) if mode == "seed" else make_brief(mode=mode, **changes))
+    return CODER.prompt(PROMPTS, seed_brief(**changes) if mode == "seed" else make_brief(mode=mode, **changes))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -95,7 +98,7 @@ def test_the_repair_prompt_shows_kernel_and_diagnosis():
     ],
 )
 def test_the_analyst_is_told_every_rule(rule):
-    assert re.search(rule, PROMPTS.analyst(make_brief())), rule
+    assert re.search(rule, ANALYST.prompt(PROMPTS, make_brief())), rule
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_the_analyst_is_told_every_rule(rule):
     ],
 )
 def test_the_debugger_is_told_every_rule_and_shown_all_three_inputs(rule):
-    assert re.search(rule, PROMPTS.debugger(make_brief(mode="repair"))), rule
+    assert re.search(rule, DEBUGGER.prompt(PROMPTS, make_brief(mode="repair"))), rule
 
 
 def test_each_stage_has_a_system_prompt_of_its_own_with_its_objective():
@@ -152,5 +155,5 @@ def test_the_precision_policy_is_told_for_the_target(precision, target, told, no
 def test_library_calls_are_forbidden_where_the_task_is_triton_only():
     brief = make_brief(mode="repair")
     strict = brief.model_copy(update={"task": brief.task.model_copy(update={"triton_only": True})})
-    assert "Triton only: no library call" in PROMPTS.coder(strict)
-    assert "Triton only: no library call" not in PROMPTS.coder(brief)
+    assert "Triton only: no library call" in CODER.prompt(PROMPTS, strict)
+    assert "Triton only: no library call" not in CODER.prompt(PROMPTS, brief)

@@ -7,6 +7,7 @@ import pytest
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.agents import Prompts
+from egg_graph.agents.coder import CODER
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import Analysis, Baseline, Brief, Candidate, Diagnosis, KernelTask
@@ -69,7 +70,7 @@ def test_prompt_rendering(benchmark, mode):
         diagnosis=Diagnosis(critical_issue="mask", modification_plan="mask the load"),
         principles=load_principles(),
     )
-    assert "class ModelNew" in benchmark(lambda: prompts.system("coder", brief) + prompts.coder(brief))
+    assert "class ModelNew" in benchmark(lambda: prompts.system("coder", brief) + CODER.prompt(prompts, brief))
 
 
 def test_evaluator_round_trip(benchmark, warm):

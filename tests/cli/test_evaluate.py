@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from egg_graph.cli import app
 from egg_graph.evaluator import gpu_present
-from egg_graph.records import read_evidence
+from egg_graph.runs.evidence import read_evidence
 
 REFERENCE = """
 import torch

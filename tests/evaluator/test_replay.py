@@ -10,7 +10,7 @@ from egg_graph.cli import app
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.evaluator.replay import compare_replay
-from egg_graph.records import make_record, read_evidence, write_record
+from egg_graph.runs.evidence import make_record, read_evidence, write_record
 from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceRecord, Finding, Hardware, Status, Timing
 from egg_graph.schema.record import KEY_VARIABLE
 from tests.evaluator.slow_candidate import RIGHT, candidate, task

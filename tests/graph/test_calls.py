@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.events import Event
+from egg_graph.nodes.events import Event
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]

@@ -6,10 +6,10 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 
 from egg_graph import BadInput, Context, ModelRefused, build_egg_graph
 from egg_graph.agents import ModelTeam
-from egg_graph.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
+from egg_graph.context import choose_target
+from egg_graph.nodes.improvement import improves, measure_effect, read_metric
+from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY, is_infrastructure, model_may_recover
 from egg_graph.schema import Environment, InfrastructureError, Usage
-from egg_graph.standing import effect, improves, measured
-from egg_graph.target import choose_target
 from egg_graph.team import Team, resolve_team
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
@@ -181,13 +181,15 @@ def test_standing():
     ],
 )
 def test_measured(metric, value):
-    assert measured(evaluation("timed", 2), metric) == value
+    assert read_metric(evaluation("timed", 2), metric) == value
 
 
 def test_an_effect_that_cannot_be_measured_is_neither_held_nor_not():
     from egg_graph.schema import Expectation
 
-    told = effect(Expectation(metric="milliseconds", direction="down"), evaluation("ok", 3), evaluation("timed", 2))
+    told = measure_effect(
+        Expectation(metric="milliseconds", direction="down"), evaluation("ok", 3), evaluation("timed", 2)
+    )
     assert (told.before, told.after, told.held) == (None, 2.0, None)
-    up = effect(Expectation(metric="bound_ms", direction="up"), evaluation("ok", 3), evaluation("ok", 2))
+    up = measure_effect(Expectation(metric="bound_ms", direction="up"), evaluation("ok", 3), evaluation("ok", 2))
     assert up.held is False

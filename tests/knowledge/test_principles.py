@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from egg_graph.knowledge import PrincipleScore, load_hardware, load_principles, match_principles, score
+from egg_graph.knowledge import PrincipleScore, load_hardware, load_principles, match_principles, score_principles
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -143,9 +143,9 @@ def test_principles_are_scored_by_predicted_against_measured():
         attempt(4, (), True),
         attempt(5, ("c",), None).model_copy(update={"analysis": None}),
     ]
-    first, second = score(attempts)
+    first, second = score_principles(attempts)
     assert first == PrincipleScore(principle="a", applied=3, held=1, missed=1, unmeasured=1, improved=1)
     assert first.rate == 0.5
     assert second == PrincipleScore(principle="b", applied=1, held=1, improved=1)
-    assert score([attempt(1, ("a",), None)])[0].rate is None
-    assert score([]) == ()
+    assert score_principles([attempt(1, ("a",), None)])[0].rate is None
+    assert score_principles([]) == ()

@@ -13,11 +13,10 @@ from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.trust.corpus import candidate_of, finding_kinds, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.writing import markdown_table, write_results
-from egg_graph.context import Device
+from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.evidence.findings import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
-from egg_graph.target import choose_target
 from tests.lab.processes import Process, descendants, judges
 from tests.paths import IMPORTABLE
 

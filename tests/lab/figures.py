@@ -6,7 +6,7 @@ from pathlib import Path
 from egg_graph.bench.trust.rows import CorpusResults, rates
 from egg_graph.bench.trust.spread import SpreadResults, describe_spread
 from egg_graph.bench.writing import markdown_table, read_results
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput
 from tests.lab.cost import CostResults
 from tests.lab.faults import FaultResults

@@ -19,11 +19,10 @@ from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.trust.corpus import assign_gpu, candidate_of, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.writing import markdown_table, write_results
-from egg_graph.context import Device
+from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, environment
 from egg_graph.evaluator.device.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
-from egg_graph.target import choose_target
 from tests.lab.processes import Process, all_processes, descendants, judges
 
 GROWN_BYTES = 64 << 20

@@ -60,7 +60,7 @@ def test_a_later_stage_sees_summaries_and_none_of_the_earlier_stages_attempts():
 
 
 def test_the_experts_seed_is_shown_only_when_asked_for(monkeypatch):
-    import egg_graph.parts as parts
+    import egg_graph.nodes.services as parts
 
     monkeypatch.setattr(parts, "resolve_team", lambda model: ScriptedTeam([kernel("ok", 5)]))
     assert briefs([kernel("ok")])[0][1].seed_hint is None

@@ -3,7 +3,7 @@
 import pytest
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.nodes.frame import FINALISTS
+from egg_graph.nodes.conclude import FINALISTS
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 INPUT = {"reference": REFERENCE}

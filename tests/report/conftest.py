@@ -124,7 +124,11 @@ def bad():
 def attempts(timed):
     (broken, failed), (kernel, judged) = bad(), good(timed)
     analysis = Analysis(
-        worth_optimizing=True, bottleneck="two <i>passes</i>", plan="one pass", category="operator_fusion"
+        worth_optimizing=True,
+        bottleneck="two <i>passes</i>",
+        plan="one pass",
+        category="operator_fusion",
+        principles=("one_read_per_row",),
     )
     expected = Expectation(metric="bound_ms", direction="down")
     return (

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from egg_graph.report import write_report
+from egg_graph.runs.results import write_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [

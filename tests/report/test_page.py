@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from egg_graph.report import read_record, write_report
+from egg_graph.report import read_run
+from egg_graph.runs.results import write_report
 from egg_graph.schema import BadInput
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -66,6 +67,14 @@ def test_tells_verdict_proofs_gaps_and_numbers(timed_run):
     assert "out of bounds" in text and "two <i>passes</i>" in text
 
 
+def test_principles_are_shown_with_what_their_predictions_came_to(timed_run):
+    assert "one_read_per_row 1 1 0 0 1" in page(timed_run).text
+
+
+def test_a_run_that_followed_no_principle_has_no_table_of_them(kept_run):
+    assert "Attempts that followed each expert principle" not in page(kept_run).text
+
+
 def test_without_a_gpu_no_speed_is_told(untimed_run):
     text = page(untimed_run).text
     assert "a bound limits time from below and is never a speed" in text
@@ -111,7 +120,7 @@ def test_page_goes_where_it_is_told(timed_run, tmp_path):
 def test_evidence_of_a_newer_version_is_read(timed_run):
     evidence = json.loads((timed_run / "evidence.json").read_text())
     (timed_run / "evidence.json").write_text(json.dumps({**evidence, "later": 1}))
-    assert read_record(timed_run).task.name == "softmax"
+    assert read_run(timed_run).task.name == "softmax"
 
 
 @pytest.mark.parametrize(

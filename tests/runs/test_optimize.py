@@ -5,7 +5,7 @@ import json
 import pytest
 
 from egg_graph import BadInput, InfrastructureError, ModelRefused, optimize, resume
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
@@ -68,7 +68,7 @@ def test_a_finished_run_is_read_again_without_work(tmp_path):
     first = go(tmp_path)
     (first.folder / "report.html").unlink()
     evaluator = ScriptedEvaluator()
-    again = optimize(resume=first.id, runs_dir=tmp_path / "runs", team=ScriptedTeam([""]), evaluator=evaluator)
+    again = resume(first.id, runs_dir=tmp_path / "runs", team=ScriptedTeam([""]), evaluator=evaluator)
     assert again == first and evaluator.evaluated == [] and (first.folder / "report.html").exists()
 
 
@@ -146,7 +146,7 @@ def test_resuming_needs_a_run_that_exists(tmp_path):
     go(tmp_path)
     with pytest.raises(BadInput, match=r"no run 'nope' in .*: there are "):
         resume("nope", runs_dir=tmp_path / "runs")
-    with pytest.raises(BadInput, match="pass resume= without them"):
+    with pytest.raises(BadInput, match="no knob 'resume'"):
         optimize(REFERENCE, resume="nope", runs_dir=tmp_path / "runs")
 
 

@@ -1,17 +1,14 @@
-"""The analyst: code and metrics -> bottleneck, root cause, one category and a plan, or "not worth it" (App. E.3)."""
+"""The analyst: code and metrics become a bottleneck, a root cause and a plan, or "not worth it" (paper, App. E.3)."""
 
 from typing import Any, get_args
 
-from langchain_core.runnables import Runnable
-
-from egg_graph.agents.conversation import converse
+from egg_graph.agents.chat_role import ChatRole, Template, in_every_mode
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
-from egg_graph.agents.rendering import Prompts
-from egg_graph.schema import Analysis, BadInput, Brief, Category, Expectation
+from egg_graph.schema import Analysis, Brief, Category, Expectation
 
 _FORMAT = "Return only the JSON object that the output format asks for, with all its keys."
 _WORDS = {"bottleneck": 60, "root_cause": 80, "plan": 400}
-"""Twice what the prompt asks for and more: longer texts would crowd out the evidence in later prompts."""
+"""Most words of each text: at least twice what the prompt asks for. Longer texts would crowd the later prompts."""
 
 _ALIASES: dict[str, Category] = {
     "fusion": "operator_fusion",
@@ -25,29 +22,8 @@ _ALIASES: dict[str, Category] = {
 }
 
 
-def analyze(model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Analysis:
-    """Ask for an analysis. An answer unreadable twice becomes "not worth optimizing", with the reason as root cause."""
-    if brief.kernel is None or brief.evaluation is None:
-        raise BadInput("brief.kernel: missing; the analyst needs a kernel and its evaluation")
+def _read(reply: Reply, brief: Brief) -> Analysis:
     known = {principle.id for principle in brief.principles}
-    outcome = converse(
-        model,
-        "analyst",
-        prompts.system("analyst", brief),
-        prompts.analyst(brief),
-        lambda reply: _read(reply, known),
-    )
-    if outcome.value is None:
-        return Analysis(
-            worth_optimizing=False,
-            bottleneck="unknown: the analyst gave no usable answer",
-            root_cause=outcome.problem,
-            usage=outcome.usage,
-        )
-    return outcome.value.model_copy(update={"usage": outcome.usage})
-
-
-def _read(reply: Reply, known: set[str]) -> Analysis:
     answer = read_object(reply, wanted=("worth_optimizing", "bottleneck", "plan", "category"))
     worth = _truth(answer.get("worth_optimizing"))
     plan = _text(answer, "plan", "implementation_plan", "optimization_plan")
@@ -69,6 +45,14 @@ def _read(reply: Reply, known: set[str]) -> Analysis:
         by="sweep" if worth and _text(answer, "by").lower() == "sweep" else "rewrite",
         expected=_expectation(answer.get("expected")) if worth else None,
         principles=tuple(p for p in named if isinstance(p, str) and p in known) if isinstance(named, list) else (),
+    )
+
+
+def _not_worth_optimizing(problem: str, brief: Brief) -> Analysis:
+    return Analysis(
+        worth_optimizing=False,
+        bottleneck="unknown: the analyst gave no usable answer",
+        root_cause=problem,
     )
 
 
@@ -97,7 +81,7 @@ def _category(name: str) -> Category | None:
 
 
 def _expectation(value: Any) -> Expectation | None:
-    """The predicted effect, or None where it is not of the form asked for: a prediction is not worth a re-ask."""
+    """The predicted effect; None where it has another form than the prompt asks for, which is not worth a re-ask."""
     if not isinstance(value, dict):
         return None
     metric = str(value.get("metric", "")).strip()
@@ -105,3 +89,11 @@ def _expectation(value: Any) -> Expectation | None:
         str(value.get("direction", "")).strip().lower()
     )
     return Expectation.model_validate({"metric": metric, "direction": direction}) if metric and direction else None
+
+
+ANALYST = ChatRole(
+    name="analyst",
+    templates=in_every_mode(Template("analyst.j2", needs=("kernel", "evaluation"))),
+    read=_read,
+    fallback=_not_worth_optimizing,
+)

@@ -1,18 +1,26 @@
-"""The coder: a brief -> one complete module, in seed, optimize or repair mode (paper, App. E.1 and E.4)."""
+"""The coder: a brief becomes one complete module, in seed, optimize or repair mode (paper, App. E.1 and E.4)."""
 
-from typing import Any
-
-from langchain_core.runnables import Runnable
-
-from egg_graph.agents.conversation import converse
-from egg_graph.agents.parsing import read_module
-from egg_graph.agents.rendering import Prompts
+from egg_graph.agents.chat_role import ChatRole, Template
+from egg_graph.agents.parsing import Reply, read_module
 from egg_graph.schema import Brief, Draft
 
 
-def write(model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Draft:
-    """Ask for a module, mended where that is plain (see `Draft.note`). Unreadable twice: `Draft.problem` says why."""
-    outcome = converse(model, "coder", prompts.system("coder", brief), prompts.coder(brief), read_module)
-    if outcome.value is None:
-        return Draft(problem=f"no usable module in two answers: {outcome.problem}", usage=outcome.usage)
-    return Draft(source=outcome.value.source, note="; ".join(outcome.value.mended), usage=outcome.usage)
+def _read(reply: Reply, brief: Brief) -> Draft:
+    module = read_module(reply)
+    return Draft(source=module.source, note="; ".join(module.mended))
+
+
+def _no_module(problem: str, brief: Brief) -> Draft:
+    return Draft(problem=f"no usable module in two answers: {problem}")
+
+
+CODER = ChatRole(
+    name="coder",
+    templates={
+        "seed": Template("coder_seed.j2"),
+        "optimize": Template("coder_optimize.j2", needs=("kernel", "evaluation", "analysis")),
+        "repair": Template("coder_repair.j2", needs=("kernel", "evaluation", "diagnosis")),
+    },
+    read=_read,
+    fallback=_no_module,
+)

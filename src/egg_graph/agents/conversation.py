@@ -10,20 +10,20 @@ from langchain_core.runnables import Runnable
 
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
-from egg_graph.schema import Usage
+from egg_graph.schema import Role, Usage
 
 T = TypeVar("T")
 
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS"})
-"""How providers say that an answer hit the output limit."""
+"""Finish reasons by which providers report that an answer hit the output limit."""
 
 _QUOTED = 4000
-"""Characters of an unreadable answer that the model is shown again: enough to know it by, not a second long prompt."""
+"""Most characters of an unreadable answer that the model is shown again."""
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
-    """What came of a conversation: a value, or why there is none."""
+class Conversation(Generic[T]):
+    """The result of a conversation: a value, or why there is none."""
 
     value: T | None
     problem: str
@@ -31,12 +31,14 @@ class Outcome(Generic[T]):
     usage: Usage
 
 
-def converse(model: Runnable[Any, Any], role: str, system: str, prompt: str, read: Callable[[Reply], T]) -> Outcome[T]:
+def converse(
+    model: Runnable[Any, Any], role: Role, system: str, prompt: str, read: Callable[[Reply], T]
+) -> Conversation[T]:
     """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
 
     Raises:
-        ModelRefused: if the endpoint rejects the request; asking again would change nothing.
-        InfrastructureError: if the endpoint is busy, broken or out of reach; worth another try.
+        ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
+        InfrastructureError: if the endpoint is busy, broken or out of reach.
     """
     messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(prompt)]
     usage = Usage()
@@ -45,7 +47,7 @@ def converse(model: Runnable[Any, Any], role: str, system: str, prompt: str, rea
         reply, cost = _ask(model, role, messages)
         usage += cost
         try:
-            return Outcome(read(reply), "", usage)
+            return Conversation(read(reply), "", usage)
         except Unreadable as unreadable:
             problem = unreadable.reason
             messages = [
@@ -53,10 +55,10 @@ def converse(model: Runnable[Any, Any], role: str, system: str, prompt: str, rea
                 AIMessage(reply.text[:_QUOTED] or "(no text)"),
                 HumanMessage(f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"),
             ]
-    return Outcome(None, problem, usage)
+    return Conversation(None, problem, usage)
 
 
-def _ask(model: Runnable[Any, Any], role: str, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+def _ask(model: Runnable[Any, Any], role: Role, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
     start = time.monotonic()
     try:
         message = model.invoke(messages, config={"tags": ["egg", role], "run_name": f"egg {role}"})

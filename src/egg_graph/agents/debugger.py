@@ -1,30 +1,16 @@
-"""The debugger: error, reference and broken kernel -> critical issue and modification plan (paper, App. E.5)."""
+"""The debugger: a broken kernel becomes a critical issue and a modification plan (paper, App. E.5)."""
 
-from typing import Any
-
-from langchain_core.runnables import Runnable
-
-from egg_graph.agents.conversation import converse
+from egg_graph.agents.chat_role import ChatRole, Template, in_every_mode
 from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
-from egg_graph.agents.rendering import Prompts
-from egg_graph.schema import BadInput, Brief, Diagnosis, Evaluation
+from egg_graph.schema import Brief, Diagnosis
 
 MAX_WORDS = 30
+"""Most words of each text of a diagnosis."""
 
 _FORMAT = 'Return only the JSON object with "critical_issue" and "modification_plan", each at most 30 words.'
 
 
-def debug(model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Diagnosis:
-    """Ask for a diagnosis, 30 words at most each. Unreadable twice: one made from the evaluator's first finding."""
-    if brief.kernel is None or brief.evaluation is None:
-        raise BadInput("brief.evaluation: missing; the debugger needs a kernel and its evaluation")
-    outcome = converse(model, "debugger", prompts.system("debugger", brief), prompts.debugger(brief), _read)
-    if outcome.value is None:
-        return from_finding(brief.evaluation).model_copy(update={"usage": outcome.usage})
-    return outcome.value.model_copy(update={"usage": outcome.usage})
-
-
-def _read(reply: Reply) -> Diagnosis:
+def _read(reply: Reply, brief: Brief) -> Diagnosis:
     answer = read_object(reply, wanted=("critical_issue", "modification_plan"))
     texts = {key: answer.get(key) for key in ("critical_issue", "modification_plan")}
     for key, text in texts.items():
@@ -33,8 +19,10 @@ def _read(reply: Reply) -> Diagnosis:
     return Diagnosis.model_validate({key: trim_words(str(text), MAX_WORDS) for key, text in texts.items()})
 
 
-def from_finding(evaluation: Evaluation) -> Diagnosis:
-    """The evaluator's own words where the debugger has none: what it found, where, and the cure it knows."""
+def _from_finding(problem: str, brief: Brief) -> Diagnosis:
+    """Make a diagnosis of the evaluator's first finding: what, where, and the cure that it knows."""
+    evaluation = brief.evaluation
+    assert evaluation is not None, "the template needs an evaluation"
     if not evaluation.findings:
         return Diagnosis(
             critical_issue=trim_words(f"{evaluation.status}: {evaluation.reason}", MAX_WORDS),
@@ -46,3 +34,11 @@ def from_finding(evaluation: Evaluation) -> Diagnosis:
         critical_issue=trim_words(f"{place}{finding.message}", MAX_WORDS),
         modification_plan=trim_words(finding.cure or f"Remove the cause of this {finding.kind} finding.", MAX_WORDS),
     )
+
+
+DEBUGGER = ChatRole(
+    name="debugger",
+    templates=in_every_mode(Template("debugger.j2", needs=("kernel", "evaluation"))),
+    read=_read,
+    fallback=_from_finding,
+)

@@ -1,4 +1,4 @@
-"""What an error of a model's endpoint means: refused (never again), or worth another try. One clear line either way."""
+"""Turn an error of a model's endpoint into `ModelRefused` or `InfrastructureError`, with one clear line."""
 
 import json
 import traceback
@@ -7,15 +7,10 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from egg_graph.schema import EggError, InfrastructureError, ModelRefused
-
-_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
-_TRANSIENT_CLASSES = frozenset(
-    {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError", "TransportError"}
-)
-"""Base classes of openai, httpx and their kin; named, so that no HTTP library is imported here."""
+from egg_graph.schema.errors import is_lost_connection, is_transient_status
 
 _READERS = frozenset({"_create_chat_result", "_convert_chunk_to_generation_chunk"})
-"""Functions of langchain-openai that take a response's body apart."""
+"""Functions of langchain-openai that read a response's body."""
 
 _CURES = {
     400: "check the model's name, its context length and the parameters it accepts",
@@ -30,19 +25,19 @@ _CURES = {
 
 
 def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | None:
-    """The error as ours, or None where it is not the endpoint's (then let it pass)."""
+    """The error as one of egg-graph's own; None where it is not the endpoint's, and should pass as it is."""
     if isinstance(error, EggError):
         return error
     status = getattr(error, "status_code", None)
     who = _endpoint(model)
     if isinstance(status, int):
         said = f"{who}: HTTP {status}: {_message(error)}"
-        if (status in _TRANSIENT_STATUS or status >= 500) and not _exhausted(error):
+        if is_transient_status(status) and not _exhausted(error):
             return InfrastructureError(f"{said}; it is busy or broken, try again later")
         return ModelRefused(f"{said}; {_CURES.get(status, 'the request must change')}")
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
         return InfrastructureError(f"{who}: no answer in time; raise the model's timeout, or try again later")
-    if isinstance(error, ConnectionError) or any(cls.__name__ in _TRANSIENT_CLASSES for cls in type(error).__mro__):
+    if is_lost_connection(error):
         return InfrastructureError(f"{who}: {_message(error)}; check that it runs and OPENAI_BASE_URL names it")
     if _not_a_completion(error):
         return InfrastructureError(
@@ -58,7 +53,7 @@ def _endpoint(model: Runnable[Any, Any]) -> str:
 
 
 def _message(error: Exception) -> str:
-    """The server's own words where the body has them, as one short line."""
+    """One short line: the server's message, or the error's own text."""
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
     text = " ".join(str(said or error).split()) or type(error).__name__
@@ -66,7 +61,7 @@ def _message(error: Exception) -> str:
 
 
 def _exhausted(error: Exception) -> bool:
-    """A 429 about money: waiting does not mend it."""
+    """True for a 429 that reports spent credit: waiting does not help."""
     body = getattr(error, "body", None)
     return getattr(error, "code", None) == "insufficient_quota" or (
         isinstance(body, dict) and body.get("code") == "insufficient_quota"
@@ -74,11 +69,11 @@ def _exhausted(error: Exception) -> bool:
 
 
 def _not_a_completion(error: Exception) -> bool:
-    """Raised while langchain-openai read the body of a response that is JSON, or text, but no chat completion."""
+    """True where langchain-openai failed while it read a response that is no chat completion."""
     if isinstance(error, json.JSONDecodeError) or "No generation chunks" in str(error):
         return True
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     places = [(frame.f_globals.get("__name__", ""), frame.f_code.co_name) for frame in frames]
     if isinstance(error, IndexError) and places[-1] == ("langchain_core.language_models.chat_models", "invoke"):
-        return True  # a list of no choices
+        return True  # the list of choices is empty
     return any(module.startswith("langchain_openai") and function in _READERS for module, function in places)

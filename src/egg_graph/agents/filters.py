@@ -1,4 +1,4 @@
-"""Jinja2 filters of the prompts: fences that text cannot close, lines that stay lines, numbers with their units."""
+"""Jinja2 filters of the prompts: fences, single lines, and numbers with their units."""
 
 import re
 
@@ -8,10 +8,10 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def fence(text: str, language: str, limit: int | None = None) -> str:
-    """`text` in a Markdown fence longer than any run of backticks in it, so that the text cannot close it.
+    """Put `text` in a Markdown fence that is longer than any run of backticks in it, so that the text cannot close it.
 
     Args:
-        limit: keep only the last so many characters, and say so.
+        limit: most characters to keep; the last ones are kept, and the text says how many are left out.
     """
     if limit is not None and len(text) > limit:
         text = f"[{len(text) - limit} characters left out]\n{text[-limit:]}"
@@ -21,13 +21,13 @@ def fence(text: str, language: str, limit: int | None = None) -> str:
 
 
 def line(text: str, limit: int = 300) -> str:
-    """`text` as one line of at most `limit` characters: whitespace collapsed, the rest cut off with an ellipsis."""
+    """Make `text` one line of at most `limit` characters; an ellipsis stands for the rest."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
 def numbered(source: str) -> str:
-    """Source with line numbers, as findings and diagnoses refer to them."""
+    """Number the lines of a source, so that findings and diagnoses can refer to them."""
     return "\n".join(f"{number:4d}  {text}" for number, text in enumerate(source.splitlines(), start=1))
 
 
@@ -37,7 +37,7 @@ def sig(value: float | None) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value with an SI prefix for bytes and operations ("4.8 Tbyte/s"); counts and small sizes stay exact."""
+    """A value with its unit; bytes and operations get an SI prefix ("4.8 Tbyte/s"), counts stay exact."""
     if unit == "byte" and value < 1e6:
         return f"{value:.0f} byte"
     if unit.startswith(("byte", "flop")):
@@ -48,10 +48,10 @@ def quantity(value: float, unit: str) -> str:
 
 
 def metric(value: Metric) -> str:
-    """A profiling metric with its unit, or why it is missing."""
+    """A profiling metric with its unit, or the reason why it is missing."""
     if value.value is None:
         return f"missing ({value.missing or 'no reason given'})"
     return f"{value.value:.6g} {value.unit}".rstrip()
 
 
-ALL = {"fence": fence, "line": line, "numbered": numbered, "sig": sig, "quantity": quantity, "metric": metric}
+FILTERS = {"fence": fence, "line": line, "numbered": numbered, "sig": sig, "quantity": quantity, "metric": metric}

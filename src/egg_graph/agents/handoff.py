@@ -1,4 +1,4 @@
-"""A chat model played by whoever reads and writes files: another agent, or a person."""
+"""A chat model whose answers another agent, or a person, writes into files."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from egg_graph.schema import ModelRefused
+from egg_graph.schema import ROLES, ModelRefused
 
 
 class HandoffModel(BaseChatModel):
@@ -19,16 +19,16 @@ class HandoffModel(BaseChatModel):
 
         team = ModelTeam(HandoffModel(folder="handoff"))
 
-    An answer counts once the file has text and has not changed for one poll. A prompt that was asked before, word for
-    word, keeps its number: an answer already there is taken, so an interrupted run goes on where it stopped. Token
-    counts are unknown and stay zero.
+    An answer is taken once the file has text and has not changed for one poll. A prompt with the same text as an
+    earlier one keeps its number, and an answer that is already there is taken, so that an interrupted run goes on where
+    it stopped. Token counts are unknown and stay zero.
     """
 
     folder: Path
     timeout: float = 3600.0
-    """Seconds to wait for one answer; then `ModelRefused` says which file was missing."""
+    """Seconds to wait for one answer. After that `ModelRefused` names the missing file."""
     poll: float = 0.2
-    """Seconds between two looks."""
+    """Seconds between two looks at the file."""
 
     @property
     def _llm_type(self) -> str:
@@ -47,7 +47,7 @@ class HandoffModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self._wait(answer)))])
 
     def _prompt_file(self, role: str, text: str) -> Path:
-        """The file that holds this prompt: the one from before, or a new one with the next number."""
+        """The file that holds this prompt; a new one with the next number if there is none yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         asked = sorted(self.folder.glob("*.prompt.md"))
         for file in asked:
@@ -74,4 +74,4 @@ class HandoffModel(BaseChatModel):
 def _role(run_manager: CallbackManagerForLLMRun | None) -> str:
     """The role among the tags of the call ("egg", role)."""
     tags = run_manager.tags if run_manager is not None else []
-    return next((tag for tag in tags if tag in ("analyst", "coder", "debugger")), "model")
+    return next((tag for tag in tags if tag in ROLES), "model")

@@ -39,12 +39,12 @@ def load_chat_model(
         base_url: the endpoint, e.g. "http://localhost:8000/v1"; OPENAI_BASE_URL by default, without it OpenAI's own.
         api_key: OPENAI_API_KEY by default. An endpoint of your own needs none.
         temperature: the server's default if None (some models accept no other).
-        timeout: of one request, in seconds.
+        timeout: seconds that one request may take.
 
-    Retries are left to the graph's retry policy (max_retries is 0 here), so that they are seen and counted once.
+    The model itself retries nothing (max_retries is 0), because the graph's retry policy does.
 
     Raises:
-        BadInput: if the name is empty or another provider's, the URL is none, or there is no key.
+        BadInput: if the name is empty or another provider's, if the URL is no http(s) URL, or if there is no key.
     """
     base_url = base_url or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
     bare = name.strip().removeprefix("openai:")

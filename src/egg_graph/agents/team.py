@@ -6,12 +6,12 @@ from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from egg_graph.agents.analyst import analyze
-from egg_graph.agents.coder import write
-from egg_graph.agents.debugger import debug
+from egg_graph.agents.analyst import ANALYST
+from egg_graph.agents.coder import CODER
+from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.agents.models import load_chat_model
-from egg_graph.agents.rendering import ROLES, Prompts
-from egg_graph.schema import Analysis, BadInput, Brief, Diagnosis, Draft
+from egg_graph.agents.prompts import Prompts
+from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 Model = Runnable[Any, Any] | str
 """A LangChain chat model (or a runnable made of one: `.bind(...)`, `.with_fallbacks(...)`), or a name."""
@@ -20,9 +20,9 @@ Model = Runnable[Any, Any] | str
 class ModelTeam:
     """Analyst, coder and debugger played by chat models (implements `egg_graph.team.Team`).
 
-    Each call is one prompt rendered from the brief alone, one answer, and at most one re-ask with the reason. An
-    answer that stays unreadable is recorded (`Draft.problem`, an `Analysis` that is not worth optimizing, a
-    `Diagnosis` made from the evaluator's finding), never raised. Every call carries the tags "egg" and the role.
+    Each answer takes one prompt, rendered from the brief alone, and at most one re-ask with the reason. An answer that
+    stays unreadable raises nothing: it becomes a draft with a `problem`, an analysis that is not worth optimizing, or a
+    diagnosis made from the evaluator's finding. Every call carries the tags "egg" and the role.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class ModelTeam:
     ) -> None:
         """
         Args:
-            models: one chat model (or its name, see `load_chat_model`) for all roles, or a mapping from each of
-                "analyst", "coder" and "debugger" to one.
+            models: one chat model (or its name, see `load_chat_model`) for all roles, or a mapping from each role to
+                one.
             prompts: a folder with templates of your own; each takes the place of the shipped one of its name.
             name: the author that candidates carry; the coder's model by default.
 
@@ -44,15 +44,15 @@ class ModelTeam:
 
     def analyze(self, brief: Brief) -> Analysis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return analyze(self._models["analyst"], self._prompts, brief)
+        return ANALYST.answer(self._models["analyst"], self._prompts, brief)
 
     def write(self, brief: Brief) -> Draft:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return write(self._models["coder"], self._prompts, brief)
+        return CODER.answer(self._models["coder"], self._prompts, brief)
 
     def debug(self, brief: Brief) -> Diagnosis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return debug(self._models["debugger"], self._prompts, brief)
+        return DEBUGGER.answer(self._models["debugger"], self._prompts, brief)
 
 
 def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:

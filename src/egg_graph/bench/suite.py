@@ -11,9 +11,8 @@ from egg_graph.bench.provenance import utc_now, version
 from egg_graph.bench.table import markdown
 from egg_graph.bench.values import Results, Row, row_of, summarize
 from egg_graph.bench.writing import read_earlier, write_results
-from egg_graph.context import Context
+from egg_graph.context import Context, choose_target
 from egg_graph.schema import BadInput, Environment, InfrastructureError
-from egg_graph.target import choose_target
 
 
 def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput, Value
 
 DERIVED = ("summary", "complaints")

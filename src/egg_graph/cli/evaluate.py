@@ -45,7 +45,7 @@ def evaluate(
     kernel = read_candidate(candidate)
     evaluation = _judge(task, kernel, finalist=not quick, device=device, timeout=timeout, profile=profile)
     if evidence_file is not None:
-        from egg_graph.records import make_record, write_record
+        from egg_graph.runs.evidence import make_record, write_record
 
         write_record(evidence_file, make_record(task, kernel, evaluation, timeout=timeout, finalist=not quick))
     if as_json:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from egg_graph.context import choose_target
 from egg_graph.schema import BadInput, Candidate, KernelTask, Precision
-from egg_graph.target import choose_target
 
 
 def read_source(path: Path, what: str) -> str:

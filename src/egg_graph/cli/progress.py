@@ -16,7 +16,7 @@ _NEXT = {"analyst": "coder writes", "coder": "evaluator judges", "debugger": "co
 
 
 class Progress:
-    """Prints the events that `egg_graph.events` documents. A context manager: the last line disappears at its end.
+    """Prints the events of a run (`egg_graph.nodes.events`). A context manager: the last line disappears at its end.
 
     Where standard output is no terminal the lines stay the same, without the moving last one.
     """

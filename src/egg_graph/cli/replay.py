@@ -26,7 +26,7 @@ def replay(
     failed.
     """
     from egg_graph.evaluator.replay import compare_replay
-    from egg_graph.records import read_evidence
+    from egg_graph.runs.evidence import read_evidence
 
     record = read_evidence(evidence)
     repeated = _repeat(record, device)

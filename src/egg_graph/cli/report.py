@@ -15,6 +15,6 @@ def report(
     ] = None,
 ) -> None:
     """Write the page of a finished run again: one HTML file that stands alone."""
-    from egg_graph.report import write_report
+    from egg_graph.runs.results import write_report
 
     stdout().print(plain(write_report(folder, out=out)))

@@ -1,10 +1,10 @@
-"""Expert principles and hardware specifications: loading, matching, scoring. The data files ship in prompts/."""
+"""Expert principles and hardware specifications: load, match and score them. The data files lie in prompts/."""
 
 from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_hardware
 from egg_graph.knowledge.matching import match_principles
 from egg_graph.knowledge.principles import load_principles
-from egg_graph.knowledge.resources import prompt_files, prompt_text
-from egg_graph.knowledge.scoring import PrincipleScore, score
+from egg_graph.knowledge.scoring import PrincipleScore, score_principles
+from egg_graph.knowledge.shipped import prompt_files, prompt_text
 
 __all__ = [
     "PrincipleScore",
@@ -15,5 +15,5 @@ __all__ = [
     "match_principles",
     "prompt_files",
     "prompt_text",
-    "score",
+    "score_principles",
 ]

@@ -22,7 +22,7 @@ _UNITS = {
     "peak_fp16": "flop/s",
     "power": "W",
 }
-"""Figures whose unit is fixed, so that a data sheet's GB/s or TFLOPS cannot slip in unnoticed."""
+"""Required unit of each figure, so that a data sheet's GB/s or TFLOPS is refused."""
 
 _NEEDED = (
     "dram_bandwidth",
@@ -36,7 +36,7 @@ _NEEDED = (
     "warp_size",
     "peak_fp32",
 )
-"""What the roofline and the occupancy calculation cannot do without."""
+"""Figures that the roofline and the occupancy calculation need."""
 
 
 class _Entry(NamedTuple):
@@ -45,10 +45,10 @@ class _Entry(NamedTuple):
 
 
 def load_hardware(key: str, folder: str | Path | None = None) -> Hardware:
-    """The specification with this key (`h200`, `mi300x`, ...); a file in `folder` wins over a shipped one.
+    """Load the specification with this key (`h200`, `mi300x`, ...). A file in `folder` replaces a shipped one.
 
     Raises:
-        BadInput: if there is none (the message lists those there are), or a file is wrong (file, key, how to mend it).
+        BadInput: if there is none (the message lists the known keys), or a file is wrong (file, key, how to mend it).
     """
     known = _load(folder)
     if key not in known:
@@ -60,15 +60,15 @@ def load_hardware(key: str, folder: str | Path | None = None) -> Hardware:
 
 
 def hardware_keys(folder: str | Path | None = None) -> tuple[str, ...]:
-    """Keys of every specification there is, sorted."""
+    """Keys of all specifications, sorted."""
     return tuple(sorted(_load(folder)))
 
 
 def detect_hardware(gpu_name: str, folder: str | Path | None = None) -> str | None:
-    """Key of the specification for a GPU as its driver names it ("NVIDIA H200"), or None where none fits.
+    """Find the key of a GPU by the name that its driver gives it ("NVIDIA H200"); None where no specification fits.
 
-    The whole name must agree, case and punctuation aside: an A100 with 40 GB is not one with 80 GB, a laptop's
-    RTX 4090 is another chip, and a MIG slice is no whole GPU. None is better than a near miss.
+    The whole name must agree, apart from case and punctuation: an A100 with 40 GB is not one with 80 GB, a laptop's
+    RTX 4090 is another chip, and a MIG slice is not a whole GPU.
     """
     names = [_words(field) for field in gpu_name.split(",")]  # rocm-smi answers with a line of CSV
     for key, entry in reversed(_load(folder).items()):  # the user's own first

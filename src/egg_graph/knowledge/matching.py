@@ -1,4 +1,4 @@
-"""Which principles apply to a task, as far as a machine can tell; the rest is in words, for the agent to judge."""
+"""Find the principles that apply to a task. What a program cannot decide stands in `Principle.when`, for the agent."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from egg_graph.schema import Baseline, KernelTask, Principle, StageName
 def match_principles(
     principles: Iterable[Principle], *, task: KernelTask, stage: StageName, baseline: Baseline
 ) -> tuple[Principle, ...]:
-    """Principles of this stage that fit the target's vendor and architecture, the precision and the operators.
+    """Find the principles of a stage that fit the target's vendor and architecture, the precision and the operators.
 
     A field left empty in a principle fits everything. `operators` are prefixes of ATen names, with or without the
     `aten.` in front ("softmax" fits "aten._softmax.default"). Where the baseline names no operators, all fit.

@@ -1,4 +1,4 @@
-"""Expert principles: TOML files that a team extends or overrides with a folder of its own (paper, sections 1 and 3)."""
+"""Load expert principles from TOML files, the shipped ones and those of a user's folder (paper, sections 1 and 3)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from egg_graph.schema import BadInput, Principle
 
 
 def load_principles(folder: str | Path | None = None) -> tuple[Principle, ...]:
-    """Every principle: the shipped ones, then those of `folder`'s `principles_*.toml` files.
+    """Load every principle: the shipped ones, then those of the `principles_*.toml` files in `folder`.
 
-    A principle of the user's with the id of a shipped one takes its place.
+    A principle in `folder` takes the place of a shipped one with the same id.
 
     Raises:
         BadInput: one line with the file, the principle, the key and how to mend it.

@@ -1,4 +1,4 @@
-"""Principles held against what was measured: how often the predicted effect came true."""
+"""How often the effect that a principle predicts was measured."""
 
 from collections.abc import Iterable
 
@@ -6,30 +6,30 @@ from egg_graph.schema import Attempt, Value
 
 
 class PrincipleScore(Value):
-    """The record of one principle over some attempts."""
+    """How one principle did over some attempts. All counts are attempts."""
 
     principle: str
     """Id of the principle."""
     applied: int = 0
-    """Attempts whose analysis named it."""
+    """Attempts whose analysis named the principle."""
     held: int = 0
-    """Of these, how often the predicted metric moved in the predicted direction."""
+    """Attempts in which the predicted metric moved in the predicted direction."""
     missed: int = 0
-    """How often it did not."""
+    """Attempts in which it did not."""
     unmeasured: int = 0
-    """How often it could not be told: the kernel failed, or the metric was not measured."""
+    """Attempts whose kernel failed, or whose metric was not measured."""
     improved: int = 0
-    """How often the attempt became the best kernel."""
+    """Attempts that became the best kernel."""
 
     @property
     def rate(self) -> float | None:
-        """Part of the measured predictions that held, 0 to 1; None where none was measured."""
+        """Share of the measured predictions that held, 0 to 1; None where none was measured."""
         measured = self.held + self.missed
         return self.held / measured if measured else None
 
 
-def score(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
-    """One record per principle that any analysis named, the most applied first, then by id."""
+def score_principles(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
+    """Score every principle that an analysis named: the most applied first, then by id."""
     scores: dict[str, PrincipleScore] = {}
     for attempt in attempts:
         if attempt.analysis is None:
@@ -45,4 +45,4 @@ def score(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
                 unmeasured=old.unmeasured + (held is None),
                 improved=old.improved + attempt.improved,
             )
-    return tuple(sorted(scores.values(), key=lambda record: (-record.applied, record.principle)))
+    return tuple(sorted(scores.values(), key=lambda score: (-score.applied, score.principle)))

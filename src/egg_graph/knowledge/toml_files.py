@@ -1,4 +1,4 @@
-"""Reading our TOML data files, shipped and the user's own, with errors of one line."""
+"""Read the TOML data files, the shipped ones and the user's, with errors of one line."""
 
 import tomllib
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egg_graph.knowledge.resources import prompt_files, prompt_text
+from egg_graph.knowledge.shipped import prompt_files, prompt_text
 from egg_graph.schema import BadInput
 
 
 def tables(prefix: str, folder: str | Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`(where, table)` of every file `<prefix>*.toml`: the shipped ones first, then those of `folder`.
+    """Read every file `<prefix>*.toml` as `(where, table)`: the shipped ones first, then those of `folder`.
 
     Raises:
         BadInput: if the folder does not exist or a file is not TOML in UTF-8.
@@ -34,10 +34,10 @@ def tables(prefix: str, folder: str | Path | None) -> Iterator[tuple[str, dict[s
 
 
 def parse(where: str, text: str) -> dict[str, Any]:
-    """One TOML document.
+    """Parse one TOML document.
 
     Raises:
-        BadInput: with the file and the line that is not TOML.
+        BadInput: if the text is not TOML; the message names the file and the line.
     """
     try:
         return tomllib.loads(text)
@@ -46,7 +46,7 @@ def parse(where: str, text: str) -> dict[str, Any]:
 
 
 def complaint(where: str, error: ValidationError) -> BadInput:
-    """The first thing that pydantic found wrong, as one line: file, key, what, and how to mend it."""
+    """The first error that pydantic found, as one line: file, key, what is wrong, and how to mend it."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"]) or "(the whole table)"
     more = f" ({error.error_count() - 1} more after it)" if error.error_count() > 1 else ""

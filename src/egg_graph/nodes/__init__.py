@@ -1,1 +1,1 @@
-"""The nodes: what each step of the graph does. Sync on purpose, for a server runs sync nodes in threads."""
+"""What each node of the graph does. The nodes are synchronous: a LangGraph server runs such nodes in threads."""

@@ -1,21 +1,21 @@
-"""The evaluator and the tuner of a stage: where candidates meet evidence."""
+"""The evaluator and the tuner of a stage: what turns a candidate into an attempt."""
 
 from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
-from egg_graph.events import attempt_event, trial_event
-from egg_graph.nodes.clock import clocked
-from egg_graph.parts import Parts
+from egg_graph.nodes.events import attempt_event, trial_event
+from egg_graph.nodes.improvement import improves, measure_effect
+from egg_graph.nodes.seconds import count_seconds
+from egg_graph.nodes.services import Services
 from egg_graph.routing import exhausted
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
 from egg_graph.stages import Stage
-from egg_graph.standing import effect, improves
 from egg_graph.state import StageState
 
 UNTIMED_CONFIGS = 4
-"""Widest sweep without a clock: there only spills, shared memory and occupancy tell configurations apart."""
+"""Most configurations in a sweep without a GPU: there only spills, shared memory and occupancy rank them."""
 
 
 @dataclass
@@ -23,21 +23,21 @@ class JudgingNodes:
     """Evaluator and tuner of one stage."""
 
     stage: Stage
-    parts: Parts
+    services: Services
 
-    @clocked
+    @count_seconds
     def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Judge the draft in work; one that this run has judged before costs nothing."""
+        """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again."""
         candidate = state["candidate"]
         assert candidate is not None, "the coder comes before the evaluator"
         return self._record(candidate, state, runtime)
 
-    @clocked
+    @count_seconds
     def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Sweep the knobs that the best kernel leaves to this stage; no model is called.
+        """Sweep the knobs that the best kernel leaves to this stage. No model is called.
 
-        The evaluator ranks all configurations by cheaper evidence; the winner is evaluated like any other candidate and
-        kept only if it is better.
+        The evaluator ranks the configurations by cheaper evidence. The winner is evaluated like any other candidate,
+        and kept only if it is better.
         """
         context = resolve(runtime.context)
         if exhausted(state, context):
@@ -68,7 +68,7 @@ class JudgingNodes:
                     "stage": self.stage.name,
                     "mode": "tune",
                     "parent": best.id,
-                    "plan": _turned(best.config, config),
+                    "plan": _changes(best.config, config),
                     "config": config,
                 }
             )
@@ -76,10 +76,10 @@ class JudgingNodes:
         ]
 
     def _sweep(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> Candidate | None:
-        """The winner of a sweep; None where no configuration is usable or the current one wins."""
+        """Screen the configurations; None where none is usable or the current one wins."""
         from egg_graph.tuning import best
 
-        trials = self.parts.the_evaluator(resolve(runtime.context)).screen(state["task"], candidates)
+        trials = self.services.get_evaluator(resolve(runtime.context)).screen(state["task"], candidates)
         for trial in trials:
             runtime.stream_writer(trial_event(self.stage.name, trial))
         winner = best(trials)
@@ -90,12 +90,12 @@ class JudgingNodes:
 
     def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
-        known = _judged(candidate, state)
-        evaluation = known or self._judge(candidate, state, runtime)
+        known = _evaluated_before(candidate, state)
+        evaluation = known or self._evaluate(candidate, state, runtime)
         best = state.get("evaluation")
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
-        # A sweep answers an analysis only where that analysis asked for one; else no answer led to it.
+        # A sweep follows an analysis only where the analysis asked for one; otherwise no answer led to this attempt.
         planned = candidate.mode != "tune" or (analysis is not None and analysis.by == "sweep")
         analysis = analysis if planned else None
         attempt = Attempt(
@@ -105,7 +105,7 @@ class JudgingNodes:
             analysis=analysis,
             diagnosis=state.get("diagnosis") if repaired else None,
             improved=improved,
-            effect=None if analysis is None else effect(analysis.expected, best, evaluation),
+            effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
             usage=state.get("pending", Usage()) if planned else Usage(),
         )
         runtime.stream_writer(attempt_event(attempt, repeated=known is not None))
@@ -116,19 +116,19 @@ class JudgingNodes:
             update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
         return update
 
-    def _judge(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
+    def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        return self.parts.judge(resolve(runtime.context), state["task"], candidate, self.stage.name)
+        return self.services.evaluate(resolve(runtime.context), state["task"], candidate, self.stage.name)
 
 
-def _judged(candidate: Candidate, state: StageState) -> Evaluation | None:
+def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:
     """This run's evaluation of the same source, if there is one."""
     return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
 
 
 def _without_code(candidate: Candidate, state: StageState) -> Evaluation:
-    """A draft with no usable module fails before the evaluator sees it."""
+    """The evaluation of a draft that holds no usable module: a compile error, made without the evaluator."""
     cure = "Answer with one complete Python module that defines class ModelNew(nn.Module)."
     return Evaluation(
         candidate=candidate.id,
@@ -140,5 +140,5 @@ def _without_code(candidate: Candidate, state: StageState) -> Evaluation:
     )
 
 
-def _turned(old: dict[str, Knob], new: dict[str, Knob]) -> str:
+def _changes(old: dict[str, Knob], new: dict[str, Knob]) -> str:
     return ", ".join(f"{knob} {old[knob]} -> {value}" for knob, value in new.items() if value != old[knob])

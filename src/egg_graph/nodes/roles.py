@@ -1,20 +1,20 @@
-"""The three agents of a stage, and its opening and closing."""
+"""The nodes of the three roles in one stage, and the nodes that open and close it."""
 
 import ast
 from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
-from egg_graph.briefing import analyst_brief, coder_brief, debugger_brief
 from egg_graph.context import Context, resolve
-from egg_graph.events import Event
-from egg_graph.nodes.clock import clocked
-from egg_graph.parts import Parts
+from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief
+from egg_graph.nodes.events import Event
+from egg_graph.nodes.seconds import count_seconds
+from egg_graph.nodes.services import Services
+from egg_graph.nodes.summary import summarize
 from egg_graph.routing import stage_attempts
 from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
-from egg_graph.summary import summarize
 
 
 @dataclass
@@ -22,32 +22,32 @@ class RoleNodes:
     """Analyst, coder and debugger of one stage, with the nodes that open and close it."""
 
     stage: Stage
-    parts: Parts
+    services: Services
 
     def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Begin with an empty intra-stage context; what the earlier stages learnt comes in their summaries."""
-        self._tell(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
+        """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
+        self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
         return StageState(mode=None, pending=Usage(), analysis=None, diagnosis=None, candidate=None)
 
-    @clocked
+    @count_seconds
     def analyst(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it."""
-        analysis = self.parts.the_team().analyze(analyst_brief(state, self.stage, self._principles(state, runtime)))
+        analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, self._principles(state, runtime)))
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
-        self._tell(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
-        return StageState(analysis=analysis, mode="optimize", **_spent(state, analysis.usage))  # type: ignore[typeddict-item]
+        self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
+        return StageState(analysis=analysis, mode="optimize", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
 
-    @clocked
+    @count_seconds
     def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Write a module: a seed, an optimization by the analyst's plan, or a repair by the debugger's."""
+        """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis."""
         context = resolve(runtime.context)
-        team = self.parts.the_team()
+        team = self.services.get_team()
         brief = coder_brief(state, self.stage, self._principles(state, runtime))
         if context.expert_seed and brief.mode == "seed":
-            brief = brief.model_copy(update={"seed_hint": self.parts.expert_seed(brief)})
+            brief = brief.model_copy(update={"seed_hint": self.services.write_expert_seed(brief)})
         draft = team.write(brief)
         candidate = self._candidate(draft, team.name, state)
-        self._tell(
+        self._send(
             state,
             runtime,
             role="coder",
@@ -55,19 +55,19 @@ class RoleNodes:
             status="no_code" if candidate.problem else "drafted",
             reason=candidate.problem or candidate.plan,
         )
-        return StageState(candidate=candidate, mode=brief.mode, **_spent(state, draft.usage))  # type: ignore[typeddict-item]
+        return StageState(candidate=candidate, mode=brief.mode, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
 
-    @clocked
+    @count_seconds
     def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Name the root cause of the last failure and how to mend it."""
-        diagnosis = self.parts.the_team().debug(debugger_brief(state, self.stage))
-        self._tell(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
-        return StageState(diagnosis=diagnosis, mode="repair", **_spent(state, diagnosis.usage))  # type: ignore[typeddict-item]
+        """Name the root cause of the last failure, and plan the repair."""
+        diagnosis = self.services.get_team().debug(debugger_brief(state, self.stage))
+        self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
+        return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
     def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Leave one summary of the stage to those that follow."""
+        """Summarize the stage for those that follow."""
         summary = summarize(state, self.stage.name, resolve(runtime.context))
-        self._tell(
+        self._send(
             state,
             runtime,
             event="stage",
@@ -78,7 +78,9 @@ class RoleNodes:
         return StageState(summaries=[summary])
 
     def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
-        return self.parts.principles_for(resolve(runtime.context), state["task"], self.stage.name, state["baseline"])
+        return self.services.match_principles(
+            resolve(runtime.context), state["task"], self.stage.name, state["baseline"]
+        )
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:
         mode: Mode = state.get("mode") or "seed"
@@ -89,7 +91,7 @@ class RoleNodes:
             draft, author=author, stage=self.stage, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
 
-    def _tell(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
+    def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
         base = Event(event="role", stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)
         runtime.stream_writer({**base, **event})
 
@@ -97,8 +99,11 @@ class RoleNodes:
 def make_candidate(
     draft: Draft, *, author: str, stage: Stage, mode: Mode, parent: Candidate | None, plan: str
 ) -> Candidate:
-    """A candidate with the knobs that its source declares. A malformed CONFIG or SPACE is a problem of the draft; a
-    source that does not parse is left to the evaluator, which says where."""
+    """Make a candidate of a draft, with the knobs that its source declares.
+
+    A malformed CONFIG or SPACE becomes the candidate's `problem`. A source that does not parse stays as it is: the
+    evaluator names the line.
+    """
     from egg_graph.tuning import parse_space
 
     config: dict[str, Knob] = {}
@@ -141,8 +146,8 @@ def _plan(state: StageState, mode: Mode, draft: Draft) -> str:
     return draft.note
 
 
-def _spent(state: StageState, usage: Usage) -> dict[str, Usage]:
-    """Book an answer's cost: to the run, and to the attempt that it will lead to."""
+def _add_usage(state: StageState, usage: Usage) -> dict[str, Usage]:
+    """Add an answer's cost to the run, and to the attempt that it leads to."""
     return {
         "usage": state.get("usage", Usage()) + usage,
         "pending": state.get("pending", Usage()) + usage,

@@ -1,7 +1,6 @@
-"""What a person looks at: one self-contained HTML page for a run."""
+"""One self-contained HTML page for each run."""
 
 from egg_graph.report.page import render
-from egg_graph.report.record import Record, read_record
-from egg_graph.report.writing import write_report
+from egg_graph.report.saved_run import SavedRun, read_run
 
-__all__ = ["Record", "read_record", "render", "write_report"]
+__all__ = ["SavedRun", "read_run", "render"]

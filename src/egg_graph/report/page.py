@@ -1,18 +1,19 @@
-"""One self-contained HTML page about a run: no script, no request to anywhere, readable on paper."""
+"""One self-contained HTML page about a run: no script, no request, readable on paper."""
 
 import jinja2
 from markupsafe import Markup
 
+from egg_graph.knowledge import score_principles
+from egg_graph.report.filters import FILTERS, cost, tone
 from egg_graph.report.plots import attempts_plot, roofline_plot, times_plot
-from egg_graph.report.record import Record
-from egg_graph.report.words import FILTERS, cost, tone
+from egg_graph.report.saved_run import SavedRun
 
 
-def render(run: Record) -> str:
-    """The page's HTML.
+def render(run: SavedRun) -> str:
+    """Make the page's HTML.
 
-    Candidate sources, logs and model answers are hostile text: everything is escaped by the template engine or the
-    highlighter, and the page forbids itself scripts and requests.
+    Candidate sources, logs and model answers are hostile text. The template engine or the highlighter escapes all of
+    it, and the page's content security policy forbids scripts and requests.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("egg_graph.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
@@ -29,6 +30,7 @@ def render(run: Record) -> str:
         tone=tone(run.status),
         headline=_headline(run),
         facts=_facts(run),
+        principles=score_principles(run.attempts),
         environment=_environment(run),
         plots=plots,
         source=_highlighted(run.best.source) if run.best else None,
@@ -37,12 +39,12 @@ def render(run: Record) -> str:
     )
 
 
-def _headline(run: Record) -> str:
-    """The verdict's own first line; the proofs follow it in columns."""
+def _headline(run: SavedRun) -> str:
+    """The first line of the verdict. The page shows the proofs apart from it."""
     return run.verdict.splitlines()[0] if run.verdict else run.status
 
 
-def _facts(run: Record) -> list[tuple[str, str]]:
+def _facts(run: SavedRun) -> list[tuple[str, str]]:
     facts = [
         ("target", f"{run.task.target.name} ({run.task.target.arch})"),
         ("precision", run.task.precision),
@@ -63,7 +65,7 @@ def _facts(run: Record) -> list[tuple[str, str]]:
     return facts
 
 
-def _environment(run: Record) -> list[tuple[str, str]]:
+def _environment(run: SavedRun) -> list[tuple[str, str]]:
     found = (run.evaluation and run.evaluation.environment) or run.baseline.environment
     return [] if found is None else [(name, str(value)) for name, value in found.model_dump().items() if value]
 
@@ -73,7 +75,7 @@ def _highlighted(source: str) -> Markup:
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    # markup of the formatter alone: it escapes the source
+    # the formatter escapes the source
     return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=False, cssclass="code")))
 
 

@@ -1,4 +1,4 @@
-"""Plots as inline SVG: attempts over the run, times against the floor, and the roofline."""
+"""Plots as inline SVG: the attempts of a run, its times, and the roofline."""
 
 import io
 import math
@@ -24,15 +24,16 @@ INK, FAINT, FAILED = "#2b2f36", "#9aa3ad", "#c0392b"
 
 
 class Level(NamedTuple):
-    """A time that other times are held against [ms]."""
+    """A time that the kernel's time is compared with."""
 
     name: str
     milliseconds: float
     style: str
+    """Line style of matplotlib."""
 
 
 def levels(baseline: Baseline, evaluation: Evaluation | None) -> tuple[Level, ...]:
-    """Floor and baselines, from the pairwise timing of the best kernel where there is one, else from the baseline."""
+    """Floor and baselines: from the timing of the best kernel where there is one, else from the baseline."""
     timing = None if evaluation is None else evaluation.timing
     eager = timing.eager_ms if timing else baseline.eager_ms
     compiled = timing.compile_ms if timing else baseline.compile_ms
@@ -41,7 +42,7 @@ def levels(baseline: Baseline, evaluation: Evaluation | None) -> tuple[Level, ..
 
 
 def attempts_plot(attempts: Sequence[Attempt], baseline: Baseline, evaluation: Evaluation | None) -> Markup | None:
-    """Time of each attempt by stage (hollow: a lower bound, not a time), failures below; None without attempts."""
+    """Plot the time of each attempt, coloured by stage; hollow marks are lower bounds. None without attempts."""
     from matplotlib.ticker import MaxNLocator
 
     if not attempts:
@@ -67,7 +68,7 @@ def attempts_plot(attempts: Sequence[Attempt], baseline: Baseline, evaluation: E
 
 
 def _draw_levels(axes: "Axes", lines: Sequence[Level]) -> None:
-    """Horizontal lines with their names at the right, pushed apart where they would overlap."""
+    """Draw horizontal lines, with their names at the right, apart from each other."""
     low, high = (math.log(limit) for limit in axes.get_ylim())
     label = -1.0
     for level in sorted(lines, key=lambda level: level.milliseconds):
@@ -78,7 +79,7 @@ def _draw_levels(axes: "Axes", lines: Sequence[Level]) -> None:
 
 
 def _plain_ticks(axis: "Axis") -> None:
-    """0.2, 0.5, 1 ... instead of powers of ten."""
+    """Label the axis 0.2, 0.5, 1, ... instead of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -87,7 +88,7 @@ def _plain_ticks(axis: "Axis") -> None:
 
 
 def _height(evaluation: Evaluation) -> float | None:
-    """Milliseconds measured, else the lower bound; None for an attempt that has neither or is not usable."""
+    """The measured time, else the lower bound [ms]; None where there is neither, or the kernel is not usable."""
     if not evaluation.usable:
         return None
     if evaluation.timing is not None:
@@ -121,7 +122,7 @@ def _legend(axes: "Axes", attempts: Sequence[Attempt]) -> None:
 
 
 def times_plot(baseline: Baseline, evaluation: Evaluation | None) -> Markup | None:
-    """Bars from the floor to the slowest: where the kernel stands; None where there are fewer than two to show."""
+    """Plot times as bars, the shortest first; None where there are fewer than two."""
     bars = [(level.name, level.milliseconds, FAINT) for level in levels(baseline, evaluation)]
     if evaluation is not None and evaluation.timing is not None:
         bars.append(("this kernel", evaluation.timing.candidate_ms, STAGE_COLORS["algorithmic_structure"]))
@@ -147,7 +148,7 @@ def times_plot(baseline: Baseline, evaluation: Evaluation | None) -> Markup | No
 
 
 def roofline_plot(task: KernelTask, baseline: Baseline, evaluation: Evaluation | None) -> Markup | None:
-    """The target's roof and the kernel on it; None where the task has no matrix products to place on it."""
+    """Plot the target's roofline with the kernel; None where the task has no matrix products."""
     bound = None if evaluation is None else evaluation.bound
     if evaluation is None or bound is None or not baseline.flops or not bound.dram_bytes:
         return None
@@ -189,7 +190,7 @@ def _figure(height: float) -> "tuple[Figure, Axes]":
 
 
 def _svg(figure: "Figure", name: str) -> Markup:
-    """The figure as an <svg> element: text stays text, and identifiers differ between the plots of a page."""
+    """Render the figure as an <svg> element. Text stays text, and identifiers differ between the plots of a page."""
     import matplotlib
 
     out = io.StringIO()

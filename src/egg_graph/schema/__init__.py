@@ -1,6 +1,7 @@
-"""The vocabulary: frozen values that every room may stand on. One word per thing, in code, prompts and reports."""
+"""The vocabulary: frozen values, named by the same words in code, prompts, docs and reports."""
 
 from egg_graph.schema.answers import (
+    ROLES,
     Analysis,
     Attempt,
     Category,
@@ -10,6 +11,7 @@ from egg_graph.schema.answers import (
     Expectation,
     Outcome,
     Principle,
+    Role,
     StageSummary,
     Usage,
 )
@@ -44,6 +46,7 @@ from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
 from egg_graph.schema.task import Figure, Hardware, KernelTask, Precision
 
 __all__ = [
+    "ROLES",
     "STAGE_METRICS",
     "USABLE",
     "Analysis",
@@ -84,6 +87,7 @@ __all__ = [
     "Precision",
     "Principle",
     "Profile",
+    "Role",
     "Rung",
     "StageName",
     "StageSummary",

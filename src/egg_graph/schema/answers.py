@@ -1,12 +1,15 @@
-"""What the three roles of a team answer, and what it cost."""
+"""The roles of a team, what each answers, and what an answer cost."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Candidate, StageName
 from egg_graph.schema.evaluation import Evaluation, Status
+
+Role = Literal["analyst", "coder", "debugger"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 Category = Literal[
     "operator_fusion",
@@ -24,9 +27,11 @@ class Usage(Value):
     """What an answer cost."""
 
     calls: int = 0
+    """Requests to a model."""
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
+    """Time until the answer [s]."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -38,10 +43,10 @@ class Usage(Value):
 
 
 class Expectation(Value):
-    """The effect an analyst predicts, so that it can be held against what was measured."""
+    """The effect that an analyst predicts. It is compared with what was measured."""
 
     metric: str
-    """`milliseconds`, `bound_ms`, `launches`, `dram_bytes`, `occupancy`, `registers`, or an Nsight metric's name."""
+    """`milliseconds`, `bound_ms`, `launches`, `dram_bytes`, `occupancy`, `registers`, or an Nsight Compute metric."""
     direction: Literal["down", "up"]
 
 
@@ -54,7 +59,7 @@ class Analysis(Value):
     category: Category = "none"
     plan: str = ""
     by: Literal["rewrite", "sweep"] = "rewrite"
-    """`rewrite`: a coder follows the plan. `sweep`: the source stays, the tuner turns the knobs it already has."""
+    """`rewrite`: a coder follows the plan. `sweep`: the source stays, and the tuner turns the knobs that it has."""
     expected: Expectation | None = None
     principles: tuple[str, ...] = ()
     """Ids of the principles that led to the plan."""
@@ -74,52 +79,61 @@ class Draft(Value):
 
     source: str = ""
     problem: str = ""
+    """Why there is no usable source; empty where there is one."""
     note: str = ""
+    """What was mended in the answer, or how an expert wrote it."""
     usage: Usage = Usage()
 
 
 class Effect(Value):
-    """Predicted against measured."""
+    """A predicted effect, and what was measured."""
 
     expected: Expectation
     before: float | None = None
+    """Value of the metric for the best kernel before, in the metric's unit; None where it was not measured."""
     after: float | None = None
+    """Value of the metric for the new kernel; None where it was not measured."""
     held: bool | None = None
-    """None where the metric could not be measured."""
+    """Whether the metric moved in the predicted direction; None where it was not measured twice."""
 
 
 class Attempt(Value):
-    """Analysis or diagnosis -> candidate -> evaluation."""
+    """One step of a stage: an analysis or a diagnosis, the candidate that answers it, and its evaluation."""
 
     number: int
-    """Counts through the whole run, from 1."""
+    """Number of the attempt in the whole run, from 1."""
     candidate: Candidate
     evaluation: Evaluation
     analysis: Analysis | None = None
     diagnosis: Diagnosis | None = None
-    """The diagnosis that this attempt answers (repair mode)."""
+    """The diagnosis that this attempt follows, in repair mode."""
     improved: bool = False
-    """Better, and no less proven, than the best kernel before it."""
+    """Whether the kernel is better, and no less proven, than the best one before it."""
     effect: Effect | None = None
     usage: Usage = Usage()
+    """Cost of the answers that led to this attempt."""
 
 
 Outcome = Literal["improved", "kept", "not_worth_optimizing", "budget_exhausted", "all_failed", "unevaluable"]
 
 
 class StageSummary(Value):
-    """One finished stage, as the next ones see it: the INTER-stage context."""
+    """One finished stage, as the later stages see it: the INTER-stage context."""
 
     stage: StageName
     outcome: Outcome
     attempts: int = 0
+    """Count of attempts."""
     tried: tuple[str, ...] = ()
+    """Number, mode and plan of each attempt."""
     paid: tuple[str, ...] = ()
+    """Number, mode and plan of each attempt that improved the best kernel."""
     failed: tuple[str, ...] = ()
-    """Plan or mode, status and reason of each dead end."""
+    """Number, mode, plan, status and reason of each attempt that did not."""
     left: str = ""
-    """What the last analysis still saw to do."""
+    """What the last analysis named as left to do."""
     best: str | None = None
+    """`Candidate.id` of the best kernel when the stage ended."""
     best_status: Status | None = None
     usage: Usage = Usage()
 
@@ -131,13 +145,18 @@ class Principle(Value):
     title: str
     stages: tuple[StageName, ...]
     when: str
-    """In words, for an agent to judge."""
+    """When the rule applies, in words that an agent can judge."""
     do: str
+    """What to do."""
     changes: Expectation
+    """The effect that it should have."""
     operators: tuple[str, ...] = Field(default=())
-    """ATen operator prefixes it is about; empty means any."""
+    """Prefixes of the ATen operators that the rule is about; empty means any."""
     vendors: tuple[str, ...] = ()
+    """Vendors that the rule is for (`Hardware.vendor`); empty means any."""
     architectures: tuple[str, ...] = ()
+    """Compilation targets that the rule is for (`Hardware.arch`); empty means any."""
     precisions: tuple[str, ...] = ()
+    """Precision policies that the rule is for; empty means any."""
     evidence: str = ""
-    """What it was measured to be worth, where, and the source."""
+    """What the rule was measured to be worth, on which GPU, and the source."""

@@ -1,4 +1,4 @@
-"""What one agent sees of the run: the whole picture, cut for its role."""
+"""What one role sees of the run."""
 
 from egg_graph.schema.answers import Analysis, Attempt, Diagnosis, Principle, StageSummary
 from egg_graph.schema.base import Value
@@ -8,32 +8,37 @@ from egg_graph.schema.task import KernelTask
 
 
 class Brief(Value):
-    """The context handed to an agent: inter-stage (best, summaries) and intra-stage (attempts, analysis, diagnosis)."""
+    """What a role answers from: inter-stage (best, summaries) and intra-stage (attempts, analysis, ...)."""
 
     task: KernelTask
     baseline: Baseline
     stage: StageName
     objective: str
+    """What the stage is to achieve, in words."""
     metrics: tuple[str, ...] = ()
     """Nsight Compute metrics that matter in this stage (paper, App. F)."""
     mode: Mode
     kernel: Candidate | None = None
-    """The kernel at hand: broken in repair mode, the one to improve in optimize mode, None in seed mode."""
+    """The broken kernel in repair mode, the kernel to improve in optimize mode, None in seed mode."""
     evaluation: Evaluation | None = None
-    """Of `kernel`."""
+    """Evaluation of `kernel`."""
     best: Candidate | None = None
+    """The best kernel so far."""
     best_evaluation: Evaluation | None = None
+    """Evaluation of `best`."""
     analysis: Analysis | None = None
     diagnosis: Diagnosis | None = None
     summaries: tuple[StageSummary, ...] = ()
+    """Summaries of the finished stages."""
     attempts: tuple[Attempt, ...] = ()
+    """Attempts of this stage, in order."""
     principles: tuple[Principle, ...] = ()
     seed_hint: Candidate | None = None
-    """A kernel the coder may start from or must beat (the embedded expert's, say)."""
+    """A kernel that the coder may start from and must beat, such as the embedded expert's."""
 
     @property
     def dead_ends(self) -> tuple[str, ...]:
-        """What this stage already tried that failed, one line each, so that it is not walked twice."""
+        """What this stage tried without improving the best kernel, one line each, so that it is not tried again."""
         return tuple(
             f"attempt {a.number} ({a.candidate.mode}): {a.candidate.plan or 'no plan'} "
             f"-> {a.evaluation.status}: {a.evaluation.reason}"

@@ -1,4 +1,4 @@
-"""A kernel and where it came from."""
+"""A kernel and its lineage."""
 
 import hashlib
 from typing import Literal
@@ -9,7 +9,7 @@ StageName = Literal["algorithmic_structure", "parallel_mapping", "tensor_tiling"
 Mode = Literal["seed", "optimize", "repair", "tune"]
 Knob = int | float | bool | str
 ConfigSpace = dict[StageName, dict[str, tuple[Knob, ...]]]
-"""Per stage, the knobs that it may turn and the values each may take. The literal `SPACE` of a candidate's source."""
+"""The literal `SPACE` of a candidate's source: stage -> knob that it may turn -> values that the knob may take."""
 
 
 class Candidate(Value):
@@ -17,16 +17,18 @@ class Candidate(Value):
 
     source: str
     author: str
+    """Who wrote it: the team's name, `tuner`, `user`, ..."""
     stage: StageName
     mode: Mode
     parent: str | None = None
-    """`id` of the candidate it was made from."""
+    """`id` of the candidate that it was made from."""
     plan: str = ""
+    """What it was to change, in words."""
     config: dict[str, Knob] = {}
-    """The literal `CONFIG` of the source: the knobs as they stand."""
+    """The literal `CONFIG` of the source: the value of each knob."""
     space: ConfigSpace = {}
     problem: str = ""
-    """Why there is no usable source (an answer without code, say); empty when there is one."""
+    """Why there is no usable source, such as an answer without code; empty where there is one."""
 
     @property
     def id(self) -> str:

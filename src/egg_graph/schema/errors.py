@@ -1,12 +1,12 @@
-"""Errors a caller can meet. Each carries one line: what is wrong, where, how to mend it.
+"""The errors that egg-graph raises. Each carries one line: what is wrong, where, and how to mend it.
 
-A kernel that fails is never an exception: it is data in an `Evaluation`. Exceptions are for bad input
-and for infrastructure.
+A kernel that fails is never an exception: it is data in an `Evaluation`. Exceptions are for bad input, for a model's
+endpoint and for the machine.
 """
 
 
 class EggError(Exception):
-    """Base of every error that egg-graph raises on purpose."""
+    """Base class of every error that egg-graph raises on purpose."""
 
 
 class BadInput(EggError, ValueError):
@@ -18,4 +18,22 @@ class ModelRefused(EggError):
 
 
 class InfrastructureError(EggError):
-    """Something beside the candidate failed (GPU busy, worker lost, disk full); worth another try."""
+    """The machine failed (GPU busy, worker lost, disk full), not the candidate; another try may succeed."""
+
+
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+_TRANSIENT_CLASSES = frozenset(
+    {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError", "TransportError"}
+)
+"""Base classes of openai's and httpx's errors. Compared by name, so that no HTTP library is imported."""
+
+
+def is_transient_status(status: int) -> bool:
+    """True for the HTTP statuses that another try may cure: 408, 409, 425, 429 and 5xx."""
+    return status in _TRANSIENT_STATUS or status >= 500
+
+
+def is_lost_connection(error: Exception) -> bool:
+    """True for a connection that broke or was never made, as sockets and HTTP libraries report it."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return isinstance(error, ConnectionError) or bool(names & _TRANSIENT_CLASSES)

@@ -1,4 +1,4 @@
-"""All that an evaluator establishes about a candidate, and on what evidence."""
+"""All that an evaluator establishes about a candidate, and the evidence for it."""
 
 from typing import Literal
 
@@ -19,10 +19,11 @@ Status = Literal[
     "inconclusive",
     "faster",
 ]
-"""`invalid` is cheating or a broken contract; `unevaluable` blames the problem; `correct` was not timed."""
+"""`invalid`: the candidate cheats or breaks its contract. `unevaluable`: the reference itself cannot be judged.
+`infra_error`: the machine failed. `correct`: right, and not timed."""
 
 USABLE: frozenset[Status] = frozenset({"correct", "slower", "inconclusive", "faster"})
-"""Statuses of a kernel that may replace the reference as far as right answers go."""
+"""Statuses of a kernel whose answers are right, so that it may replace the reference."""
 
 FindingKind = Literal[
     # before running
@@ -45,185 +46,224 @@ FindingKind = Literal[
 
 
 class Finding(Value):
-    """One thing the evaluator found, in words a debugger can act on."""
+    """One thing that the evaluator found wrong, in words that a debugger can act on."""
 
     kind: FindingKind
     message: str
     """What is wrong."""
     where: str = ""
-    """Kernel and line, argument, output leaf or shape."""
+    """Kernel and line, argument, output or shape."""
     cure: str = ""
-    """How to mend it, where the evaluator knows."""
+    """How to mend it; empty where the evaluator does not know."""
 
 
 class Check(Value):
-    """One comparison of candidate and reference."""
+    """One comparison of the candidate's outputs with the reference's."""
 
     name: str
-    """`shrunk`, `awkward`, `full`, ..."""
+    """Kind of check: `shrunk`, `awkward`, `full`, ..."""
     shapes: dict[str, tuple[int, ...]] = {}
+    """Shape of each input, by its name."""
     seed: int
+    """Seed that the inputs were drawn with."""
     error: float
-    """Relative L2 error against the fp64 reference, the worst of all output leaves."""
+    """Relative L2 error against the fp64 reference, the largest of all outputs (no unit)."""
     budget: float
-    """The largest error allowed, calibrated from PyTorch's own at the declared precision."""
+    """Largest error allowed, calibrated from PyTorch's own error at the declared precision (no unit)."""
     max_abs: float
+    """Largest absolute difference from the expected outputs."""
     passed: bool
     machine: str
-    """`interpreter`, or the name of the GPU."""
+    """Where the candidate ran: `interpreter`, or the name of the GPU."""
     family: str = "as given"
-    """Of the inputs: `as given` is get_inputs' own distribution; `negated`, `tiny`, `large`, ... are made from it."""
+    """Distribution of the inputs: `as given` by get_inputs, or made from it: `negated`, `tiny`, `large`, ..."""
 
 
 class Tolerance(Value):
-    """KernelBench's own criterion, told beside ours for comparison and never the verdict: `torch.allclose` with
-    atol = rtol against PyTorch's answer at the declared precision (its eval.py, 2026-03)."""
+    """KernelBench's own criterion, shown for comparison; it never decides the verdict.
+
+    `torch.allclose` with atol = rtol against PyTorch's answer at the declared precision (KernelBench eval.py, 2026-03).
+    """
 
     tolerance: float
-    """1e-4 for float32, 1e-2 for float16 and bfloat16."""
+    """atol and rtol: 1e-4 for float32, 1e-2 for float16 and bfloat16."""
     passed: bool
     max_difference: float
+    """Largest absolute difference from PyTorch's answer."""
 
 
 class Integrity(Value):
-    """How the answer came about: what one forward launched and called."""
+    """What one forward of the candidate launched and called."""
 
     kernels: tuple[str, ...] = ()
     """Names of the candidate's own JIT functions that ran, each once."""
     operators: tuple[str, ...] = ()
-    """ATen operators of one forward, each once, in order of first use; views and allocations included."""
+    """ATen operators that were called, each once, in order of first use; views and allocations included."""
     computing: tuple[str, ...] = ()
-    """Those of them that compute: library work beside Triton."""
+    """The operators among them that compute: library work beside Triton."""
     foreign_kernels: tuple[str, ...] = ()
-    """GPU kernels that ran and are none of the candidate's JIT functions (a trace of the device)."""
+    """GPU kernels that ran and are none of the candidate's JIT functions, from a trace of the device."""
     causal: bool | None = None
     """Whether the answer changes when the candidate's Triton kernels do nothing; None where that was not tried."""
 
 
 class KernelResources(Value):
-    """What the compiler made of one kernel launch, ahead of time, for one target."""
+    """Resources of one kernel launch, as compiled ahead of time for one target."""
 
     kernel: str
     target: str
+    """Compilation target: `sm_90`, `gfx942`, ..."""
     grid: tuple[int, ...]
+    """Programs per axis."""
     num_warps: int
+    """Warps per program."""
     num_stages: int
+    """Depth of software pipelining."""
     registers: int | None = None
-    """Per thread."""
+    """Registers per thread."""
     spill_bytes: int = 0
     """Stack frame that holds spilled registers [byte per thread]."""
     shared_bytes: int = 0
+    """Shared memory per program [byte]."""
     shared_limit: int = 0
+    """Largest shared memory per program on the target [byte]."""
     occupancy: float | None = None
-    """Theoretical: resident warps over the most a multiprocessor can hold."""
+    """Theoretical occupancy: resident warps over the most that a multiprocessor can hold, 0 to 1."""
     tensor_core_instructions: dict[str, int] = {}
+    """Tensor core instructions in the binary, by name."""
     memory_instructions: dict[str, int] = {}
-    """Instructions by width, e.g. {"LDG.128": 4, "STG.32": 8}."""
+    """Memory instructions in the binary, by name and width in bits: {"LDG.128": 4, "STG.32": 8}."""
     instructions: int = 0
+    """Instructions in the binary."""
     compile_seconds: float = 0.0
+    """Duration of the compilation [s]."""
 
     @property
     def fits(self) -> bool:
+        """True where the shared memory stays within the target's limit."""
         return self.shared_bytes <= self.shared_limit
 
 
 class Bound(Value):
-    """Roofline lower bound of a candidate at full shape. It bounds time from below; it is never a speed."""
+    """Roofline lower bound of a candidate's time at full shape. It is never a speed."""
 
     dram_bytes: float
-    """Compulsory traffic of all its launches: every tensor touched, once per launch."""
+    """Compulsory DRAM traffic: each launch moves every tensor that it touches once [byte]."""
     requested_bytes: float
-    """Bytes its loads and stores ask for, before caches."""
+    """Traffic that the loads and stores ask for, before caches [byte]."""
     dot_flops: float
+    """Operations in matrix products [flop]."""
     milliseconds: float
+    """No run on the target can take less than this [ms]."""
     limiter: Literal["dram", "compute", "launch"]
+    """The resource that sets the bound."""
     launches: int
     """Kernels that one forward launches, library calls included."""
 
 
 class Clock(Value):
-    """One clock's word on a call of the candidate."""
+    """How long a call of the candidate took, by one clock."""
 
     name: Literal["events", "device", "host"]
-    """CUDA events, the GPU's own nanosecond counter, and the judge process's wall clock."""
+    """CUDA events, the GPU's own nanosecond counter, or the judge process's wall clock."""
     milliseconds: float
-    """Median."""
+    """Median duration [ms]."""
     noise_ms: float = 0.0
-    """What this clock cannot tell apart."""
+    """Spread of the repeats, or the clock's resolution where that is larger [ms]."""
 
 
 class GpuState(Value):
-    """What the driver says of the GPU at one moment. None where it does not tell."""
+    """The GPU's state at one moment, as its driver reports it. None where it does not report."""
 
     sm_clock_mhz: float | None = None
+    """Clock of the multiprocessors [MHz]."""
     memory_clock_mhz: float | None = None
+    """Clock of the memory [MHz]."""
     temperature_c: float | None = None
+    """Temperature [°C]."""
     power_w: float | None = None
+    """Power [W]."""
     throttle_reasons: tuple[str, ...] = ()
+    """Why the driver holds the clocks down."""
     utilisation_percent: float | None = None
-    """By others, before the measurement."""
+    """Utilisation by other processes before the measurement [%]."""
     other_processes: int | None = None
+    """Count of other processes on the GPU."""
 
 
 class Confirmation(Value):
-    """A finalist measured once more, in fresh processes."""
+    """A second measurement of a finalist, in fresh processes."""
 
     ratio: float
+    """Median of baseline time over candidate time."""
     ratio_low: float
+    """Lower end of the bootstrap 95 % interval of `ratio`."""
     ratio_high: float
+    """Upper end of the interval."""
     pairs: int
+    """Pairs of calls, one of the candidate and one of the baseline."""
     agrees: bool
-    """Its interval and the first one's do not contradict each other."""
+    """Whether this interval and the first measurement's are compatible."""
 
 
 class Timing(Value):
-    """Candidate against PyTorch at equal precision, interleaved. Medians, in milliseconds."""
+    """Candidate against PyTorch at equal precision, their calls interleaved. Times are medians."""
 
     candidate_ms: float
+    """Time of the candidate [ms]."""
     eager_ms: float
+    """Time of eager PyTorch [ms]."""
     compile_ms: float | None = None
-    """`torch.compile`, default mode; None where it failed, and `notes` says why."""
+    """Time of `torch.compile` in its default mode [ms]; None where it failed, and `notes` says why."""
     eager_fp32_ms: float | None = None
-    """Eager with TF32 off, told for comparison with papers."""
+    """Time of eager PyTorch with TF32 off [ms], for comparison with papers."""
     baseline: Literal["eager", "compile"]
-    """The faster of the two; ratio and verdict are against it."""
+    """The faster of the two at equal precision. Ratio and verdict are against it."""
     ratio: float
-    """Baseline over candidate: above 1 is a speedup."""
+    """Median of baseline time over candidate time; above 1 is a speedup."""
     ratio_low: float
+    """Lower end of the bootstrap 95 % interval of `ratio`."""
     ratio_high: float
-    """Bootstrap 95 % interval of the median ratio."""
+    """Upper end of the interval."""
     pairs: int
+    """Pairs of calls, one of the candidate and one of the baseline."""
     block: int = 1
-    """Pairs measured in one turn; the interval resamples whole turns."""
+    """Pairs measured in one turn. The bootstrap resamples whole turns."""
     candidate_calls_ms: tuple[float, ...] = ()
-    """Every recorded call, in the order of measurement; the n-th of the baseline belongs to it."""
+    """Every recorded call of the candidate, in the order of measurement [ms]."""
     baseline_calls_ms: tuple[float, ...] = ()
+    """Every recorded call of the baseline [ms]; its n-th call belongs to the candidate's n-th."""
     clocks: tuple[Clock, ...] = ()
+    """The candidate's time by each clock, so that they can be compared."""
     checked_calls: int = 0
     """Timed calls whose answer was compared with the reference's, each on inputs of its own."""
     before: GpuState | None = None
+    """State of the GPU before the measurement."""
     after: GpuState | None = None
+    """State of the GPU after the measurement."""
     confirmation: Confirmation | None = None
     notes: tuple[str, ...] = ()
 
 
 class Metric(Value):
-    """One profiling metric; `missing` says why where there is no value."""
+    """One profiling metric."""
 
     value: float | None = None
     unit: str = ""
     missing: str = ""
+    """Why there is no value; empty where there is one."""
 
 
 class Profile(Value):
-    """Profiling metrics, on the evidence named by `source`."""
+    """Profiling metrics of one kernel."""
 
     source: Literal["ncu", "cupti", "compiled", "none"]
+    """Where the metrics come from: Nsight Compute, CUPTI, the compiled binary, or nowhere."""
     metrics: dict[str, Metric] = {}
     kernel: str = ""
-    """Whose metrics these are: the kernel of the candidate with the largest share of GPU time."""
+    """Kernel that the metrics describe: the candidate's kernel with the largest share of GPU time."""
     shares: dict[str, float] = {}
-    """Part of the forward's GPU time, by kernel; its own and others'."""
+    """Share of the forward's GPU time, 0 to 1, by kernel; library kernels included."""
     why: str = ""
     """Why no better source was used."""
 
@@ -236,22 +276,27 @@ class Rung(Value):
     statement: str
     """What passing proved, why it failed, or why it was skipped."""
     seconds: float = 0.0
+    """Duration [s]."""
 
 
 class Environment(Value):
-    """Where the evidence was gathered."""
+    """The machine and the software that the evidence was gathered with."""
 
     machine: str
+    """Operating system, processor and count of cores."""
     gpu: str | None = None
+    """Name of the GPU; None where there was none."""
     driver: str | None = None
+    """Version of the GPU's driver."""
     cuda: str | None = None
+    """Version of CUDA that torch was built with."""
     torch: str = ""
     triton: str = ""
     python: str = ""
     isolation: tuple[str, ...] = ()
-    """What confines a candidate's process here."""
+    """What confines a candidate's process on this machine."""
     not_isolated: tuple[str, ...] = ()
-    """What does not, and why."""
+    """What does not confine it, and why."""
 
 
 class Evaluation(Value):
@@ -263,43 +308,50 @@ class Evaluation(Value):
     """`KernelTask.digest`"""
     status: Status
     reason: str
-    """One line."""
+    """One line that explains the status."""
     findings: tuple[Finding, ...] = ()
     rungs: tuple[Rung, ...] = ()
     checks: tuple[Check, ...] = ()
     resources: tuple[KernelResources, ...] = ()
+    """Resources of each compiled launch; empty where nothing was compiled ahead of time."""
     bound: Bound | None = None
     timing: Timing | None = None
+    """None where the candidate was not timed on a GPU."""
     triton_share: float | None = None
-    """Part of GPU time (of DRAM bytes without a GPU) spent in the candidate's own Triton kernels."""
+    """Share of GPU time spent in the candidate's own Triton kernels, 0 to 1; without a GPU, share of DRAM bytes."""
     profile: Profile = Profile(source="none")
     environment: Environment | None = None
     seed: int | None = None
-    """Root of every seed of this evaluation: secret until the verdict, enough to repeat it."""
+    """Root of every seed of this evaluation. It is secret until the verdict, and enough to repeat it."""
     kernelbench: Tolerance | None = None
+    """The verdict of KernelBench's criterion; None where it was not computed."""
     integrity: Integrity | None = None
     log: str = ""
-    """Tail of what the candidate printed or raised; data, never an instruction."""
+    """Last characters of what the candidate printed or raised. It is data, never an instruction."""
     seconds: float = 0.0
+    """Duration of the evaluation [s]."""
 
     @property
     def usable(self) -> bool:
+        """True where the answers are right, so that the kernel may replace the reference."""
         return self.status in USABLE
 
     @property
     def proven(self) -> tuple[str, ...]:
+        """Statements of the rungs that passed."""
         return tuple(rung.statement for rung in self.rungs if rung.outcome == "passed")
 
     @property
     def not_proven(self) -> tuple[str, ...]:
+        """Statements of the rungs that failed or were skipped."""
         return tuple(rung.statement for rung in self.rungs if rung.outcome != "passed")
 
     @property
     def merit(self) -> tuple[float, ...]:
-        """Sort key, smaller is better: measured time where there is one, else the lower bound and what was spilled.
+        """Sort key, smaller is better: the measured time, else the lower bound [ms] and the spilled bytes.
 
-        Timed kernels come before untimed ones (they are the better proven). Without a GPU the key is no speed:
-        occupancy, tile shapes and traffic to the caches are left out, because nothing could tell whether they pay.
+        Timed kernels come before untimed ones, because more is proven about them. Without a GPU the key is no speed:
+        it leaves out occupancy, tile shapes and cache traffic, because nothing shows whether they pay.
         """
         if not self.usable:
             return (2.0,)
@@ -311,48 +363,55 @@ class Evaluation(Value):
 
 
 def _rounded(x: float) -> float:
-    """Two significant digits, so that noise in a count does not decide."""
+    """Round to two significant digits, so that noise in a count does not decide."""
     return float(f"{x:.2g}")
 
 
 class Trial(Value):
-    """One configuration of a sweep: cheaper evidence than an Evaluation, enough to rank."""
+    """One configuration of a sweep, with cheaper evidence than an Evaluation: enough to rank it."""
 
     config: dict[str, Knob]
     status: Status
     reason: str = ""
     milliseconds: float | None = None
-    """Median, where a GPU timed it."""
+    """Median time [ms]; None where no GPU timed it."""
     merit: tuple[float, ...] = (2.0,)
-    """Same order as `Evaluation.merit`."""
+    """Sort key, in the same order as `Evaluation.merit`."""
 
 
 class Baseline(Value):
     """The reference itself, established once before any candidate."""
 
     task: str
+    """`KernelTask.digest`"""
     operators: tuple[str, ...] = ()
     """ATen operators of one forward, in order."""
     inputs: dict[str, str] = {}
-    """`name -> "float32[16, 1024]"` at full shape."""
+    """Dtype and full shape of each input: `name -> "float32[16, 1024]"`."""
     outputs: dict[str, str] = {}
+    """Dtype and full shape of each output."""
     parameters: int = 0
+    """Count of scalar parameters."""
     compulsory_bytes: float = 0.0
-    """Inputs, parameters and outputs, each moved once."""
+    """Traffic where inputs, parameters and outputs move once each [byte]."""
     eager_bytes: float = 0.0
-    """What eager moves, every intermediate written and read."""
+    """Traffic of eager PyTorch, which writes and reads every intermediate [byte]."""
     flops: float = 0.0
+    """Operations in matrix products [flop]."""
     floor_ms: float = 0.0
-    """max(compulsory_bytes / DRAM bandwidth, flops / peak): no kernel can run faster on the target."""
+    """max(compulsory_bytes / DRAM bandwidth, flops / peak) on the target [ms]: no kernel can be faster."""
     shrunk_shapes: tuple[dict[str, int], ...] = ()
-    """The smaller shapes used where the full one cannot run; the second is awkward (odd or prime)."""
+    """Smaller shapes, used where the full one cannot run. The second is awkward: odd or prime."""
     eager_ms: float | None = None
+    """Time of eager PyTorch [ms]; None where no GPU timed it."""
     compile_ms: float | None = None
+    """Time of `torch.compile` [ms]; None where no GPU timed it."""
     eager_fp32_ms: float | None = None
+    """Time of eager PyTorch with TF32 off [ms]; None where no GPU timed it."""
     environment: Environment | None = None
     families: tuple[str, ...] = ()
-    """Input families that this problem can be judged on, `as given` first."""
+    """Input distributions (`Check.family`) that this problem can be judged on, `as given` first."""
     weaknesses: tuple[str, ...] = ()
-    """What an answer without computing would get away with at a common fixed tolerance; our budgets are tighter."""
+    """What an answer that computes nothing would pass at a common fixed tolerance; the error budgets are tighter."""
     unevaluable: str = ""
-    """Why no candidate can be judged against this reference; empty when it can."""
+    """Why no candidate can be judged against this reference; empty where one can."""

@@ -1,4 +1,4 @@
-"""Nsight Compute metrics that matter in each stage (paper, App. F). Names as NVIDIA's GH100 answers them."""
+"""Names of the Nsight Compute metrics that matter in each stage (paper, App. F), as a GH100 knows them."""
 
 from egg_graph.schema.candidate import StageName
 

@@ -1,4 +1,4 @@
-"""One verdict with all that is needed to check it and to repeat it."""
+"""One verdict with all that is needed to check it and to repeat it, and the format of everything that is saved."""
 
 import hashlib
 import hmac
@@ -13,46 +13,64 @@ from egg_graph.schema.errors import BadInput
 from egg_graph.schema.evaluation import Evaluation
 from egg_graph.schema.task import KernelTask
 
-FORMAT = 1
-"""Of the record; a reader refuses a later one."""
+FORMAT = 2
+"""Format of evidence records, and of a run's evidence.json with the history.jsonl beside it.
+
+Format 1 is the first; its evidence.json names no format. Format 2 has the same fields, and evidence.json names it.
+Raise it, and read the older ones, with every change that renames or removes a field of a saved value, or that adds one
+to `KernelTask`, whose digest covers every field.
+"""
 KEY_VARIABLE = "EGG_GRAPH_EVIDENCE_KEY"
+"""Environment variable with the key that records are signed with."""
+
+
+def check_format(found: object) -> None:
+    """Refuse a format that this version cannot read.
+
+    Raises:
+        BadInput: if `found` is no number from 1 to `FORMAT`.
+    """
+    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= FORMAT:
+        raise BadInput(f"unknown format {found!r}: this egg-graph reads formats 1 to {FORMAT}")
 
 
 class EvaluatorSettings(Value):
-    """How the evaluator was set up, as far as a verdict depends on it."""
+    """The settings of the evaluator that a verdict depends on."""
 
     device: Literal["gpu", "none"]
     timeout: float
     """Seconds that one run of the candidate could take."""
     finalist: bool = False
+    """Whether the slow rungs for finalists ran."""
 
 
 class EvidenceRecord(Value):
-    """A verdict, what it is about, and how it came about.
+    """A verdict with its task, its candidate and the settings of the evaluator, signed.
 
-    The signature is over the canonical JSON of everything else: a plain SHA-256, which shows damage but can be made
-    anew by anyone, or an HMAC-SHA256 under a key, which only its holders can make.
+    The signature covers the canonical JSON of all other fields. A plain SHA-256 shows damage, but anyone can make it
+    anew; an HMAC-SHA256 can only be made by the holders of its key.
     """
 
     format: int = FORMAT
     egg_graph: str
-    """Version of egg-graph."""
+    """Version of egg-graph that made the record."""
     created: str
-    """ISO 8601, UTC."""
+    """Time of the verdict, ISO 8601, UTC."""
     task: KernelTask
     candidate: Candidate
     settings: EvaluatorSettings
     seed: int | None
-    """Root of every seed; None where the evaluator did not tell it, and then nothing can be repeated."""
+    """Root of every seed; None where the evaluator did not give it, and then nothing can be repeated."""
     reference_sha256: str
+    """SHA-256 of the reference's source, as hex digits."""
     source_sha256: str
-    """Of the candidate."""
+    """SHA-256 of the candidate's source, as hex digits."""
     evaluation: Evaluation
     signed_with: Literal["sha256", "hmac-sha256"]
     signature: str
 
     @classmethod
-    def made(
+    def make(
         cls,
         task: KernelTask,
         candidate: Candidate,
@@ -63,7 +81,7 @@ class EvidenceRecord(Value):
         created: str,
         key: str = "",
     ) -> "EvidenceRecord":
-        """A signed record; under `key`, if it is not empty."""
+        """Make a signed record: HMAC-SHA256 under `key`, or a plain SHA-256 where `key` is empty."""
         plain = cls(
             egg_graph=egg_graph,
             created=created,
@@ -81,43 +99,42 @@ class EvidenceRecord(Value):
 
     @classmethod
     def read(cls, data: Any, *, key: str = "") -> "EvidenceRecord":
-        """A record from JSON data, verified.
+        """Read a record from JSON data, and verify it.
 
         Args:
-            data: as `data()` gives it.
-            key: what it must be signed with; empty for a plain checksum.
+            data: what `data()` returned, in this format or an older one.
+            key: key that the record must be signed with; empty for a plain checksum.
 
         Raises:
-            BadInput: if it is no record, was changed, or is not signed as the key demands; one line that says which.
+            BadInput: if `data` is no record, has an unknown format, was changed, or is not signed as the key demands.
         """
         if not isinstance(data, dict) or not isinstance(data.get("format"), int):
             raise BadInput('no evidence record: it has no number under "format"')
-        if data["format"] > FORMAT:
-            raise BadInput(f"the record has format {data['format']}, and this egg-graph reads up to {FORMAT}")
+        check_format(data["format"])
         _verify_signature(data, key)
         try:
             record = cls.model_validate(data)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"no evidence record of format {FORMAT}: {where}: {first['msg']}") from error
+            raise BadInput(f"no evidence record of format {data['format']}: {where}: {first['msg']}") from error
         record._verify_hashes()
         return record
 
     def data(self) -> dict[str, Any]:
-        """As JSON data; infinities as text, for JSON has none."""
+        """The record as JSON data. Infinities become text, because JSON has none."""
         plain: dict[str, Any] = json.loads(self.model_dump_json())
         return plain
 
     def _verify_hashes(self) -> None:
-        """What the signature covers must also fit together."""
-        for what, told, found in (
+        """Refuse parts that do not belong together, whoever signed them."""
+        for what, recorded, found in (
             ("reference", self.reference_sha256, _sha256(self.task.reference)),
             ("candidate's source", self.source_sha256, _sha256(self.candidate.source)),
             ("evaluated candidate", self.evaluation.candidate, self.candidate.id),
             ("evaluated task", self.evaluation.task, self.task.digest),
         ):
-            if told != found:
+            if recorded != found:
                 raise BadInput(f"tampered with: the {what} is not the one that the record names")
 
 
@@ -131,12 +148,12 @@ def _verify_signature(data: dict[str, Any], key: str) -> None:
     if method == "hmac-sha256" and not key:
         raise BadInput(f"the record is signed with a key (hmac-sha256): set {KEY_VARIABLE} to verify it")
     if not hmac.compare_digest(_signature(data, key), str(data.get("signature"))):
-        told = "or it was signed with another key" if key else "so its text is not the one that was written"
-        raise BadInput(f"tampered with: the record does not fit its signature ({method}), {told}")
+        cause = "or it was signed with another key" if key else "so its text is not the one that was written"
+        raise BadInput(f"tampered with: the record does not fit its signature ({method}), {cause}")
 
 
 def _signature(data: dict[str, Any], key: str) -> str:
-    """Over the canonical JSON (sorted keys, no spaces, ASCII) of all but the signature itself."""
+    """Sign the canonical JSON (sorted keys, no spaces, ASCII) of all fields but the signature."""
     signed = {name: value for name, value in data.items() if name != "signature"}
     text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
     return hmac.new(key.encode(), text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()

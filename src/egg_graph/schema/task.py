@@ -1,4 +1,4 @@
-"""What is to be optimized, and for which machine."""
+"""What is to be optimized, and for which GPU."""
 
 import hashlib
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from egg_graph.schema.base import Value
 
 Precision = Literal["ieee", "tf32", "bf16", "fp16"]
-"""The precision policy; it binds candidate and baseline alike.
+"""The precision policy of candidate and baseline alike.
 
 `ieee`: dtypes as declared, fp32 products in IEEE arithmetic. `tf32`: dtypes as declared, operands of fp32
 products may be rounded to TF32. `bf16`, `fp16`: parameters and floating inputs cast, products accumulated in fp32.
@@ -14,7 +14,7 @@ products may be rounded to TF32. `bf16`, `fp16`: parameters and floating inputs 
 
 
 class Figure(Value):
-    """One number of a data sheet, with its unit and where it was read."""
+    """One number of a data sheet, with its unit and its source."""
 
     value: float
     unit: str
@@ -22,7 +22,7 @@ class Figure(Value):
 
 
 class Hardware(Value):
-    """One GPU as the agents and the roofline see it.
+    """The specification of one GPU, for the agents and for the roofline.
 
     `figures` holds, in SI units: dram_bandwidth and l2_bandwidth [byte/s], dram_capacity, l2_capacity,
     shared_memory_per_block and shared_memory_per_multiprocessor [byte], multiprocessors,
@@ -39,10 +39,10 @@ class Hardware(Value):
     notes: tuple[str, ...] = ()
 
     def figure(self, name: str) -> float:
-        """Value of a figure that must be there.
+        """Value of one figure.
 
         Raises:
-            KeyError: if the specification does not give this figure.
+            KeyError: if the specification lacks this figure.
         """
         return self.figures[name].value
 
@@ -52,7 +52,7 @@ class Hardware(Value):
 
 
 class KernelTask(Value):
-    """A PyTorch reference to be replaced, in KernelBench's form, and the terms of the replacement."""
+    """A PyTorch reference in KernelBench's form, and the terms on which a kernel may replace it."""
 
     name: str
     reference: str
@@ -62,7 +62,7 @@ class KernelTask(Value):
     triton_only: bool = False
     """Forbid library calls (cuBLAS, cuDNN) beside the candidate's own Triton kernels."""
     further_shapes: tuple[dict[str, int], ...] = ()
-    """Overrides of the reference's module-level integers, each one a further shape to be right at."""
+    """Further shapes at which the kernel must be right: each overrides module-level integers of the reference."""
 
     @property
     def digest(self) -> str:

@@ -1,8 +1,8 @@
-"""Typed configuration spaces: read them from a candidate's source, sweep them, bake the winner in.
+"""Typed configuration spaces: read them from a candidate's source, sweep them, write the winner into the source.
 
-A candidate may carry two literals at module level: `CONFIG`, the knobs as they stand, which its launches read as
-`CONFIG["BLOCK_M"]`; and `SPACE`, the values each knob may take, by stage. An agent chooses structure and space once;
-the sweep over it costs no model call. Everything here works on text and on the syntax tree: no candidate is run.
+A candidate may carry two literals at module level. `CONFIG` holds the value of each knob, which its launches read as
+`CONFIG["BLOCK_M"]`. `SPACE` holds the values that each knob may take, by stage. A sweep costs no model call. This room
+works on text and on the syntax tree: it runs no candidate.
 """
 
 from egg_graph.tuning.literals import parse_space

@@ -1,4 +1,4 @@
-"""The literals CONFIG and SPACE of a candidate's source, found in its syntax tree and never executed."""
+"""Read the literals CONFIG and SPACE from the syntax tree of a candidate's source. Nothing is executed."""
 
 import ast
 import math
@@ -9,13 +9,13 @@ from egg_graph.schema import BadInput, ConfigSpace, Knob, StageName
 STAGES = get_args(StageName)
 
 
-class Literal(NamedTuple):
-    """`CONFIG = {...}` as it stands in the source."""
+class DictLiteral(NamedTuple):
+    """One assignment `CONFIG = {...}` or `SPACE = {...}` of a source."""
 
     statement: ast.Assign | ast.AnnAssign
     value: ast.Dict
     entries: dict[str, ast.expr]
-    """Key -> the expression of its value, so that a rewrite can touch the values alone."""
+    """Key -> expression of its value, so that a rewrite can change the values alone."""
 
 
 def parse_space(source: str) -> tuple[dict[str, Knob], ConfigSpace]:
@@ -25,8 +25,8 @@ def parse_space(source: str) -> tuple[dict[str, Knob], ConfigSpace]:
         source: the module's text.
 
     Returns:
-        The knobs as they stand, and per stage the values that each knob may take. Both are empty where the source
-        carries no such literal.
+        The value of each knob, and per stage the values that each knob may take. Both are empty where the source has no
+        such literal.
 
     Raises:
         BadInput: if the source does not parse, or a literal is malformed: what, on which line, and how to mend it.
@@ -56,8 +56,8 @@ def parse(source: str) -> ast.Module:
         raise BadInput(f"the source does not parse: {error or type(error).__name__}") from error
 
 
-def find(tree: ast.Module, name: str) -> Literal | None:
-    """The one module-level assignment of a dict literal to `name`; None where the module does not bind it.
+def find(tree: ast.Module, name: str) -> DictLiteral | None:
+    """Find the module-level assignment of a dict literal to `name`; None where the module does not bind it.
 
     Raises:
         BadInput: if it is bound more than once or is no dict literal with text keys.
@@ -70,7 +70,7 @@ def find(tree: ast.Module, name: str) -> Literal | None:
         raise BadInput(f"{name} at line {statement.lineno} must be bound once, alone, and never changed afterwards")
     if not isinstance(statement.value, ast.Dict):
         raise BadInput(f"{name} at line {statement.lineno} must be a dict literal, {name} = {{...}}")
-    return Literal(statement, statement.value, _entries(name, statement.value))
+    return DictLiteral(statement, statement.value, _entries(name, statement.value))
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
@@ -79,7 +79,7 @@ def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
 
 
 def _writes(tree: ast.Module, name: str) -> list[ast.AST]:
-    """Every place that binds `name`, or stores into it, anywhere in the module (a shadowing argument included)."""
+    """Every node that binds `name` or stores into it, anywhere in the module; a shadowing argument counts."""
 
     def writes(node: ast.AST) -> bool:
         match node:
@@ -115,15 +115,15 @@ def _literal(where: str, node: ast.expr) -> Any:
 
 
 def _knob(where: str, node: ast.expr, value: Any = None) -> Knob:
-    """The value of a knob: a whole number, a finite number, a truth value or a text."""
+    """The value of a knob: an int, a finite float, a bool or a str."""
     value = _literal(where, node) if value is None else value
     if not isinstance(value, int | float | bool | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise BadInput(f"{where} at line {node.lineno} must be a finite number, True, False or a text, not {value!r}")
     return value
 
 
-def _stages(space: Literal) -> list[tuple[StageName, ast.Dict]]:
-    """SPACE's entries, each a known stage with a dict literal."""
+def _stages(space: DictLiteral) -> list[tuple[StageName, ast.Dict]]:
+    """The entries of SPACE: known stages, each with a dict literal."""
     for stage, node in space.entries.items():
         if stage not in STAGES:
             raise BadInput(f"SPACE at line {node.lineno}: no stage {stage!r}; the stages are {', '.join(STAGES)}")

@@ -1,7 +1,7 @@
-"""Rewrite a candidate's text: bake a configuration into CONFIG, or turn it into plain constants.
+"""Rewrite a candidate's text: write a configuration into CONFIG, or replace CONFIG by plain constants.
 
-Both edit by the positions that the syntax tree gives, so layout and comments survive, and both hold the result's
-tree against the tree they meant to write before they return it.
+Both edit at the positions that the syntax tree gives, so that layout and comments survive. `finish` compares the
+result's syntax tree with the intended one before it returns the text.
 """
 
 import ast
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from egg_graph.schema import BadInput, Knob
-from egg_graph.tuning.literals import Literal, find, parse, parse_space
+from egg_graph.tuning.literals import DictLiteral, find, parse, parse_space
 
 
 class Edit(NamedTuple):
@@ -23,11 +23,11 @@ class Edit(NamedTuple):
 
 
 def bake(source: str, config: Mapping[str, Knob]) -> str:
-    """Write a configuration into the CONFIG literal; every other character of the source stays.
+    """Write a configuration into the CONFIG literal. Every other character of the source stays.
 
     Args:
         source: a module with a CONFIG literal.
-        config: new values; knobs of CONFIG that are not named keep theirs.
+        config: new values by knob; a knob that is not named keeps its value.
 
     Raises:
         BadInput: if the source has no well-formed CONFIG, or `config` names a knob that CONFIG lacks.
@@ -45,10 +45,10 @@ def bake(source: str, config: Mapping[str, Knob]) -> str:
 
 
 def finish(source: str) -> str:
-    """Turn `CONFIG["X"]` into plain constants and drop CONFIG and SPACE, for a person to read.
+    """Replace `CONFIG["X"]` by plain constants and remove CONFIG and SPACE, so that a person can read the source.
 
-    A use of CONFIG that is no plain subscript (`**CONFIG`, `CONFIG.get(...)`, a subscript inside an f-string) is left
-    alone, and then the CONFIG literal stays too, because the module still needs it.
+    A use of CONFIG that is no plain subscript (`**CONFIG`, `CONFIG.get(...)`, a subscript inside an f-string) stays.
+    Then the CONFIG literal stays too, because the module needs it.
 
     Raises:
         BadInput: if the source does not parse or one of the literals is malformed.
@@ -82,7 +82,7 @@ def _subscripts(tree: ast.AST, config: Mapping[str, Knob]) -> list[tuple[ast.Sub
         parent = waiting.pop()
         for child in ast.iter_child_nodes(parent):
             if isinstance(child, ast.JoinedStr):
-                continue  # a constant may not fit between its quotes, and Python 3.11 gives no true positions there
+                continue  # a constant may not fit between its quotes, and Python 3.11 gives wrong positions there
             if _is_use(child, config):
                 found.append((child, parent))
             else:
@@ -103,7 +103,7 @@ def _key(use: ast.Subscript) -> str:
 
 
 def _constant(value: Knob, source: str, end: int, parent: ast.AST) -> str:
-    """The constant as text, bracketed where a bare one would bind to its neighbours."""
+    """The constant as text, in brackets where it would otherwise bind to its neighbours."""
     text = repr(value)
     if isinstance(parent, ast.Attribute) or text.startswith("-"):
         return f"({text})"
@@ -111,7 +111,7 @@ def _constant(value: Knob, source: str, end: int, parent: ast.AST) -> str:
 
 
 class _Offsets:
-    """Character offsets of syntax-tree positions, which count lines from 1 and columns in UTF-8 bytes."""
+    """Character offsets of syntax-tree positions: those count lines from 1, and columns in UTF-8 bytes."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -132,8 +132,8 @@ class _Offsets:
     def replace(self, node: ast.expr, text: str) -> Edit:
         return Edit(self.start(node), self.end(node), text)
 
-    def remove(self, literal: Literal) -> Edit:
-        """Drop a statement with its whole line; where another shares the line, it becomes `pass`."""
+    def remove(self, literal: DictLiteral) -> Edit:
+        """Remove a statement with its whole line. Where another statement shares the line, it becomes `pass`."""
         start, end = self.start(literal.statement), self.end(literal.statement)
         rest = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|\Z)").match(self.source, end)
         if start not in self.starts or rest is None:
@@ -142,7 +142,7 @@ class _Offsets:
 
 
 _GONE = "\0"
-"""Stands where a line was dropped; no parsed source can hold it."""
+"""Marks where a line was removed; no source that parses can contain it."""
 _BLANK = r"(?:[ \t]*(?:\r\n|\r|\n))"
 
 
@@ -154,12 +154,12 @@ def _apply(source: str, edits: list[Edit]) -> str:
 
 
 def _close_gap(match: re.Match[str]) -> str:
-    """Of the blank lines before and after what was dropped, keep the longer run; none at the top of the file."""
+    """Keep the longer run of blank lines before and after the removed ones; none at the top of the file."""
     return "" if match.start() == 0 else max(match.group().split(_GONE), key=lambda run: len(re.findall(_BLANK, run)))
 
 
 def _check(result: str, tree: ast.Module, values: Mapping[int, Knob], dropped: list[ast.stmt]) -> None:
-    """Hold the rewritten text against the tree that was meant."""
+    """Compare the rewritten text's syntax tree with the intended one."""
 
     class Meant(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.AST:

@@ -15,7 +15,7 @@ def configurations(
     the whole product: where the limit cuts, what is lost is farthest from a kernel known to work.
 
     Args:
-        config: the knobs as they stand.
+        config: the current value of each knob.
         knobs: the values that each turned knob may take; a knob not named here keeps its value.
         limit: the most configurations to return, the current one included.
 
@@ -42,14 +42,14 @@ def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob
 
 
 def _others(current: Knob, values: Sequence[Knob]) -> list[Knob]:
-    """The values other than the current one, each once; 1, 1.0 and True are three values."""
+    """The values other than the current one, each once. 1, 1.0 and True are three values."""
     seen = {repr(current)}
     return [value for value in values if repr(value) not in seen and not seen.add(repr(value))]  # type: ignore[func-returns-value]
 
 
 def best(trials: Sequence[Trial]) -> Trial | None:
-    """The usable trial of least merit; of equals the earlier, so that the current configuration wins a draw.
+    """The usable trial with the smallest merit; None where no trial is usable.
 
-    Returns None where no trial is usable.
+    Of several with equal merit the first is taken, so that the current configuration stays.
     """
     return min((trial for trial in trials if trial.status in USABLE), key=lambda trial: trial.merit, default=None)

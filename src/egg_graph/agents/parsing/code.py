@@ -1,12 +1,10 @@
-"""The module in a coder's answer: which fence, several fences, no fence, cut off."""
+"""Find the module in a coder's answer, in one fence, in several, or in none."""
 
 import re
 import textwrap
 
-from egg_graph.agents.parsing.fences import Block, blocks
-from egg_graph.agents.parsing.module import Module, mend_module
-from egg_graph.agents.parsing.reply import Reply, Unreadable, spoken
-from egg_graph.agents.parsing.syntax import defines_class, parsed
+from egg_graph.agents.parsing.module import Module, defines_class, mend_module, parse_python
+from egg_graph.agents.parsing.reply import Block, Reply, Unreadable, find_blocks, strip_thinking
 
 _ENTRY = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
 _KERNEL = re.compile(r"^[ \t]*@triton\.(jit|autotune|heuristics)\b", re.MULTILINE)
@@ -19,20 +17,20 @@ _WHOLE = "Answer again with one fenced Python block that holds the whole module,
 
 
 def read_module(reply: Reply) -> Module:
-    """The module of an answer, mended where that is plain.
+    """Read the module of an answer, and mend it where that is plain.
 
-    A module with a syntax error is returned as it is: the evaluator says where it is wrong, the debugger what to do.
+    A module with a syntax error is returned as it is: the evaluator names the line.
 
     Raises:
         Unreadable: if the answer is empty, was cut off inside the code, or defines no `class ModelNew`.
     """
-    text = spoken(reply.text).strip()
+    text = strip_thinking(reply.text).strip()
     if not text:
         reason = (
             "the answer was cut off before any code" if reply.truncated or reply.text.strip() else "the answer is empty"
         )
         raise Unreadable(reason, _WHOLE)
-    found = [block for block in blocks(text) if block.language in _PYTHON]
+    found = [block for block in find_blocks(text) if block.language in _PYTHON]
     source = _from_blocks(found, reply) if found else _from_prose(text, reply)
     return mend_module(textwrap.dedent(source).strip("\n") + "\n")
 
@@ -44,7 +42,7 @@ def _from_blocks(found: list[Block], reply: Reply) -> str:
         if reply.truncated or not found[-1].closed:
             raise _cut_off()
         raise Unreadable("the code defines no `class ModelNew`", _WHOLE)
-    whole = [block for block in entries if parsed(textwrap.dedent(block.text)) is not None]
+    whole = [block for block in entries if parse_python(textwrap.dedent(block.text)) is not None]
     chosen = whole[-1] if whole else entries[-1]
     if not whole and (reply.truncated or not chosen.closed):
         raise _cut_off()
@@ -60,7 +58,7 @@ def _is_part(block: Block, chosen: Block) -> bool:
     """A block of kernels or helpers that belongs to the module in `chosen`: Python, and no second entry point."""
     if block is chosen or _ENTRY.search(block.text):
         return False
-    tree = parsed(textwrap.dedent(block.text))
+    tree = parse_python(textwrap.dedent(block.text))
     return tree is not None and not defines_class(tree, "Model") and bool(_KERNEL.search(block.text))
 
 
@@ -75,7 +73,7 @@ def _from_prose(text: str, reply: Reply) -> str:
         candidate = "\n".join(code[: len(code) - drop])
         if not _ENTRY.search(candidate):
             break
-        if parsed(candidate) is not None:
+        if parse_python(candidate) is not None:
             if reply.truncated:
                 raise _cut_off()
             return candidate

@@ -1,11 +1,10 @@
-"""Mending a module that breaks the output contract in plain ways, keeping its text: test code out, imports in."""
+"""Mend a module that breaks the output contract in plain ways: take test code out, put missing imports in."""
 
 import ast
 import symtable
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from egg_graph.agents.parsing.syntax import parsed
 
 _FORBIDDEN = frozenset({"get_inputs", "get_init_inputs"})
 _IMPORTS = {
@@ -26,7 +25,7 @@ _IMPORTS = {
     "Tuple": "from typing import Tuple",
     "Union": "from typing import Union",
 }
-"""Names that everyone means the same by, in the order in which their imports are written."""
+"""Names with one usual meaning, in the order in which their imports are written."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def mend_module(source: str) -> Module:
 
     Everything else, comments included, stays as written. Source that does not parse is returned as it is.
     """
-    tree = parsed(source)
+    tree = parse_python(source)
     if tree is None:
         return Module(source)
     removed = _test_code(source, tree)
@@ -55,14 +54,14 @@ def mend_module(source: str) -> Module:
 
 
 def _test_code(source: str, tree: ast.Module) -> list[ast.stmt]:
-    """Top-level statements that are no part of a module, and those that only live from them."""
+    """Top-level statements that are test code, and those that only use names of such statements."""
     needed = _needed(source)
     removed: list[ast.stmt] = []
-    gone: set[str] = set()
+    removed_names: set[str] = set()
     for node in tree.body:
-        if _is_forbidden(node) or (_is_test(node, gone) and not _defined(node) & needed):
+        if _is_forbidden(node) or (_is_test(node, removed_names) and not _defined(node) & needed):
             removed.append(node)
-            gone |= _defined(node)
+            removed_names |= _defined(node)
     return removed
 
 
@@ -85,13 +84,13 @@ def _is_forbidden(node: ast.stmt) -> bool:
     )
 
 
-def _is_test(node: ast.stmt, gone: set[str]) -> bool:
-    """A test function, a statement that runs the model, or one that uses a name already gone."""
+def _is_test(node: ast.stmt, removed_names: set[str]) -> bool:
+    """A test function, a statement that runs the model, or one that uses a removed name."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return _is_test_name(node.name) and not node.decorator_list
     if isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef)):
         return False
-    return bool(_names_in([node]) & gone) or _runs_the_model(node)
+    return bool(_names_in([node]) & removed_names) or _runs_the_model(node)
 
 
 def _is_main_guard(node: ast.stmt) -> bool:
@@ -174,3 +173,20 @@ def _after_header(kept: list[ast.stmt], lines: list[str]) -> int:
             break
         end = node.end_lineno or node.lineno
     return min(end, len(lines))
+
+
+def parse_python(source: str) -> ast.Module | None:
+    """The syntax tree; None where the text is no Python, or more than the parser can take."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as "\d" in a docstring
+            tree = ast.parse(source)
+            compile(tree, "<module>", "exec")  # finds what the grammar allows but Python does not: a stray `return`
+            return tree
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def defines_class(tree: ast.Module, name: str) -> bool:
+    """True where the module defines this class at top level."""
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body)

@@ -1,4 +1,4 @@
-"""The JSON object in an answer, as models write JSON: in prose, with comments, trailing commas, Python's words."""
+"""Read the JSON object in an answer, even amid prose, with comments, trailing commas or Python literals."""
 
 import ast
 import json
@@ -6,30 +6,29 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from egg_graph.agents.parsing.fences import blocks
-from egg_graph.agents.parsing.reply import Reply, Unreadable, spoken
+from egg_graph.agents.parsing.reply import Reply, Unreadable, find_blocks, strip_thinking
 
 _MAX_TEXT = 200_000
 _MAX_STARTS = 64
-"""Bounds on the work for hostile or run-away answers: characters looked at, opening braces tried."""
+"""Most characters that are read, and most opening braces that are tried: a run-away answer takes bounded time."""
 
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _REQUEST = "Answer again with the JSON object alone."
 
 
 def read_object(reply: Reply, wanted: Sequence[str]) -> dict[str, Any]:
-    """The object with most of the `wanted` keys; of equals the last, which is the model's last word.
+    """Read the object with most of the `wanted` keys; the last one where several have as many.
 
     Keys are normalised to lower case with underscores ("modification plan" -> "modification_plan").
 
     Raises:
         Unreadable: if the answer is empty, cut off, or holds no object with any of the keys.
     """
-    text = spoken(reply.text).strip()[:_MAX_TEXT]
+    text = strip_thinking(reply.text).strip()[:_MAX_TEXT]
     if not text:
         raise Unreadable("the answer is empty", _REQUEST)
     best: dict[str, Any] = {}
-    for source in [*(block.text for block in blocks(text)), text]:
+    for source in [*(block.text for block in find_blocks(text)), text]:
         for candidate in _objects(source):
             if _count(candidate, wanted) >= max(1, _count(best, wanted)):
                 best = candidate

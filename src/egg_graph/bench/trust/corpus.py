@@ -14,11 +14,10 @@ from egg_graph.bench.provenance import evaluator_digest, utc_now, version
 from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.trust.rows import CorpusResults, CorpusRow, CorpusRun, corpus_page, rates
 from egg_graph.bench.writing import read_earlier, write_results
-from egg_graph.context import Device
+from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.evaluator.device.gpus import visible_gpus
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
-from egg_graph.target import choose_target
 
 SAME = ("version", "evaluator", "ladder", "repeat", "timeout", "finalist", "target")
 """Fields that must agree for rows of an earlier run to be kept."""

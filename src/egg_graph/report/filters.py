@@ -1,25 +1,25 @@
-"""How the page says things: small functions from values to words, used as template filters."""
+"""Template filters of the page: values as text."""
 
 from collections.abc import Mapping
 
 from egg_graph.schema import Effect, Evaluation, Usage
 
 TONES = {"faster": "good", "correct": "good", "inconclusive": "fair", "slower": "fair", "reference_kept": "fair"}
-"""The tone that a status is told in; every other one is `bad`."""
+"""Tone of a status; every other status is `bad`."""
 
 
 def tone(status: str) -> str:
-    """`good`, `fair` or `bad`."""
+    """The tone of a status: `good`, `fair` or `bad`."""
     return TONES.get(status, "bad")
 
 
 def words(name: str) -> str:
-    """An identifier as words."""
+    """An identifier with spaces for underscores."""
     return name.replace("_", " ")
 
 
 def duration(evaluation: Evaluation) -> str:
-    """Time where it was measured, else the bound, marked as one; neither for a kernel that cannot be used."""
+    """The measured time, else the lower bound with "≥"; "-" for a kernel that cannot be used."""
     if not evaluation.usable:
         return "-"
     if evaluation.timing is not None:
@@ -28,13 +28,13 @@ def duration(evaluation: Evaluation) -> str:
 
 
 def margin(evaluation: Evaluation) -> str:
-    """Error over budget of the check nearest to its budget."""
+    """Error over budget of the check with the largest such ratio."""
     checks = [check for check in evaluation.checks if check.budget > 0]
     return f"{max(check.error / check.budget for check in checks):.2g}" if checks else "-"
 
 
-def effect(effect: Effect | None) -> str:
-    """Predicted against measured, in one phrase."""
+def effect_text(effect: Effect | None) -> str:
+    """The predicted effect and the measured one, in one phrase."""
     if effect is None:
         return "-"
     predicted = f"{effect.expected.metric} {effect.expected.direction}"
@@ -44,15 +44,15 @@ def effect(effect: Effect | None) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """Calls, tokens and seconds of the model, or what an answer without a model took."""
+    """Calls and tokens of a model, and the seconds that its answers took."""
     tokens = usage.input_tokens + usage.output_tokens
-    told = [f"{usage.calls} calls"] if usage.calls else []
-    told += [f"{tokens:,} tokens"] if tokens else []
-    return ", ".join([*told, f"{usage.seconds:.1f} s"]) if told or usage.seconds else "-"
+    parts = [f"{usage.calls} calls"] if usage.calls else []
+    parts += [f"{tokens:,} tokens"] if tokens else []
+    return ", ".join([*parts, f"{usage.seconds:.1f} s"]) if parts or usage.seconds else "-"
 
 
 def size(count: float) -> str:
-    """Bytes in the largest unit that leaves at least one."""
+    """A count of bytes in GB, MB, kB or B: the largest unit with a value of at least 1."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
@@ -60,17 +60,17 @@ def size(count: float) -> str:
 
 
 def counts(found: Mapping[str, int]) -> str:
-    """`LDG.128 x 4, STG.32 x 8`."""
+    """Counts by name: `LDG.128 x 4, STG.32 x 8`."""
     return ", ".join(f"{name} x {count}" for name, count in sorted(found.items())) or "-"
 
 
 def shapes(found: Mapping[str, tuple[int, ...]]) -> str:
-    """`x [16, 1024]`."""
+    """Shapes by name: `x [16, 1024]`."""
     return ", ".join(f"{name} {list(shape)}" for name, shape in found.items()) or "-"
 
 
 def pairs(found: Mapping[str, str]) -> str:
-    """`x float32[16, 1024]`."""
+    """Texts by name: `x float32[16, 1024]`."""
     return ", ".join(f"{name} {value}" for name, value in found.items()) or "-"
 
 
@@ -79,7 +79,7 @@ FILTERS = {
     "cost": cost,
     "counts": counts,
     "duration": duration,
-    "effect": effect,
+    "effect": effect_text,
     "margin": margin,
     "pairs": pairs,
     "shapes": shapes,

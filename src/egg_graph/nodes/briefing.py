@@ -1,15 +1,15 @@
-"""What each role sees of the run: the one place where inter-stage and intra-stage context become a Brief.
+"""Make the brief of each role from the state of the run.
 
-Everyone sees the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of the
-finished stages and this stage's own attempts. Beyond that:
+Every brief holds the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of
+the finished stages and the attempts of this stage. Beyond that:
 
 | role | kernel at hand | analysis | diagnosis | principles |
 | --- | --- | --- | --- | --- |
 | analyst | the best kernel | the stage's last one | no | those that match |
 | coder, seed | none | no | no | those that match |
-| coder, optimize | the best kernel | the plan to follow | no | those the plan names, else those that match |
-| coder, repair | the broken candidate | the plan it was made by | the one to follow | no |
-| debugger | the broken candidate | the plan it was made by | the last one, if it did not help | no |
+| coder, optimize | the best kernel | the plan to follow | no | those that the plan names, else those that match |
+| coder, repair | the broken candidate | the plan that it followed | the one to follow | no |
+| debugger | the broken candidate | the plan that it followed | the last one, if it did not help | no |
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def analyst_brief(state: StageState, stage: Stage, principles: Sequence[Principl
 def coder_brief(
     state: StageState, stage: Stage, principles: Sequence[Principle], seed_hint: Candidate | None = None
 ) -> Brief:
-    """The brief of the coder, in the mode that `state["mode"]` names (seed, while no role has acted)."""
+    """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
     match state.get("mode") or "seed":
         case "repair":
             broken = _last(state, stage)

@@ -1,4 +1,4 @@
-"""Where prompts, principles and hardware specifications are found, installed or not."""
+"""Read the shipped prompts, principles and hardware specifications, from an installation or from a checkout."""
 
 from functools import cache
 from importlib.resources import files
@@ -12,7 +12,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3] / "prompts"
 
 @cache
 def _root() -> Traversable:
-    """The prompts package; the checkout's own folder where the package runs from plain `src` without installation."""
+    """The prompts package; the checkout's folder where egg_graph runs from `src` without installation."""
     try:
         return files("egg_graph.prompts")
     except ModuleNotFoundError:

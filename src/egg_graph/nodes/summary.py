@@ -1,4 +1,4 @@
-"""Cut a finished stage down to what the next ones need: the INTER-stage context."""
+"""Summarize a finished stage for the stages that follow: the INTER-stage context."""
 
 from egg_graph.context import Context
 from egg_graph.routing import exhausted, stage_attempts
@@ -7,7 +7,7 @@ from egg_graph.state import StageState
 
 
 def summarize(state: StageState, stage: StageName, context: Context) -> StageSummary:
-    """What was tried in a stage, what paid, what failed and why, and what is left."""
+    """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do."""
     attempts = stage_attempts(state, stage)
     best, evaluation, analysis = state.get("best"), state.get("evaluation"), state.get("analysis")
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))

@@ -1,4 +1,4 @@
-"""What the nodes work with: team, evaluator and principles, each made on first use, so that building is quick."""
+"""What the nodes work with: the team, the evaluator and the principles, each made on first use."""
 
 import atexit
 import threading
@@ -21,12 +21,13 @@ from egg_graph.schema import (
 )
 from egg_graph.team import Team, check_model, resolve_team
 
-_MAKING = threading.RLock()
+_LOCK = threading.RLock()
+"""Held while a service is made: a server runs nodes in several threads."""
 
 
 @cache
-def default_evaluator(device: Device, profile: bool) -> Evaluator:
-    """The evaluator on this machine, shared by all graphs of the process and closed when it ends."""
+def local_evaluator(device: Device, profile: bool) -> Evaluator:
+    """The evaluator of this machine. All graphs of the process share it; it is closed when the process ends."""
     from egg_graph.evaluator import LocalEvaluator
 
     evaluator = LocalEvaluator(device=device, profile=profile)
@@ -35,14 +36,17 @@ def default_evaluator(device: Device, profile: bool) -> Evaluator:
 
 
 @dataclass
-class Parts:
+class Services:
     """Team, evaluator and principles of one graph.
 
     Args:
-        model: what `resolve_team` takes; ignored where `team` is given.
+        model: see `resolve_team`. Ignored where `team` is given.
         team: plays the three roles.
-        evaluator: judges; None for the one on this machine.
-        principles: None for those that ship and those in `Context.knowledge_dir`.
+        evaluator: judges the candidates; None for the evaluator of this machine.
+        principles: None for the shipped principles and those in `Context.knowledge_dir`.
+
+    Raises:
+        BadInput: if `model` can never become a team.
     """
 
     model: Any = None
@@ -54,35 +58,37 @@ class Parts:
     def __post_init__(self) -> None:
         check_model(self.model)
 
-    def the_team(self) -> Team:
-        with _MAKING:
+    def get_team(self) -> Team:
+        """The team that was given, or the one that `model` stands for."""
+        with _LOCK:
             if self.team is None:
                 self.team = resolve_team(self.model)
             return self.team
 
-    def the_evaluator(self, context: Context) -> Evaluator:
+    def get_evaluator(self, context: Context) -> Evaluator:
+        """The evaluator that was given, or the one of this machine."""
         if self.evaluator is not None:
             return self.evaluator
-        with _MAKING:
-            return default_evaluator(context.device, context.profile)
+        with _LOCK:
+            return local_evaluator(context.device, context.profile)
 
-    def judge(
+    def evaluate(
         self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False
     ) -> Evaluation:
-        """Evaluate; a fault of the machine raises, so that it is tried again and never counts against the kernel.
+        """Evaluate a candidate. A fault of the machine raises, so that it is retried and not held against the kernel.
 
         Args:
-            finalist: the kernel is about to be handed over. See `Evaluator.evaluate`.
+            finalist: the kernel is about to be handed over; see `Evaluator.evaluate`.
 
         Raises:
             InfrastructureError: if the machine failed.
         """
-        evaluation = self.the_evaluator(context).evaluate(task, candidate, stage=stage, finalist=finalist)
+        evaluation = self.get_evaluator(context).evaluate(task, candidate, stage=stage, finalist=finalist)
         if evaluation.status == "infra_error":
             raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
         return evaluation
 
-    def principles_for(
+    def match_principles(
         self, context: Context, task: KernelTask, stage: StageName, baseline: Baseline
     ) -> tuple[Principle, ...]:
         """The principles that apply to this task on this target in this stage."""
@@ -91,9 +97,9 @@ class Parts:
         principles = self.principles if self.principles is not None else load_principles(context.knowledge_dir)
         return match_principles(principles, task=task, stage=stage, baseline=baseline)
 
-    def expert_seed(self, brief: Brief) -> Candidate | None:
-        """The embedded expert's kernel for the same brief, None where it has none."""
-        with _MAKING:
+    def write_expert_seed(self, brief: Brief) -> Candidate | None:
+        """The embedded expert's kernel for this brief; None where it can write none."""
+        with _LOCK:
             expert = self._expert = self._expert or resolve_team(None)
         draft = expert.write(brief)
         if draft.problem:

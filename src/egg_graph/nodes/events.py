@@ -1,4 +1,4 @@
-"""The events of a run, on the stream's `custom` channel: small dicts with stable keys, for a progress display.
+"""The events of a run: small dicts with stable keys on the stream's `custom` channel, for a progress display.
 
 | event | sent by | keys beside `event` |
 | --- | --- | --- |
@@ -9,23 +9,23 @@
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
-`error` and `budget` belong to the check that comes nearest to its budget (or exceeds it most). Milliseconds are None
-where no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is baseline over candidate.
+`error` and `budget` are those of the check with the largest error relative to its budget. Milliseconds are None where
+no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is the baseline's time over the candidate's.
 """  # noqa: E501
 
 from typing import Literal
 
 from typing_extensions import TypedDict
 
-from egg_graph.schema import Attempt, Baseline, Evaluation, Knob, Mode, StageName, Trial
+from egg_graph.schema import Attempt, Baseline, Evaluation, Knob, Mode, Role, StageName, Trial
 
 
 class Event(TypedDict, total=False):
-    """One event; which keys it has, the table above says."""
+    """One event. The table above lists the keys of each kind."""
 
     event: Literal["baseline", "stage", "role", "attempt", "trial", "verdict"]
     stage: StageName
-    role: Literal["analyst", "coder", "debugger"]
+    role: Role
     attempt: int
     mode: Mode
     candidate: str
@@ -45,7 +45,7 @@ class Event(TypedDict, total=False):
 
 
 def numbers(evaluation: Evaluation) -> Event:
-    """The figures of an evaluation that a progress line shows."""
+    """The numbers of an evaluation that a progress line shows."""
     checks = [c for c in evaluation.checks if c.budget > 0]
     worst = max(checks, key=lambda c: c.error / c.budget, default=None)
     timing, bound = evaluation.timing, evaluation.bound

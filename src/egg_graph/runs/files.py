@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file in one step: a reader, and a run that is killed, meet the old content or the new.
+    """Write a text file in one step: a reader, and a run that is killed, find the old content or the new one.
 
     Raises:
         OSError: if the folder cannot be written.

@@ -1,4 +1,4 @@
-"""A run as its folder keeps it: evidence.json and history.jsonl, read back into the vocabulary."""
+"""Read a finished run from its folder: evidence.json and history.jsonl."""
 
 import json
 from pathlib import Path
@@ -7,33 +7,35 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from egg_graph.schema import Attempt, BadInput, Baseline, Candidate, Evaluation, KernelTask, StageSummary, Usage
+from egg_graph.schema.record import check_format
 
 
-class Record(BaseModel):
-    """What a run's folder says about it. Keys of evidence.json that a newer version added are passed over."""
+class SavedRun(BaseModel):
+    """A finished run as its folder holds it. Further keys of evidence.json are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: str = Field(validation_alias="run")
     status: str
-    """Status of the kernel handed over, or how the run ended without one."""
+    """Status of the kernel that was handed over, or how the run ended without one."""
     verdict: str
     task: KernelTask
     baseline: Baseline
     best: Candidate | None = None
     evaluation: Evaluation | None = None
-    """Of `best`."""
+    """Evaluation of `best`."""
     summaries: tuple[StageSummary, ...] = ()
     usage: Usage = Usage()
     seconds: float = 0.0
+    """Seconds spent inside the nodes."""
     attempts: tuple[Attempt, ...] = ()
 
 
-def read_record(folder: str | Path) -> Record:
+def read_run(folder: str | Path) -> SavedRun:
     """Read a finished run.
 
     Raises:
-        BadInput: if the folder holds no finished run, or a file in it is damaged (which, and where).
+        BadInput: if the folder holds no finished run, one of an unknown format, or a damaged file (which, and where).
     """
     folder = Path(folder)
     evidence = _json(folder / "evidence.json", _text(folder / "evidence.json"))
@@ -42,7 +44,11 @@ def read_record(folder: str | Path) -> Record:
         _json(folder / f"history.jsonl:{number}", line) for number, line in enumerate(history.splitlines(), 1) if line
     ]
     try:
-        return Record.model_validate({**evidence, "attempts": attempts})
+        check_format(evidence.get("format", 1))
+    except BadInput as error:
+        raise BadInput(f"{folder / 'evidence.json'}: {error}") from error
+    try:
+        return SavedRun.model_validate({**evidence, "attempts": attempts})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

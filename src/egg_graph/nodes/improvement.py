@@ -1,16 +1,15 @@
-"""When one kernel stands above another: better, and no less proven."""
+"""Does a kernel replace the best one, and did a predicted effect come true?"""
 
 from egg_graph.schema import Effect, Evaluation, Expectation
 
 NOISE = 0.01
-"""Spread of a kernel's median time between repeats on an H200 (1 to 2 % over runs, less within one)."""
+"""Smallest relative gain in time that counts. Medians of one kernel differ by about as much between repeats (H200)."""
 
 
 def improves(new: Evaluation, old: Evaluation | None) -> bool:
-    """May `new` take the place of `old`? Only if it is usable, of less merit key, and lacks none of old's proofs.
+    """True where `new` is usable, better than `old` by merit, and passed every check that `old` passed.
 
-    Merit puts timed kernels before untimed ones; a check that `old` passed and `new` was spared would be a proof lost.
-    Between two timed kernels a gain within `NOISE` is none: medians of the same kernel differ by as much.
+    Two timed kernels are compared by their median times, and a relative gain of `NOISE` or less does not count.
     """
     if not new.usable:
         return False
@@ -27,12 +26,12 @@ def _passed(evaluation: Evaluation) -> set[str]:
     return {check.name for check in evaluation.checks if check.passed}
 
 
-def effect(expected: Expectation | None, before: Evaluation | None, after: Evaluation) -> Effect | None:
-    """Hold what the analyst predicted against what was measured; None where nothing was predicted."""
+def measure_effect(expected: Expectation | None, before: Evaluation | None, after: Evaluation) -> Effect | None:
+    """Compare what the analyst predicted with what was measured; None where nothing was predicted."""
     if expected is None:
         return None
-    old = None if before is None else measured(before, expected.metric)
-    new = measured(after, expected.metric)
+    old = None if before is None else read_metric(before, expected.metric)
+    new = read_metric(after, expected.metric)
     if old is None or new is None:
         return Effect(expected=expected, before=old, after=new)
     return Effect(
@@ -40,11 +39,12 @@ def effect(expected: Expectation | None, before: Evaluation | None, after: Evalu
     )
 
 
-def measured(evaluation: Evaluation, metric: str) -> float | None:
-    """The value of one metric, None where the evaluator did not establish it.
+def read_metric(evaluation: Evaluation, metric: str) -> float | None:
+    """The value of one metric; None where the evaluator did not establish it.
 
-    `milliseconds` (ms), `bound_ms` (ms), `launches`, `dram_bytes` (byte), `occupancy` (0 to 1, the least of all
-    kernels), `registers` (per thread, the most of all kernels), or the name of an Nsight Compute metric.
+    Args:
+        metric: `milliseconds` [ms], `bound_ms` [ms], `launches`, `dram_bytes` [byte], `occupancy` (0 to 1, the smallest
+            of all kernels), `registers` (per thread, the largest of all kernels), or an Nsight Compute metric's name.
     """
     timing, bound, resources = evaluation.timing, evaluation.bound, evaluation.resources
     match metric:

@@ -1,4 +1,4 @@
-"""Evidence records as files: written with a verdict, read back to be verified and repeated."""
+"""Evidence records as files: made with a verdict, read back to be verified and repeated."""
 
 import datetime
 import json
@@ -7,25 +7,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from egg_graph.files import write_whole
+from egg_graph.runs.files import write_whole
 from egg_graph.schema import BadInput, Candidate, Evaluation, EvaluatorSettings, EvidenceRecord, KernelTask
-from egg_graph.schema.record import KEY_VARIABLE
+from egg_graph.schema.record import KEY_VARIABLE, check_format
 
 DEFAULT_TIMEOUT = 60.0
-"""`LocalEvaluator`'s own."""
+"""Seconds that one run of a candidate may take: the default of `LocalEvaluator`."""
 
 
 def make_record(
     task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, timeout: float = DEFAULT_TIMEOUT, finalist: bool
 ) -> EvidenceRecord:
-    """A record of one verdict, signed with the key in `EGG_GRAPH_EVIDENCE_KEY` where there is one.
+    """Make the record of one verdict, signed with the key in `EGG_GRAPH_EVIDENCE_KEY` where that is set.
 
     Args:
         timeout: seconds that one run of the candidate could take.
-        finalist: whether it was judged as a finalist.
+        finalist: whether the candidate was evaluated as a finalist.
     """
     on_gpu = evaluation.environment is not None and evaluation.environment.gpu is not None
-    return EvidenceRecord.made(
+    return EvidenceRecord.make(
         task,
         candidate,
         evaluation,
@@ -37,7 +37,7 @@ def make_record(
 
 
 def write_record(path: Path, record: EvidenceRecord) -> None:
-    """Write a record, whole or not at all.
+    """Write a record in one step.
 
     Raises:
         BadInput: if the file cannot be written.
@@ -49,10 +49,10 @@ def write_record(path: Path, record: EvidenceRecord) -> None:
 
 
 def read_evidence(path: Path) -> EvidenceRecord:
-    """The verified record in a file: one that `evaluate --evidence` wrote, or the evidence.json of a run.
+    """Read and verify a record: a file that `evaluate --evidence` wrote, or the evidence.json of a run.
 
     Raises:
-        BadInput: if it cannot be read, holds no record, or was tampered with.
+        BadInput: if the file cannot be read, holds no record, has an unknown format, or was tampered with.
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -60,11 +60,12 @@ def read_evidence(path: Path) -> EvidenceRecord:
         raise BadInput(f"{path}: cannot be read: {error}") from error
     except json.JSONDecodeError as error:
         raise BadInput(f"{path}: no record, or a damaged one: line {error.lineno} is not JSON") from error
-    if isinstance(data, dict) and "record" in data:
-        data = data["record"]
-        if data is None:
-            raise BadInput(f"{path}: that run ended without a kernel: there is no verdict to repeat")
     try:
+        if isinstance(data, dict) and "record" in data:
+            check_format(data.get("format", 1))
+            data = data["record"]
+            if data is None:
+                raise BadInput("that run ended without a kernel: there is no verdict to repeat")
         return EvidenceRecord.read(data, key=os.environ.get(KEY_VARIABLE, ""))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.files import write_whole
-from egg_graph.records import make_record
-from egg_graph.schema import Attempt, Evaluation, StageSummary, Usage, Value
+from egg_graph.runs.evidence import make_record
+from egg_graph.runs.files import write_whole
+from egg_graph.schema import Attempt, BadInput, Evaluation, StageSummary, Usage, Value
+from egg_graph.schema.record import FORMAT
 from egg_graph.state import OutputState, RunStatus
 
 
@@ -19,17 +20,19 @@ class Run:
     folder: Path
     status: RunStatus
     verdict: str
-    """What was proven and what was not, for a person."""
+    """Text for a person: what was proven and what was not."""
     kernel: str | None
-    """Source of the kernel, None where the reference is kept."""
+    """Source of the kernel; None where the reference is kept."""
     kernel_path: Path | None
+    """File of the kernel; None where the reference is kept."""
     evaluation: Evaluation | None
     attempts: tuple[Attempt, ...]
     summaries: tuple[StageSummary, ...]
     usage: Usage
     seconds: float
+    """Seconds spent inside the nodes."""
     state: OutputState
-    """Everything, as the graph left it."""
+    """The whole state, as the graph left it."""
 
     @property
     def accepted(self) -> bool:
@@ -37,8 +40,8 @@ class Run:
         return self.kernel is not None
 
 
-def finished(folder: Path, state: OutputState) -> Run:
-    """The run of this folder, from the state that the graph left."""
+def make_run(folder: Path, state: OutputState) -> Run:
+    """Make the run of a folder from the state that the graph left."""
     kernel = state["kernel"] or None
     return Run(
         id=folder.name,
@@ -57,19 +60,44 @@ def finished(folder: Path, state: OutputState) -> Run:
 
 
 def write_results(run: Run) -> None:
-    """Write kernel.py (where there is one), evidence.json, history.jsonl and report.html, each whole or not at all."""
+    """Write kernel.py (where there is a kernel), evidence.json, history.jsonl and report.html, each in one step."""
     if run.kernel is not None and run.kernel_path is not None:
         write_whole(run.kernel_path, run.kernel)
-    write_whole(run.folder / "evidence.json", json.dumps(evidence(run), indent=2) + "\n")
+    write_whole(run.folder / "evidence.json", json.dumps(make_evidence(run), indent=2) + "\n")
     write_whole(run.folder / "history.jsonl", "".join(attempt.model_dump_json() + "\n" for attempt in run.attempts))
-    from egg_graph.report import write_report
-
     write_report(run.folder)
 
 
-def evidence(run: Run) -> dict[str, Any]:
-    """All that a run established, as JSON values: what `evidence.json` holds. `record` is signed, and replay repeats
-    it."""
+def write_report(folder: str | Path, *, out: str | Path | None = None) -> Path:
+    """Write the page of a finished run.
+
+    Args:
+        folder: the run's folder, with evidence.json and history.jsonl.
+        out: file of the page; by default `report.html` in the folder.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        BadInput: if the folder holds no finished run, or the page cannot be written.
+    """
+    from egg_graph.report import read_run, render
+
+    page = render(read_run(folder))
+    path = Path(folder) / "report.html" if out is None else Path(out)
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def make_evidence(run: Run) -> dict[str, Any]:
+    """The content of evidence.json: all that a run established, as JSON values.
+
+    `format` is the version of evidence.json and of history.jsonl beside it. `record` is signed, and `egg-graph replay`
+    repeats it.
+    """
 
     def dump(value: Value | None) -> Any:
         return None if value is None else json.loads(value.model_dump_json())  # infinities as text: JSON has none
@@ -79,6 +107,7 @@ def evidence(run: Run) -> dict[str, Any]:
     if best is not None and run.evaluation is not None:
         record = make_record(state["task"], best, run.evaluation, finalist=True)  # `conclude` judges it as one
     return {
+        "format": FORMAT,
         "run": run.id,
         "status": run.status,
         "verdict": run.verdict,

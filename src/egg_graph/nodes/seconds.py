@@ -1,0 +1,18 @@
+"""Count the seconds that the nodes work."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def count_seconds(node: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the node's own duration [s] to `state["seconds"]`, so that `max_seconds` holds over a kill and a resume."""
+
+    @functools.wraps(node)
+    def run(self: Any, state: Any, runtime: Any) -> Any:
+        start = time.monotonic()
+        update = node(self, state, runtime)
+        return {**update, "seconds": state.get("seconds", 0.0) + time.monotonic() - start}
+
+    return run
