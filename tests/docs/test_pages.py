@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from egg_graph.cli import app
 from tests.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("README.md")])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("*.md")])
 
 GROUPS = ("trust",)
 """Commands that have commands of their own."""
