@@ -1,4 +1,4 @@
-"""What the site adds to MkDocs: pages for linked files outside of docs/, and figures drawn into their page.
+"""What the site adds to MkDocs: pages for linked files outside of docs/, and figures in the colours of the page.
 
 A page may link to any file of the repository, as on a code host: `../examples/softmax.py`, or `docs/graph.md` from
 ARCHITECTURE.md. Every linked file outside of docs/ becomes a page of the site at its own path.
@@ -17,6 +17,8 @@ ALWAYS = ("ARCHITECTURE.md",)
 """Files outside of docs/ that are pages even if no page links to them."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json"}
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+COLOURED = re.compile(r"^(\s*classDef \w+ )fill:#\w+,?", re.MULTILINE)
+"""The colours that LangGraph gives a diagram: they leave no contrast on a dark page."""
 FIGURE = re.compile(r'<p><img alt="[^"]*" src="([^"]+\.svg)" ?/></p>')
 
 
@@ -49,7 +51,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         start = posixpath.dirname(page.file.src_uri)
         return f"]({posixpath.relpath(file.src_uri, start or '.')}{match[2] or ''})"
 
-    return LINK.sub(replace, markdown)
+    return COLOURED.sub(_plain, LINK.sub(replace, markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -60,6 +62,12 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return path.read_text(encoding="utf-8") if path.is_file() else match[0]
 
     return FIGURE.sub(replace, html)
+
+
+def _plain(style: re.Match[str]) -> str:
+    """A mermaid style without its fill; mermaid allows no empty one."""
+    left = style.string[style.end() :].partition("\n")[0].strip()
+    return style[1] + ("" if left else "stroke-width:3px")
 
 
 def _target(source: str, link: str) -> str:

@@ -24,8 +24,8 @@ COMING = {
 
 
 def paths():
-    """Every path of the page: code spans, and words of the drawing, that end in a slash or in a file's suffix."""
-    words = set(re.findall(r"`([^`\n]+)`", PAGE)) | set(re.findall(r"[\w/.]+", PAGE.split("```")[1]))
+    """Every code span of the page that ends in a slash or in a file's suffix."""
+    words = set(re.findall(r"`([^`\n]+)`", PAGE))
     return sorted(word for word in words if re.fullmatch(r"[\w./-]+(/|\.(py|md|toml|j2))", word))
 
 
