@@ -45,13 +45,13 @@ QUICK_RIGHT = (
 @pytest.mark.parametrize("name", QUICK_BUGS)
 def test_bug(warm, name):
     (row,) = run_corpus([CORPUS / "bugs" / f"{name}.py"], evaluator=warm).rows
-    assert row.outcome == "caught", row.told.reason
+    assert row.outcome == "caught", row.worst.reason
 
 
 @pytest.mark.parametrize("name", QUICK_RIGHT)
 def test_right(warm, name):
     (row,) = run_corpus([CORPUS / "right" / f"{name}.py"], evaluator=warm).rows
-    assert row.outcome == "right", row.told.reason
+    assert row.outcome == "right", row.worst.reason
 
 
 def test_the_corpora_are_as_large_as_the_page_says():

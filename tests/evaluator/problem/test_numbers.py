@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
-from egg_graph.evaluator.evidence.findings import STATUS_OF, status_of
+from egg_graph.evaluator.evidence.findings import FINDINGS, status_of
 from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
 from egg_graph.evaluator.host.fork_server import Ended
 from egg_graph.evaluator.host.outcome import finding_of
@@ -179,7 +179,7 @@ def test_the_interval_covers_the_ratio_and_says_when_it_cannot_tell() -> None:
 
 
 def test_every_kind_of_finding_has_its_status() -> None:
-    assert set(STATUS_OF) == set(FindingKind.__args__)  # type: ignore[attr-defined]
+    assert set(FINDINGS) == set(FindingKind.__args__)  # type: ignore[attr-defined]
     spill = Finding(kind="register_spill", message="8 bytes")
     assert status_of([spill]) == "correct"
     assert status_of([spill, Finding(kind="crashed", message="")]) == "runtime_error"
