@@ -43,12 +43,13 @@ format: $(VENV)/.dev  ## rewrite the code in the house style
 studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
 
-docs: $(VENV)/.run  ## redraw the graph in docs/graph.md and README.md
+docs: $(VENV)/.dev  ## redraw the graph in docs/graph.md and README.md, and build the site into site/
 	$(BIN)/python -m egg_graph.drawing > docs/graph.md
 	$(BIN)/egg-graph graph --write README.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
 	$(BIN)/python -m pytest tests/bench/test_overhead.py --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .langgraph_api
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .langgraph_api

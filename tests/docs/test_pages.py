@@ -11,7 +11,7 @@ from egg_graph.cli import app
 from tests.lab.commands import lab
 from tests.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("README.md")])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("*.md")])
 
 GROUPS = ("trust",)
 """Commands that have commands of their own."""

@@ -1,0 +1,49 @@
+"""ARCHITECTURE.md names rooms and files that exist, and stays one page."""
+
+import re
+
+import pytest
+
+from tests.paths import ROOT
+
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+BASES = (ROOT, ROOT / "src/egg_graph", ROOT / "src/egg_graph/evaluator")
+"""Folders that a path of the page may start from."""
+COMING = {
+    "expert/capture/",
+    "expert/codegen/",
+    "expert/roles/",
+    "nodes/briefing.py",
+    "runs/",
+    "runs/optimize.py",
+    "src/egg_graph/expert/capture/decompose/",
+    "src/egg_graph/expert/codegen/expressions.py",
+    "src/egg_graph/expert/playbooks/registry.py",
+}
+"""Paths that the page names before they exist. Remove each when it does, and this set when it is empty."""
+
+
+def paths():
+    """Every code span of the page that ends in a slash or in a file's suffix."""
+    words = set(re.findall(r"`([^`\n]+)`", PAGE))
+    return sorted(word for word in words if re.fullmatch(r"[\w./-]+(/|\.(py|md|toml|j2))", word))
+
+
+@pytest.mark.parametrize("path", paths())
+def test_the_path_exists(path):
+    there = any((base / path).is_dir() if path.endswith("/") else (base / path).is_file() for base in BASES)
+    assert there or path in COMING, f"ARCHITECTURE.md names {path}, which does not exist"
+
+
+def test_what_is_coming_is_named():
+    assert set(paths()) >= COMING
+
+
+def test_every_room_of_the_package_is_named():
+    for base in BASES[1:]:
+        rooms = [room.name for room in base.iterdir() if room.is_dir() and room.name != "__pycache__"]
+        assert [room for room in rooms if f"`{room}/`" not in PAGE and f"/{room}/`" not in PAGE] == []
+
+
+def test_it_is_one_page():
+    assert len(PAGE.splitlines()) < 120
