@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.client import JudgeClient, JudgeLost
-from egg_graph.evaluator.device.gpus import resolve_gpu
+from egg_graph.evaluator.device.detect import resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.schema import (

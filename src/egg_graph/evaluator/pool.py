@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.detect import resolve_gpu, visible_gpus
 from egg_graph.evaluator.local import LocalEvaluator
 from egg_graph.schema import (
     BadInput,

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from egg_graph.evaluator import gpu_present
-from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.device.detect import visible_gpus
 
 
 def gpu_of(number: int, device: Literal["auto", "gpu", "none"]) -> str | None:

@@ -21,7 +21,7 @@ from egg_graph.bench.trust.processes import Process, descendants, everybody, jud
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator, environment
-from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from egg_graph.target import choose_target
 

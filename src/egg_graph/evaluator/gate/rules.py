@@ -80,6 +80,7 @@ SYSTEM_MODULES = frozenset(
         *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
         *("pickle", "linecache", "traceback", "atexit", "shutil", "tempfile", "glob", "pathlib", "mmap", "marshal"),
         *("runpy", "pkgutil", "multiprocessing", "concurrent", "asyncio", "cffi", "posix", "logging", "time", "bltns"),
+        *("pynvml", "amdsmi"),
     }
 )
 """The libraries import these for themselves; `torch.os` is as much the operating system as `os`."""
