@@ -103,7 +103,7 @@ class _Stream:
         return True
 
 
-class PretendDriver:
+class SimulatedDriver:
     """Triton's active driver, as kernels' wrappers ask it for properties."""
 
     def __init__(self, hardware: Hardware | None) -> None:
@@ -142,7 +142,7 @@ class PretendDriver:
         return torch.cuda
 
 
-def pretend_gpu(hardware: Hardware | None) -> None:
+def simulate_gpu(hardware: Hardware | None) -> None:
     """Make `torch.cuda`, `torch.compile` and Triton's driver answer for the target, in this process."""
     import torch
     from triton.runtime import driver
@@ -178,7 +178,7 @@ def pretend_gpu(hardware: Hardware | None) -> None:
         setattr(torch.cuda, name, answer)
     torch.compile = _no_compile
     torch.from_numpy = torch.asarray  # the same, and seen by what follows who owns which memory
-    driver.set_active(PretendDriver(hardware))
+    driver.set_active(SimulatedDriver(hardware))
 
 
 def _no_compile(model: Any = None, **_: Any) -> Any:
