@@ -32,7 +32,7 @@ def compare_replay(recorded: Evaluation, repeated: Evaluation) -> ReplayComparis
     """Compare a repeated evaluation with the recorded one.
 
     Correctness must agree bit for bit: every check's error, difference and verdict. Times may differ, but the verdict
-    on speed must agree. What only one of the two could do (timing, if the other had no GPU) is listed, not a difference.
+    on speed must agree. What only one of the two could do (timing, if the other had no GPU) is listed apart.
     """
     agrees: list[str] = []
     differs: list[str] = []
