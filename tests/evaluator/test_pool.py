@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
-from egg_graph.evaluator.device.access import GpuAccess
-from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
-from egg_graph.evaluator.device.lease import Lease
+from egg_graph.evaluator.device.detect import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.lease import GpuAccess, Lease
+from egg_graph.evaluator.device.nvml import Driver
 from egg_graph.evaluator.pool import Pool
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
@@ -119,7 +119,8 @@ def test_pools_that_make_no_sense_are_refused(options: dict, words: str) -> None
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egg_graph.evaluator.device.gpus._uuids", lambda: ("GPU-aaaa-1", "GPU-bbbb-2"))
+    driver = Driver(names=("NVIDIA H200",) * 2, uuids=("GPU-aaaa-1", "GPU-bbbb-2"))
+    monkeypatch.setattr("egg_graph.evaluator.device.detect.query_driver", lambda: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 

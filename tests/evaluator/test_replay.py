@@ -222,7 +222,7 @@ def test_a_finalist_is_measured_again_by_a_judge_of_its_own(h200: Hardware, monk
         def kill(self) -> None:
             pass
 
-    monkeypatch.setattr("egg_graph.evaluator.local.JudgeHandle", Judge)
+    monkeypatch.setattr("egg_graph.evaluator.local.JudgeClient", Judge)
     told = LocalEvaluator().evaluate(task(h200), candidate(), finalist=True)
     assert told.timing is not None
     assert told.timing.confirmation is not None

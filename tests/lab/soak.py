@@ -21,7 +21,7 @@ from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, environment
-from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from tests.lab.processes import Process, all_processes, descendants, judges
 

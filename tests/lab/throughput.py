@@ -139,7 +139,7 @@ def _open_pool(workers: int, ray: bool, gpu: bool) -> Pool:
 
     if not gpu:
         return EvaluatorPool(workers=workers)
-    from egg_graph.evaluator.device.gpus import visible_gpus
+    from egg_graph.evaluator.device.detect import visible_gpus
 
     if workers == 1:
         return EvaluatorPool([0])

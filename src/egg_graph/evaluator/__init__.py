@@ -1,6 +1,7 @@
-"""May this candidate replace this reference, and what is the evidence? Usable alone: needs torch, triton and pydantic.
+"""The evaluator: may this candidate replace this reference, and what is the evidence?
 
-Importing this package loads neither torch nor triton; what needs them imports them when it is called.
+It is usable alone, with torch, triton, numpy and pydantic; on a host with an NVIDIA GPU also with nvidia-ml-py.
+Importing this package loads none of these but pydantic: functions import what they need when they are called.
 """
 
 from importlib import import_module

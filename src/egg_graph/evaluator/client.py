@@ -1,4 +1,4 @@
-"""The judge process as its owner sees it: started, asked, and ended with all it started."""
+"""The owner's side of a judge process: start it, ask it, and end it with everything it started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from egg_graph.schema import BadInput, InfrastructureError
 
 
 class JudgeLost(InfrastructureError):
-    """The judge died, or a fault of the machine spoiled it: the same question to a new one may well be answered."""
+    """The judge died, or a fault of the machine spoiled it. A new judge may answer the same request."""
 
 
 class JudgeClient:
@@ -34,7 +34,10 @@ class JudgeClient:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="egg-evaluator-"))
-        environment = {**clean_environment(), "TMPDIR": str(self.folder)}  # all that it writes goes when it does
+        environment = {
+            **clean_environment(),
+            "TMPDIR": str(self.folder),
+        }  # whatever it writes is deleted with the folder
         if settings["gpu"] is not None:
             environment["CUDA_VISIBLE_DEVICES"] = settings["gpu"]
         ours, theirs = socket.socketpair()
@@ -61,12 +64,17 @@ class JudgeClient:
         self.kill()
 
     def ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
-        """One request, one answer.
+        """Send one request and wait for the answer.
+
+        Args:
+            method: the judge's method.
+            params: its arguments, as JSON values.
+            seconds: time to wait for the answer.
 
         Raises:
-            BadInput: if the judge says so.
+            BadInput: if the judge reports bad input.
             JudgeLost: if the judge died, or broke while it answered.
-            InfrastructureError: if it takes too long, or says that the machine failed.
+            InfrastructureError: if it takes too long, or reports that the machine failed.
         """
         answer = json.loads(self._exchange(json.dumps({"method": method, "params": params}).encode(), seconds))
         error = answer.get("error")
@@ -96,12 +104,12 @@ class JudgeClient:
         return log.splitlines()[-1][:300] if log else "it left no message"
 
     def kill(self) -> None:
-        """End it, its fork servers and their children; nothing of its folder stays."""
+        """End the judge, its fork servers and their children, and delete its folder."""
         self._finalizer()
 
 
 def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:
-    """Kill the judge's group. Its fork servers and their children die with their parents."""
+    """Kill the judge's process group. Its fork servers and their children die with their parents."""
     ours.close()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

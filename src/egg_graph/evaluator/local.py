@@ -1,4 +1,4 @@
-"""The evaluator on this machine. It lives in the caller's process and imports neither torch nor triton."""
+"""The evaluator on this machine. It runs in the caller's process and imports neither torch nor triton."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.client import JudgeClient, JudgeLost
-from egg_graph.evaluator.device.gpus import resolve_gpu
+from egg_graph.evaluator.device.detect import resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.schema import (
@@ -24,27 +24,28 @@ from egg_graph.schema import (
 )
 
 START_SECONDS = 120.0
+"""Seconds for the judge to start."""
 WORK_SECONDS = 900.0
-"""For one answer, beside the candidate's own time and the wait for the GPU."""
+"""Seconds for one answer, beside the candidate's own time and the wait for the GPU."""
 
 
 class LocalEvaluator:
     """Judges candidates in processes of their own; satisfies the `Evaluator` protocol.
 
-    A judge process holds reference, expected answers, seeds and verdict; candidates run in children of other processes
-    that hold none of them. The judge starts with the first call and stays warm; one that dies in the middle of a call
-    is replaced, and the call repeated once. Calls from several threads are safe and take turns: `EvaluatorPool` runs
-    them side by side.
+    A judge process holds reference, expected outputs, seeds and verdict. Candidates run in children of other processes
+    that hold none of these. The judge starts with the first call and stays warm. If it dies during a call, it is
+    replaced and the call repeated once. Calls from several threads are safe and take turns; `EvaluatorPool` runs calls
+    side by side.
 
     Args:
-        device: `"gpu"` measures on the GPU of this machine, `"none"` proves what can be proven without, `"auto"` takes
-            the GPU if PyTorch can use one.
+        device: `"gpu"` measures on this machine's GPU, `"none"` proves what can be proven without a GPU, `"auto"` uses
+            the GPU if PyTorch can.
         timeout: seconds that one run of a candidate may take.
-        seed: root of all seeds; None draws a secret one, which an evaluation tells with its verdict. Whoever writes
-            candidates must not see the seed of a judge that goes on judging them; a finalist is always judged on a
-            seed that was never told before.
-        profile: collect Nsight Compute metrics after a pass, where `ncu` is on the PATH.
-        gpu: which one, by its index among those that this process may use or by its UUID; None for the first.
+        seed: root of all seeds; None draws a secret one, which an evaluation reveals with its verdict. Whoever writes
+            candidates must not see the seed of a judge that goes on judging them. A finalist is always judged on a seed
+            that no evaluation has revealed.
+        profile: collect Nsight Compute metrics of candidates that pass, if `ncu` is on the PATH.
+        gpu: the GPU, by its index among those that this process may use or by its UUID; None for the first.
 
     Raises:
         BadInput: if an option makes no sense.
@@ -72,8 +73,6 @@ class LocalEvaluator:
         self._lock = threading.Lock()
         self._judge: JudgeClient | None = None
 
-    # ----------------------------------------------------------------------------------------- the protocol
-
     def baseline(self, task: KernelTask) -> Baseline:
         """Run (and, on a GPU, measure) the reference itself. See `Evaluator.baseline`."""
         return Baseline.model_validate(self._call("baseline", {"task": task.model_dump(mode="json")}, WORK_SECONDS))
@@ -81,7 +80,7 @@ class LocalEvaluator:
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
-        """EvaluationBuilder the whole ladder with one candidate. See `Evaluator.evaluate`."""
+        """Judge one candidate on the whole ladder. See `Evaluator.evaluate`."""
         params = {
             "task": task.model_dump(mode="json"),
             "candidate": candidate.model_dump(mode="json"),
@@ -104,10 +103,8 @@ class LocalEvaluator:
         return tuple(Trial.model_validate(trial) for trial in answer)
 
     def environment(self) -> Environment:
-        """Where this evaluator gathers its evidence (starts the judge)."""
+        """Describe the machine on which this evaluator judges. Starts the judge."""
         return Environment.model_validate(self._call("environment", {}, START_SECONDS))
-
-    # ------------------------------------------------------------------------------------------- life cycle
 
     def __enter__(self) -> Self:
         return self
@@ -118,7 +115,7 @@ class LocalEvaluator:
         self.close()
 
     def close(self) -> None:
-        """End the judge and all it started. The next call starts a new one."""
+        """End the judge and everything it started. The next call starts a new one."""
         with self._lock:
             self._drop()
 
@@ -127,10 +124,8 @@ class LocalEvaluator:
             self._judge.kill()
             self._judge = None
 
-    # ---------------------------------------------------------------------------------------------- the judges
-
     def _call(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
-        """Ask the judge; one that is lost is replaced, and asked again once."""
+        """Ask the judge; if it is lost, ask a new one once."""
         with self._lock:
             try:
                 return self._ask(method, params, seconds)
@@ -143,12 +138,12 @@ class LocalEvaluator:
         try:
             return self._judge.ask(method, params, seconds + self._patience)
         except InfrastructureError:
-            self._drop()  # whatever is wrong with it, a new one is cleaner
+            self._drop()
             raise
 
     def _measured_again(self, first: Evaluation, params: Mapping[str, Any], seconds: float) -> Evaluation:
-        """A finalist's second measurement, by a judge of its own that ends with it."""
-        assert first.seed is not None, "the judge tells its seed with every verdict"
+        """Repeat a finalist's measurement in a new judge, which then ends."""
+        assert first.seed is not None, "the judge reveals its seed with every verdict"
         self._call("release", {}, START_SECONDS)
         settings = {**self._settings, "seed": second_seed(first.seed), "profile": False}
         try:

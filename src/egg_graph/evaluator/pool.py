@@ -1,4 +1,4 @@
-"""Many evaluations side by side: several evaluators behind one, each call sent to one that is free."""
+"""Evaluations side by side: several evaluators behind one, which sends each call to a free one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.detect import resolve_gpu, visible_gpus
 from egg_graph.evaluator.local import LocalEvaluator
 from egg_graph.schema import (
     BadInput,
@@ -27,8 +27,8 @@ from egg_graph.schema import (
 Answer = TypeVar("Answer")
 
 
-class Worker(Protocol):
-    """An Evaluator with a life cycle: what a pool is made of."""
+class PooledEvaluator(Protocol):
+    """An `Evaluator` that can be closed; a pool consists of these."""
 
     def baseline(self, task: KernelTask) -> Baseline: ...
 
@@ -44,42 +44,40 @@ class Worker(Protocol):
 
 
 class Pool:
-    """Sends each call to a free worker; satisfies the `Evaluator` protocol and is safe for concurrent calls.
+    """Sends each call to a free evaluator; satisfies the `Evaluator` protocol and is safe for concurrent calls.
 
-    A worker that is lost in the middle of a call is replaced, and the call made once more: nothing is lost.
+    If an evaluator is lost during a call, it is replaced and the call repeated once.
 
     Args:
-        makers: one for each worker; called again to replace it.
+        makers: one function per evaluator; called again to replace it.
     """
 
-    def __init__(self, makers: Sequence[Callable[[], Worker]]) -> None:
+    def __init__(self, makers: Sequence[Callable[[], PooledEvaluator]]) -> None:
         self.workers = len(makers)
-        self._free: queue.LifoQueue[tuple[Callable[[], Worker], Worker]] = queue.LifoQueue()
+        self._free: queue.LifoQueue[tuple[Callable[[], PooledEvaluator], PooledEvaluator]] = queue.LifoQueue()
         for make in reversed(makers):
-            self._free.put((make, make()))  # the last in is the first out: a warm one, where one is
+            self._free.put((make, make()))  # last in, first out: calls prefer a warm evaluator
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="egg-graph-pool")
         self._closing = threading.Lock()
         self._closed = False
 
-    # ----------------------------------------------------------------------------------------- the protocol
-
     def baseline(self, task: KernelTask) -> Baseline:
-        """See `Evaluator.baseline`. Each worker establishes its own at its first call of a task."""
-        return self._call(lambda worker: worker.baseline(task))
+        """See `Evaluator.baseline`. Each evaluator measures its own baseline at its first call for a task."""
+        return self._call(lambda evaluator: evaluator.baseline(task))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
         """See `Evaluator.evaluate`."""
-        return self._call(lambda worker: worker.evaluate(task, candidate, stage=stage, finalist=finalist))
+        return self._call(lambda evaluator: evaluator.evaluate(task, candidate, stage=stage, finalist=finalist))
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
-        """See `Evaluator.screen`. A sweep goes to one worker: its times are compared, so one GPU takes them."""
-        return self._call(lambda worker: worker.screen(task, candidates))
+        """See `Evaluator.screen`. One evaluator takes the whole sweep, because only times of one GPU compare."""
+        return self._call(lambda evaluator: evaluator.screen(task, candidates))
 
     def environment(self) -> Environment:
-        """Where one of the workers gathers its evidence."""
-        return self._call(lambda worker: worker.environment())
+        """Describe the machine on which one of the evaluators judges."""
+        return self._call(lambda evaluator: evaluator.environment())
 
     def evaluate_many(
         self,
@@ -89,9 +87,9 @@ class Pool:
         stage: StageName | None = None,
         finalist: bool = False,
     ) -> tuple[Evaluation, ...]:
-        """Evaluate all candidates, as many at a time as there are workers: one Evaluation each, in their order.
+        """Evaluate candidates side by side: one Evaluation each, in their order.
 
-        A fault of the machine that persists costs one candidate its verdict (`infra_error`), not the others theirs.
+        If the machine keeps failing for one candidate, that one gets `infra_error`; the others keep their verdicts.
 
         Raises:
             BadInput: if the reference is wrong.
@@ -105,8 +103,6 @@ class Pool:
 
         return tuple(self._threads.map(one, candidates))
 
-    # ------------------------------------------------------------------------------------------- life cycle
-
     def __enter__(self) -> Self:
         return self
 
@@ -116,7 +112,7 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """End all workers, when the calls under way are done. A closed pool takes no more calls."""
+        """Wait for running calls, then close all evaluators. A closed pool takes no more calls."""
         with self._closing:
             if self._closed:
                 return
@@ -125,31 +121,31 @@ class Pool:
             for _ in range(self.workers):
                 self._free.get()[1].close()
 
-    def _call(self, ask: Callable[[Worker], Answer]) -> Answer:
+    def _call(self, ask: Callable[[PooledEvaluator], Answer]) -> Answer:
         if self._closed:
             raise BadInput("this pool is closed: make another one")
-        make, worker = self._free.get()
+        make, evaluator = self._free.get()
         try:
             try:
-                return ask(worker)
+                return ask(evaluator)
             except InfrastructureError:
-                worker.close()
-                worker = make()
-                return ask(worker)
+                evaluator.close()
+                evaluator = make()
+                return ask(evaluator)
         finally:
-            self._free.put((make, worker))
+            self._free.put((make, evaluator))
 
 
 class EvaluatorPool(Pool):
-    """Evaluators on this machine, each with judge and workers of its own.
+    """A pool of `LocalEvaluator`s on this machine, each with a judge of its own.
 
-    Workers of one GPU compile and compare side by side, and measure in turns (`GpuAccess`), so that nothing disturbs
+    Evaluators on one GPU compile and compare side by side and measure in turns (`GpuAccess`), so that nothing disturbs
     a measurement.
 
     Args:
-        gpus: `"all"`, or those to use, by index or UUID; None to judge without a GPU.
-        workers: how many without a GPU; half of the cores if None.
-        workers_per_gpu: how many for each GPU.
+        gpus: `"all"`, or GPUs by index or UUID; None to judge without a GPU.
+        workers: number of evaluators without a GPU; half of the cores if None.
+        workers_per_gpu: number of evaluators per GPU.
         **settings: as `LocalEvaluator` takes them, `device` and `gpu` apart.
 
     Raises:

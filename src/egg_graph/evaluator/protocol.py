@@ -11,7 +11,7 @@ class Evaluator(Protocol):
     """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`)."""
 
     def baseline(self, task: KernelTask) -> Baseline:
-        """Run and measure the reference itself.
+        """Run the reference and, on a GPU, measure it.
 
         Raises:
             BadInput: if the reference cannot be loaded or run; one line that says where and why.
@@ -22,14 +22,14 @@ class Evaluator(Protocol):
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
-        """EvaluationBuilder the whole ladder with one candidate.
+        """Judge one candidate on the whole ladder.
 
         Args:
-            task: reference and terms.
-            candidate: what may replace it.
-            stage: chooses the profiling metrics.
-            finalist: also the slow rungs, meant for a kernel that is about to be handed over: memory and race checks
-                by compute-sanitizer, repeats, and a second measurement in fresh processes.
+            task: the reference, and what a replacement must satisfy.
+            candidate: the kernel that may replace it.
+            stage: selects the profiling metrics.
+            finalist: also run the slow rungs, for a kernel that is about to be handed over: memory and race checks by
+                compute-sanitizer, repeats, and a second measurement in fresh processes.
 
         Raises:
             InfrastructureError: if the machine failed; never because of the candidate.
@@ -39,8 +39,8 @@ class Evaluator(Protocol):
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """Rank configurations of one kernel by cheaper evidence: one Trial per candidate, in their order.
 
-        On a GPU: parallel compilation, one correctness check and a short timing each. Without: ahead-of-time compile
-        and full-shape fake launches. The winner still has to pass `evaluate`.
+        On a GPU, it compiles in parallel and gives each one correctness check and a short timing. Without a GPU, it
+        compiles ahead of time and launches at full shape without memory. The winner still has to pass `evaluate`.
 
         Raises:
             InfrastructureError: if the machine failed; never because of the candidate.

@@ -1,4 +1,4 @@
-"""Evaluators on a Ray cluster. Ray places, restarts and repeats; nothing here schedules anything but "who is free"."""
+"""Evaluators on a Ray cluster. Ray places, restarts and repeats calls; the pool only finds a free evaluator."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from egg_graph.schema import (
 )
 
 REPEATS = 2
-"""Times that Ray makes a call again whose actor died."""
+"""Times that Ray repeats a call whose actor died."""
 
 
 class RayPool(Pool):
-    """A pool whose workers are Ray actors, each holding a `LocalEvaluator` of its own.
+    """A pool of Ray actors, each holding a `LocalEvaluator`.
 
-    An actor that dies in the middle of a call is restarted by Ray, and the call repeated. The cluster's machines need
-    egg-graph installed. Ray itself is started, or joined, unless it already is.
+    If an actor dies during a call, Ray restarts it and repeats the call. The cluster's machines need egg-graph
+    installed. The pool starts or joins a cluster, unless this process is connected to one already.
 
     Args:
-        address: of the cluster, as `ray.init` takes it; None for a running one, or a new one on this machine.
-        workers: how many actors.
-        gpus_per_worker: 1 to measure, each actor on the GPU that Ray gives it; 0 to judge without.
-        cpus_per_worker: what Ray reserves for each.
+        address: the cluster's address, as `ray.init` takes it; None for a running cluster, or a new one here.
+        workers: number of actors.
+        gpus_per_worker: 1 to measure, each actor on the GPU that Ray gives it; 0 to judge without a GPU.
+        cpus_per_worker: processor cores that Ray reserves for each actor.
         **settings: as `LocalEvaluator` takes them, `device` and `gpu` apart.
 
     Raises:
@@ -69,14 +69,14 @@ class RayPool(Pool):
         super().__init__([partial(_Remote, actor, {**settings, **place})] * workers)
 
     def close(self) -> None:
-        """End the actors; and Ray, where this pool started or joined it."""
+        """End the actors, and leave the cluster if this pool started or joined it."""
         super().close()
         if self._ours:
             _ray().shutdown()
 
 
 class _Actor:
-    """Lives in a Ray worker process; the evaluator is made at its first call."""
+    """A `LocalEvaluator` in a Ray worker process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.evaluator = LocalEvaluator(**settings)
@@ -89,7 +89,7 @@ class _Actor:
 
 
 class _Remote:
-    """One actor, spoken to as an Evaluator."""
+    """One actor, called as a `PooledEvaluator`."""
 
     def __init__(self, actor: Any, settings: dict[str, Any]) -> None:
         self.ray = _ray()
@@ -114,7 +114,7 @@ class _Remote:
         return answer
 
     def close(self) -> None:
-        """End the actor. Its judge notices that its owner is gone and ends with all it started."""
+        """End the actor. Its judge notices that its owner is gone, and ends with everything it started."""
         self.ray.kill(self.actor)
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Two evaluations of one kernel on the same seeds: what agrees, what differs, and why that may be."""
+"""Compare two evaluations of one kernel on the same seeds: what agrees, what differs, and what may explain it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ UNTIMED_STATUS = "correct"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A replay held against its record, in lines for a person."""
+class ReplayComparison:
+    """A replay compared with its record, in lines for a person."""
 
     agrees: tuple[str, ...]
     differs: tuple[str, ...]
     why: tuple[str, ...]
-    """Differences of the two machines that may explain others; with any, bitwise equality is not promised."""
+    """Differences between the two machines. With any of them, bitwise equality is not promised."""
     not_repeated: tuple[str, ...]
+    """What only one of the two evaluations could do."""
 
     @property
     def same(self) -> bool:
+        """Whether nothing differs."""
         return not self.differs
 
 
-def compare_replay(recorded: Evaluation, repeated: Evaluation) -> Comparison:
-    """Hold a repeated evaluation against the recorded one.
+def compare_replay(recorded: Evaluation, repeated: Evaluation) -> ReplayComparison:
+    """Compare a repeated evaluation with the recorded one.
 
-    Correctness must agree bit for bit: every check's error, difference and verdict. Times must not, but the verdict on
-    speed must. What only one of the two could do (timing without a GPU) is told and no difference.
+    Correctness must agree bit for bit: every check's error, difference and verdict. Times may differ, but the verdict
+    on speed must agree. What only one of the two could do (timing, if the other had no GPU) is listed apart.
     """
     agrees: list[str] = []
     differs: list[str] = []
@@ -39,7 +41,7 @@ def compare_replay(recorded: Evaluation, repeated: Evaluation) -> Comparison:
     _compare_checks(recorded, repeated, agrees, differs, not_repeated)
     _compare_findings(recorded, repeated, agrees, differs)
     _compare_timing(recorded, repeated, agrees, not_repeated)
-    return Comparison(tuple(agrees), tuple(differs), _other_machine(recorded, repeated), tuple(not_repeated))
+    return ReplayComparison(tuple(agrees), tuple(differs), _other_machine(recorded, repeated), tuple(not_repeated))
 
 
 def _compare_status(
@@ -88,7 +90,7 @@ def _compare_checks(
 
 
 def _by_key(evaluation: Evaluation) -> dict[str, Check]:
-    """Checks by what they compared; of several alike, in order."""
+    """Key checks by what they compared; equal ones are numbered in order."""
     found: dict[str, Check] = {}
     for check in evaluation.checks:
         key, count = json.dumps([check.name, check.family, check.seed, check.machine, check.shapes]), 0
@@ -99,7 +101,7 @@ def _by_key(evaluation: Evaluation) -> dict[str, Check]:
 
 
 def _exact(check: Check) -> str:
-    """Every bit of a check as text, in which a NaN equals a NaN."""
+    """Return every bit of a check as text, in which a NaN equals a NaN."""
     return check.model_dump_json()
 
 

@@ -33,6 +33,8 @@ FORBIDDEN = {
                        "forbidden_construct", "open"),
     "folders": ("import torch\ndef go():\n    torch.glob.glob('/etc/*')\n", "forbidden_construct", "glob"),
     "ctypes": ("import torch\ndef go():\n    torch.ctypes.CDLL(None)\n", "forbidden_construct", "ctypes"),
+    "NVIDIA's management library": ("import torch\ndef go():\n    torch.cuda.pynvml.nvmlInit()\n",
+                                    "forbidden_construct", "ctypes"),
     "a C compiler": ("import torch\ndef go():\n    from triton.runtime import build\n"
                      "    build.compile_module_from_src('int x;', 'x')\n", "forbidden_construct", "line 4"),
     "an annotation's text": ("import functools\n@functools.singledispatch\ndef f(x):\n    return x\n"

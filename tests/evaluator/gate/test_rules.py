@@ -197,6 +197,15 @@ BROKEN = {
         RIGHT + "\n\nimport enum\n\nclass E(enum.IntEnum):\n    A = 1\n\nE._convert_('F', 'sys', bool)\n",
         "forbidden_construct",
     ),
+    "NVIDIA's management library": (RIGHT + "\n\nimport pynvml\n", "forbidden_import"),
+    "NVIDIA's management library of PyTorch": (
+        RIGHT + "\n\ntorch.cuda.pynvml.nvmlInit()\n",
+        "forbidden_construct",
+    ),
+    "NVIDIA's management library from PyTorch": (
+        RIGHT + "\n\nfrom torch.cuda import pynvml\n",
+        "forbidden_construct",
+    ),
     "memory at an address": (
         RIGHT + "\n\nclass At:\n    __array_interface__ = {'data': (4096, False)}\n",
         "forbidden_construct",

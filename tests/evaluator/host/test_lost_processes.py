@@ -49,7 +49,7 @@ def worker_of(evaluator: LocalEvaluator) -> int | None:
     return None
 
 
-def nursery_of(evaluator: LocalEvaluator) -> int | None:
+def fork_server_of(evaluator: LocalEvaluator) -> int | None:
     """One that has a candidate's process at work."""
     worker = worker_of(evaluator)
     return next((pid for pid in children(judge_of(evaluator)) if worker in children(pid)), None)
@@ -83,8 +83,8 @@ def test_a_lost_judge_is_replaced_and_the_call_repeated(own: LocalEvaluator, h20
     assert judge_of(own) != before
 
 
-def test_a_lost_nursery_is_replaced_and_the_climb_repeated(own: LocalEvaluator, h200: Hardware) -> None:
-    evaluation = evaluate_and_kill(own, h200, nursery_of)
+def test_a_lost_fork_server_is_replaced_and_the_evaluation_repeated(own: LocalEvaluator, h200: Hardware) -> None:
+    evaluation = evaluate_and_kill(own, h200, fork_server_of)
     assert evaluation.status == "correct"
     assert any(rung.name == "clean_workers" for rung in evaluation.rungs)
 
@@ -128,9 +128,9 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     ("faults", "status"),
     [
         (["machine"], "correct"),
-        ([InfrastructureError("nursery lost")], "correct"),
+        ([InfrastructureError("fork server lost")], "correct"),
         (["machine", "machine"], "infra_error"),
-        (["machine", InfrastructureError("nursery lost")], "infra_error"),
+        (["machine", InfrastructureError("fork server lost")], "infra_error"),
         (["machine", "wrong"], "incorrect"),
         (["wrong"], "incorrect"),
     ],

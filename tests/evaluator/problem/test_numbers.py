@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from egg_graph.evaluator import load_reference
 from egg_graph.evaluator.evidence.findings import FINDINGS, status_of
 from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
-from egg_graph.evaluator.host.fork_server import Ended
+from egg_graph.evaluator.host.fork_server import ChildExit
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Unevaluable, build_case
 from egg_graph.evaluator.problem.compare import Leaf, compare, poisoned
@@ -188,18 +188,18 @@ def test_every_kind_of_finding_has_its_status() -> None:
 @pytest.mark.parametrize(
     ("end", "kind"),
     [
-        (Ended("signal", 11, 1.0, None, ""), "crashed"),
-        (Ended("signal", 9, 1.0, None, ""), "crashed"),
-        (Ended("memory", 9, 1.0, None, ""), "memory_exceeded"),
-        (Ended("processes", 9, 1.0, None, ""), "too_many_processes"),
-        (Ended("killed", 9, 1.0, None, ""), "infrastructure"),
-        (Ended("timeout", 0, 1.0, {"answer": {}}, 'File "/x/candidate.py", line 7 in forward'), "timeout"),
-        (Ended("exit", 0, 1.0, None, ""), "exited"),
-        (Ended("exit", 3, 1.0, {"answer": {}}, ""), "exited"),
-        (Ended("exit", 0, 1.0, {"answer": {}}, ""), None),
+        (ChildExit("signal", 11, 1.0, None, ""), "crashed"),
+        (ChildExit("signal", 9, 1.0, None, ""), "crashed"),
+        (ChildExit("memory", 9, 1.0, None, ""), "memory_exceeded"),
+        (ChildExit("processes", 9, 1.0, None, ""), "too_many_processes"),
+        (ChildExit("killed", 9, 1.0, None, ""), "infrastructure"),
+        (ChildExit("timeout", 0, 1.0, {"answer": {}}, 'File "/x/candidate.py", line 7 in forward'), "timeout"),
+        (ChildExit("exit", 0, 1.0, None, ""), "exited"),
+        (ChildExit("exit", 3, 1.0, {"answer": {}}, ""), "exited"),
+        (ChildExit("exit", 0, 1.0, {"answer": {}}, ""), None),
     ],
 )
-def test_every_end_of_a_child_has_its_name(end: Ended, kind: str | None) -> None:
+def test_every_end_of_a_child_has_its_name(end: ChildExit, kind: str | None) -> None:
     finding = finding_of(end, limit=5)
     assert (finding.kind if finding else None) == kind
     if kind == "timeout":

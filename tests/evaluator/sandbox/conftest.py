@@ -11,7 +11,7 @@ from tests.evaluator.sandbox.hostile_server import Run, make, runner
 
 @pytest.fixture(scope="session")
 def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    made = make(tmp_path_factory.mktemp("nursery"))
+    made = make(tmp_path_factory.mktemp("fork-server"))
     yield made
     made.stop()
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.fork_server import Ended, ForkServer, Limits
+from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
 from tests.paths import IMPORTABLE
 
 HERE = str(Path(__file__).parent)
-Run = Callable[..., Ended]
+Run = Callable[..., ChildExit]
 
 
 def make(folder: Path, *without: str) -> ForkServer:
@@ -21,14 +21,14 @@ def make(folder: Path, *without: str) -> ForkServer:
 def runner(fork_server: ForkServer, folder: Path) -> Run:
     """`run("read", paths=[...])`: how a job in `folder/job` ended."""
 
-    def run(job: str, limits: Limits | None = None, **payload: Any) -> Ended:
+    def run(job: str, limits: Limits | None = None, **payload: Any) -> ChildExit:
         (folder / "job").mkdir(exist_ok=True)
         return fork_server.run(f"hostile_jobs:{job}", payload, folder / "job", limits or Limits(wall_seconds=20))
 
     return run
 
 
-def answer(end: Ended) -> Any:
+def answer(end: ChildExit) -> Any:
     """What the job answered; it must have."""
     assert end.cause == "exit" and end.report is not None and "answer" in end.report, (end.cause, end.report, end.log)
     return end.report["answer"]

@@ -64,7 +64,7 @@ def test_it_sees_itself_and_an_environment_without_secrets(
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     inherited, _ = os.pipe()
     os.set_inheritable(inherited, True)
-    fork_server = make(tmp_path_factory.mktemp("nursery"))
+    fork_server = make(tmp_path_factory.mktemp("fork-server"))
     try:
         seen = answer(runner(fork_server, tmp_path)("look_around"))
     finally:
@@ -159,9 +159,9 @@ def test_a_job_killed_from_outside_is_nobodys_fault(fork_server: ForkServer, tmp
     assert finding is not None and finding.kind == "infrastructure", finding
 
 
-def test_a_job_dies_with_its_nursery_and_so_do_its_daemons(tmp_path: Path) -> None:
-    (tmp_path / "nursery").mkdir()
-    fork_server = make(tmp_path / "nursery")
+def test_a_job_dies_with_its_fork_server_and_so_do_its_daemons(tmp_path: Path) -> None:
+    (tmp_path / "fork-server").mkdir()
+    fork_server = make(tmp_path / "fork-server")
     with (tmp_path / "channel").open("wb") as channel:
         fate = fork_server.launch("hostile_jobs:die", {"how": "wait"}, tmp_path / "job", Limits(), channel.fileno())
         _wait_until(lambda: len(_processes_in(tmp_path / "job")) == 1)
@@ -175,8 +175,8 @@ def test_what_is_missing_is_said_and_the_rest_still_holds(tmp_path: Path) -> Non
     (tmp_path / "secret.txt").write_text("secret")
     payload = {"paths": [str(tmp_path / "secret.txt")]}
     for number, without in enumerate([("files",), ("processes", "calls"), ALL]):
-        (tmp_path / f"nursery{number}").mkdir()
-        fork_server = make(tmp_path / f"nursery{number}", *without)
+        (tmp_path / f"fork-server{number}").mkdir()
+        fork_server = make(tmp_path / f"fork-server{number}", *without)
         try:
             run = runner(fork_server, tmp_path)
             opened = answer(run("read", **payload))[payload["paths"][0]] == "done"

@@ -16,7 +16,7 @@ from egg_graph.bench.trust.rows import CorpusResults, CorpusRow, CorpusRun, corp
 from egg_graph.bench.writing import read_earlier, write_results
 from egg_graph.context import Device, choose_target
 from egg_graph.evaluator import LocalEvaluator, gpu_present
-from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 
 SAME = ("version", "evaluator", "ladder", "repeat", "timeout", "finalist", "target")

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.writing import markdown_table, read_earlier, write_results
 from egg_graph.evaluator import environment
-from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.device.detect import visible_gpus
 from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.schema import BadInput, Precision, Value
 

@@ -15,7 +15,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     """The verdict on one problem, as JSON data."""
     import torch
 
-    from egg_graph.evaluator.device.access import access_to
+    from egg_graph.evaluator.device.lease import access_to
     from egg_graph.evaluator.problem.problem import Problem
     from egg_graph.knowledge import load_hardware
 

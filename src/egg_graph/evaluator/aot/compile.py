@@ -89,10 +89,10 @@ def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
     if path not in _modules:
         from triton.runtime import JITFunction
 
-        from egg_graph.evaluator.device.simulated import pretend_gpu
+        from egg_graph.evaluator.device.simulated import simulate_gpu
         from egg_graph.evaluator.host.candidate import load_module
 
-        pretend_gpu(hardware)
+        simulate_gpu(hardware)
         kernels: dict[str, Any] = {}
         others: dict[str, Any] = {}
         for member in vars(load_module(path)).values():

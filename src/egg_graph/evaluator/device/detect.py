@@ -1,30 +1,45 @@
-"""What this machine is, told without importing torch: doctors and records of evidence ask it from any process."""
+"""What this machine is and which GPUs this process may use, without torch and without a CUDA context.
+
+No CUDA context is made, so a process that asks these questions can still fork.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
+from egg_graph.evaluator.device.nvml import Driver, query_driver
 from egg_graph.evaluator.sandbox.isolation import isolation
-from egg_graph.schema import Environment
+from egg_graph.schema import BadInput, Environment
 
 
 def gpu_present() -> bool:
-    """Whether the NVIDIA driver lists a GPU. No CUDA context is made, so forking stays safe."""
-    return bool(_nvml()[0])
+    """Return whether the NVIDIA driver lists a GPU.
+
+    Raises:
+        InfrastructureError: if there is a driver, but nvidia-ml-py is missing.
+    """
+    return bool(query_driver().names)
 
 
 def environment(*, use_gpu: bool = True) -> Environment:
-    """Machine, versions and what confines candidates; GPU, driver and CUDA where there is one and it is used."""
-    names, driver, cuda = _nvml() if use_gpu else ([], None, None)
+    """Describe the machine, the versions and what confines candidates.
+
+    Args:
+        use_gpu: whether to name GPU, driver and CUDA version, where there are any.
+
+    Raises:
+        InfrastructureError: if there is a driver, but nvidia-ml-py is missing.
+    """
+    driver = query_driver() if use_gpu else Driver()
     isolated, not_isolated = isolation()
     return Environment(
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        gpu=names[0] if names else None,
-        driver=driver if names else None,
-        cuda=cuda if names else None,
+        gpu=driver.names[0] if driver.names else None,
+        driver=driver.version if driver.names else None,
+        cuda=driver.cuda if driver.names else None,
         torch=_version("torch"),
         triton=_version("triton"),
         python=platform.python_version(),
@@ -33,36 +48,61 @@ def environment(*, use_gpu: bool = True) -> Environment:
     )
 
 
+def visible_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return UUIDs of the GPUs that CUDA would enumerate, in `CUDA_VISIBLE_DEVICES`' order; empty if there are none.
+
+    An index in `CUDA_VISIBLE_DEVICES` counts in PCI bus order. Like CUDA, the list ends at the first entry that names
+    no GPU.
+
+    Args:
+        environment: the environment variables; those of this process if None.
+
+    Raises:
+        InfrastructureError: if there is a driver, but nvidia-ml-py is missing.
+    """
+    listed = query_driver().uuids
+    asked = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    if asked is None:
+        return listed
+    found: list[str] = []
+    for entry in asked.split(","):
+        gpu = _find_gpu(entry.strip(), listed)
+        if gpu is None:
+            break
+        found.append(gpu)
+    return tuple(found)
+
+
+def resolve_gpu(gpu: int | str) -> str:
+    """Return the UUID of a GPU that this process may use.
+
+    Args:
+        gpu: index among `visible_gpus()`, or a UUID (`GPU-…`, a unique beginning suffices; `MIG-…`).
+
+    Raises:
+        BadInput: if there is no such GPU; one line that names the GPUs there are.
+        InfrastructureError: if there is a driver, but nvidia-ml-py is missing.
+    """
+    visible = visible_gpus()
+    if isinstance(gpu, int):
+        if 0 <= gpu < len(visible):
+            return visible[gpu]
+    elif (found := _find_gpu(gpu, visible)) is not None:
+        return found
+    raise BadInput(f"gpu: there is no {gpu!r} here; this process may use {', '.join(visible) or 'none'}")
+
+
+def _find_gpu(entry: str, listed: Sequence[str]) -> str | None:
+    if entry.startswith("MIG-"):
+        return entry  # NVML lists the whole GPU; CUDA takes the slice by this name
+    if entry.isdigit():
+        return listed[int(entry)] if int(entry) < len(listed) else None
+    matching = [uuid for uuid in listed if entry and uuid.startswith(entry)]
+    return matching[0] if len(matching) == 1 else None
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def _nvml() -> tuple[list[str], str | None, str | None]:
-    """GPU names, driver version and the CUDA version the driver supports, from the management library."""
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return [], None, None
-    if nvml.nvmlInit_v2() != 0:
-        return [], None, None
-    try:
-        count = ctypes.c_uint()
-        if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
-            return [], None, None
-        text = ctypes.create_string_buffer(96)
-        names = []
-        for index in range(count.value):
-            handle = ctypes.c_void_p()
-            if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0:
-                nvml.nvmlDeviceGetName(handle, text, len(text))
-                names.append(text.value.decode())
-        driver = text.value.decode() if nvml.nvmlSystemGetDriverVersion(text, len(text)) == 0 else None
-        number = ctypes.c_int()
-        known = nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(number)) == 0
-        cuda = f"{number.value // 1000}.{number.value % 1000 // 10}" if known else None
-        return names, driver, cuda
-    finally:
-        nvml.nvmlShutdown()

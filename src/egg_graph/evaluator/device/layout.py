@@ -1,4 +1,4 @@
-"""How one set of inputs lies in one piece of memory that judge and candidate share."""
+"""The layout of one set of inputs in a single buffer that judge and candidate share."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from egg_graph.evaluator.device.shared_memory import shaped
 from egg_graph.evaluator.wire import exchange
 
 ALIGNMENT = 256
-"""Of every tensor within a packed set [bytes], as PyTorch's allocator would give."""
+"""Alignment of every tensor in the buffer [bytes], as PyTorch's allocator gives."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one set of inputs lies in one piece of memory."""
+    """Where each tensor of one set of inputs lies in a buffer."""
 
     forms: list[Any]
-    """The inputs by `exchange.encode`; a tensor's form holds its `offset` [bytes]."""
+    """The inputs as `exchange.encode` writes them; a tensor's form holds its `offset` [bytes]."""
     nbytes: int
-    """A multiple of 256, at least that."""
+    """Size of the buffer; a positive multiple of 256."""
 
     @classmethod
     def of(cls, inputs: Sequence[Any]) -> Layout:
+        """Lay out one set of inputs."""
         end = 0
 
         def place(tensor: torch.Tensor) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class Layout:
         return cls([exchange.encode(value, place) for value in inputs], max(end, ALIGNMENT))
 
     def views(self, raw: torch.Tensor) -> list[Any]:
-        """The inputs over flat uint8 memory of `nbytes`: fresh tensor objects every time."""
+        """Return the inputs as fresh tensor objects over a flat uint8 buffer of `nbytes`."""
 
         def view(form: dict[str, Any]) -> torch.Tensor:
             nbytes = math.prod(form["shape"]) * exchange.DTYPES[form["dtype"]].itemsize
@@ -49,13 +50,13 @@ class Layout:
         return [exchange.decode(entry, view) for entry in self.forms]
 
     def pack(self, inputs: Sequence[Any], raw: torch.Tensor) -> None:
-        """Write one set of inputs of this form into flat memory."""
+        """Write one set of inputs of this layout into a flat uint8 buffer."""
         for mine, given in zip(tensors(self.views(raw)), tensors(inputs), strict=True):
             mine.copy_(given)
 
 
 def tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """The tensors among inputs, in order."""
+    """Return the tensors among inputs, in order."""
     return [x for x in tree_leaves(list(inputs)) if isinstance(x, torch.Tensor)]
 
 

@@ -1,10 +1,9 @@
-"""One GPU, one measurement at a time: a lease across all processes and users of this host.
+"""Taking turns on one GPU: whoever measures has it alone, whoever only computes answers shares it.
 
-Who only computes shares it; who measures has it alone. Both pass a gate, at which a measurement waits first in line, so
-that a stream of newcomers cannot keep it waiting.
-
-It is a lock (flock) on a file named after the GPU, so the kernel frees it when its holder dies. Processes that do not
-see the same folder (containers with a /tmp of their own) do not see each other's leases.
+A `Lease` is a lock (flock) on a file named after the GPU, across all processes and users of this host. The kernel frees
+it when its holder dies. Processes that do not see the same folder (containers with a /tmp of their own) do not see each
+other's leases. Both kinds of holder first pass a gate lock, at which a waiting measurement is next in line: a stream of
+newcomers that share cannot keep it waiting.
 """
 
 from __future__ import annotations
@@ -20,20 +19,21 @@ from pathlib import Path
 from egg_graph.schema import InfrastructureError
 
 FOLDER = Path("/tmp/egg-graph-leases")
-"""Shared by all users: world-writable and sticky, as /tmp itself."""
+"""Folder of the lock files. All users share it: it is world-writable and sticky, as /tmp itself."""
 PATIENCE = 900.0
 """Seconds to wait for others' measurements."""
 POLL = 0.02
+"""Seconds between two attempts to take a lock."""
 
 
 @dataclass
 class Lease:
-    """The right to use one GPU alone.
+    """The right to use one GPU.
 
     Args:
-        gpu: its UUID.
-        folder: where the lock files lie.
-        patience: seconds to wait for it.
+        gpu: UUID of the GPU.
+        folder: folder of the lock files.
+        patience: seconds to wait for each of the two locks.
     """
 
     gpu: str
@@ -42,10 +42,10 @@ class Lease:
 
     @contextmanager
     def held(self, *, shared: bool = False) -> Iterator[float]:
-        """Hold it for the length of the block; yields the seconds waited.
+        """Hold the lease for the length of the block; yields the seconds waited.
 
         Args:
-            shared: beside others who share it; alone if not.
+            shared: hold it beside others who share it, rather than alone.
 
         Raises:
             InfrastructureError: if it is not free in time, or the lock file cannot be opened.
@@ -62,7 +62,7 @@ class Lease:
             os.close(gate)
 
     def holders(self) -> tuple[int, ...]:
-        """Process ids of all who hold it, where the kernel tells them; this one among them if it does."""
+        """Return the process ids of all holders, this process included; empty where /proc/locks cannot be read."""
         with suppress(OSError):
             inode = self._path.stat().st_ino
             words = (line.split() for line in Path("/proc/locks").read_text().splitlines())
@@ -88,7 +88,7 @@ class Lease:
             time.sleep(POLL)
 
     def _open(self, path: Path) -> int:
-        """The lock file. Another user's is opened for reading, which suffices for a lock."""
+        """Open the lock file. Another user's file is opened for reading, which suffices for a lock."""
         try:
             if not self.folder.is_dir():
                 with suppress(FileExistsError):
@@ -103,3 +103,68 @@ class Lease:
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             raise InfrastructureError(f"the lease of {self.gpu} cannot be opened: {error}") from error
+
+
+@dataclass
+class GpuAccess:
+    """One judge's turns on one GPU.
+
+    Args:
+        lease: the GPU's lease; None where there is no GPU, and nothing to wait for.
+    """
+
+    lease: Lease | None = None
+    alone: bool = False
+    """Whether the judge is inside `alone_throughout`; `computing` and `measuring` then wait for nothing."""
+    waited: float = 0.0
+    """Total seconds spent waiting for others."""
+    crowded: bool = False
+    """Whether others were seen on the GPU while answers were computed."""
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Share the GPU with others who compute answers, while nobody measures."""
+        with self._holding(shared=True):
+            self._look_for_others()
+            try:
+                yield
+            finally:
+                self._look_for_others()
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Hold the GPU alone, to time something."""
+        with self._holding(shared=False):
+            yield
+
+    @contextmanager
+    def alone_throughout(self) -> Iterator[None]:
+        """Hold the GPU alone for a whole evaluation, answers included: to repeat what others may have disturbed."""
+        with self._holding(shared=False):
+            self.alone = True
+            try:
+                yield
+            finally:
+                self.alone = False
+
+    @contextmanager
+    def _holding(self, *, shared: bool) -> Iterator[None]:
+        if self.lease is None or self.alone:
+            yield
+            return
+        with self.lease.held(shared=shared) as waited:
+            self.waited += waited
+            yield
+
+    def _look_for_others(self) -> None:
+        if self.lease is not None and not self.alone:
+            self.crowded |= any(holder != os.getpid() for holder in self.lease.holders())
+
+
+def access_to(device: str) -> GpuAccess:
+    """Return access to PyTorch's first GPU if `device` is `"gpu"`; else access that waits for nothing."""
+    import torch
+
+    if device != "gpu":
+        return GpuAccess()
+    return GpuAccess(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))

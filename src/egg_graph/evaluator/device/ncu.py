@@ -1,4 +1,4 @@
-"""Nsight Compute's table and what it means for metrics: units as it gives them, and a reason for every gap."""
+"""Read Nsight Compute's table: metrics in the units it gives, and a reason for every missing value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from egg_graph.schema import Metric
 
 TIME = "gpu__time_duration.sum"
+"""Metric that holds a launch's duration [ns]."""
 DENIED = "ERR_NVGPUCTRPERM"
+"""Error of a driver that keeps hardware counters from ordinary users."""
 UNITS = {
     "launch__grid_size": "block",
     "launch__block_size": "thread/block",
@@ -20,13 +22,14 @@ UNITS = {
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "conflict",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflict",
 }
-"""Of metrics that Nsight Compute prints without one."""
+"""Units of metrics that Nsight Compute prints without a unit."""
 BYPASSED = re.compile(
     r"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_(ld|st)|"
     r"smsp__sass_average_data_bytes_per_sector_mem_global_op_(ld|st)"
 )
-"""Metrics of the load-store unit, which bulk copies (TMA) and asynchronous copies do not pass."""
+"""Metrics of the load-store unit. Bulk copies (TMA) and asynchronous copies bypass it."""
 UNKNOWN_METRIC = re.compile(r"Failed to find metric[^\w]*(?:regex:)?\^?([\w.]+?)(?:\.\*|\$)?\s*$", re.MULTILINE)
+"""Matches the message that names an unknown metric."""
 CELL = 200
 """Characters of a cell that are kept."""
 
@@ -38,6 +41,7 @@ class KernelRow:
     name: str
     nanoseconds: float
     values: Mapping[str, float | None]
+    """Metric -> value; None if Nsight Compute gave none."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,11 @@ class Table:
 
     rows: tuple[KernelRow, ...]
     units: Mapping[str, str]
+    """Metric -> unit."""
 
 
 def parse(text: str) -> Table | None:
-    """The table in a report printed in base units (`--print-units base`); None if there is none."""
+    """Find the table in a report that was printed in base units (`--print-units base`); None if there is none."""
     lines = text.splitlines()
     head = next((i for i, line in enumerate(lines) if line.startswith('"ID"') and '"Kernel Name"' in line), None)
     if head is None:
@@ -69,12 +74,12 @@ def parse(text: str) -> Table | None:
 
 
 def unknown_metrics(text: str) -> tuple[str, ...]:
-    """Names of metrics that this GPU does not have, from the messages of `ncu`."""
+    """Return the metrics that this GPU does not have, by the messages of `ncu`."""
     return tuple(dict.fromkeys(UNKNOWN_METRIC.findall(text)))
 
 
 def shares(rows: Sequence[KernelRow]) -> dict[str, float]:
-    """Part of the profiled launches' time, by kernel, largest first."""
+    """Return each kernel's fraction of the profiled launches' time, largest first."""
     total = sum(row.nanoseconds for row in rows)
     spent: dict[str, float] = {}
     for row in rows:
@@ -83,7 +88,14 @@ def shares(rows: Sequence[KernelRow]) -> dict[str, float]:
 
 
 def metric(table: Table, row: KernelRow, name: str, absent: Sequence[str]) -> Metric:
-    """One metric of one launch."""
+    """Return one metric of one launch.
+
+    Args:
+        table: the table that the launch is in.
+        row: the launch.
+        name: the metric.
+        absent: metrics that this GPU does not have.
+    """
     value = row.values.get(name)
     if name in absent:
         return Metric(missing="this GPU has no such metric")
@@ -107,5 +119,5 @@ def _number(text: str | None) -> float | None:
 
 
 def complaints(text: str) -> str:
-    """What `ncu` itself said was wrong, capped."""
+    """Return the errors and warnings of `ncu`, at most 400 characters."""
     return "; ".join(line[:CELL] for line in text.splitlines() if line.startswith(("==ERROR==", "==WARNING==")))[:400]

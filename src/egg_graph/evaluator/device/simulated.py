@@ -1,6 +1,6 @@
-"""Answers of a GPU that is not there: `torch.cuda` and Triton's driver, from the target's data sheet.
+"""Simulate a GPU that is not there: `torch.cuda` and Triton's driver answer from the target's data sheet.
 
-For processes of the GPU-less ladder only; it patches `torch.cuda` and `torch.compile` for the rest of the process.
+Only processes of the GPU-less ladder use it: it patches `torch.cuda` and `torch.compile` for the rest of the process.
 """
 
 from collections.abc import Callable
@@ -20,22 +20,20 @@ DEFAULTS = {
     "max_warps_per_multiprocessor": 64,
     "warp_size": 32,
 }
-"""Of an H100, where no target or figure is given."""
-
-
+"""Figures of an H100, for a missing target or figure."""
 IN_USE = 42 << 20
-"""Bytes of GPU memory that are in use: a process that holds inputs and weights has some."""
+"""Bytes of GPU memory that count as in use: a process with inputs and weights holds some."""
 
 
 def figure(hardware: Hardware | None, name: str) -> int:
-    """A figure of the target, else the default."""
+    """Return a figure of the target; the default if it has none."""
     if hardware is not None and name in hardware.figures:
         return int(hardware.figures[name].value)
     return int(DEFAULTS[name])
 
 
 def capability(hardware: Hardware | None) -> tuple[int, int]:
-    """(9, 0) of `sm_90`; AMD architectures answer as PyTorch does: `gfx942` is (9, 4)."""
+    """Return the compute capability: (9, 0) for `sm_90`; as PyTorch does for AMD: (9, 4) for `gfx942`."""
     arch = hardware.arch if hardware is not None else "sm_90"
     if arch.startswith("gfx"):
         digits = arch.removeprefix("gfx")
@@ -45,7 +43,7 @@ def capability(hardware: Hardware | None) -> tuple[int, int]:
 
 
 def gpu_target(hardware: Hardware | None) -> Any:
-    """Triton's compilation target."""
+    """Return Triton's compilation target."""
     from triton.backends.compiler import GPUTarget
 
     if hardware is not None and hardware.arch.startswith("gfx"):
@@ -55,7 +53,7 @@ def gpu_target(hardware: Hardware | None) -> Any:
 
 
 def properties(hardware: Hardware | None) -> SimpleNamespace:
-    """What `torch.cuda.get_device_properties` answers."""
+    """Return what `torch.cuda.get_device_properties` would."""
     major, minor = capability(hardware)
     return SimpleNamespace(
         name=hardware.name if hardware is not None else "NVIDIA H100",
@@ -79,7 +77,7 @@ def properties(hardware: Hardware | None) -> SimpleNamespace:
 
 
 class _Stream:
-    """The one stream of the pretended GPU."""
+    """The one stream of the simulated GPU."""
 
     cuda_stream = 0
     stream_id = 0
@@ -103,8 +101,8 @@ class _Stream:
         return True
 
 
-class PretendDriver:
-    """Triton's active driver, as kernels' wrappers ask it for properties."""
+class SimulatedDriver:
+    """Triton's active driver, with the methods that wrappers of kernels call."""
 
     def __init__(self, hardware: Hardware | None) -> None:
         self.hardware = hardware
@@ -142,8 +140,8 @@ class PretendDriver:
         return torch.cuda
 
 
-def pretend_gpu(hardware: Hardware | None) -> None:
-    """Make `torch.cuda`, `torch.compile` and Triton's driver answer for the target, in this process."""
+def simulate_gpu(hardware: Hardware | None) -> None:
+    """Make this process's `torch.cuda`, `torch.compile` and Triton driver answer for the target; an H100 if None."""
     import torch
     from triton.runtime import driver
 
@@ -177,10 +175,10 @@ def pretend_gpu(hardware: Hardware | None) -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
     torch.compile = _no_compile
-    torch.from_numpy = torch.asarray  # the same, and seen by what follows who owns which memory
-    driver.set_active(PretendDriver(hardware))
+    torch.from_numpy = torch.asarray  # the same function, but one that a dispatch mode sees
+    driver.set_active(SimulatedDriver(hardware))
 
 
 def _no_compile(model: Any = None, **_: Any) -> Any:
-    """`torch.compile` as the identity: tracing the interpreter is neither possible nor the point."""
+    """Stand in for `torch.compile` as the identity, because the interpreter cannot be traced."""
     return (lambda function: function) if model is None else model

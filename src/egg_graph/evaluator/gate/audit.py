@@ -1,8 +1,8 @@
-"""A tripwire in the candidate's process: what a kernel never needs, noticed by Python's audit events as it happens.
+"""A tripwire in the candidate's process: Python's audit events reveal what a kernel never needs.
 
-It sees what the static gate cannot, such as a name put together at run time. It lives in the process it watches and
-can be evaded there (a callback without a frame of the candidate's, memory written directly): the operating system's
-sandbox confines, this names the line. A violation ends the process, so that no `except` can hide it.
+It sees what the static gate cannot, such as a name built at run time. It can be evaded, because it lives in the process
+it watches (a callback without a frame of the candidate, memory written directly): the operating system's sandbox
+confines the candidate, and the tripwire names the line. A violation ends the process, so that no `except` can hide it.
 """
 
 from __future__ import annotations
@@ -32,45 +32,46 @@ EVENTS = {
     **dict.fromkeys(("time.sleep",), "waits instead of computing"),
     **dict.fromkeys(("pickle.find_class", "marshal.loads", "marshal.load"), "unpacks code"),
 }
-"""Audit events that a candidate's code may not cause -> what it does then."""
+"""Audit events that a candidate's code may not cause -> what such code does."""
 FAMILIES = ("os.", "socket.", "ctypes.", "shutil.", "tempfile.", "glob.", "urllib.", "ftplib.", "http.", "resource.",
             "fcntl.", "pathlib.", "syslog.", "sqlite3.", "webbrowser.", "cpython.")  # fmt: skip
-"""Of these, every event."""
+"""Prefixes of audit events that a candidate's code may not cause."""
 MAKES_CLASSES = frozenset({"dataclasses.py", "enum.py", "typing.py", "typing_extensions.py", "functools.py",
                            "collections/__init__.py", "abc.py"})  # fmt: skip
-"""Files of the standard library that make classes by compiling text."""
+"""Files of the standard library that compile text to make classes."""
 EVALUATES_NAMES = frozenset({"typing.py", "typing_extensions.py", "annotationlib.py"})
-"""Those that compile an annotation's text to remember it, and run it only when asked for what it means."""
+"""Files that compile an annotation's text to store it. Running it is refused."""
 READS_SOURCE = frozenset({"linecache.py", "inspect.py", "tokenize.py"})
-"""Files of the standard library that look up source lines, for Triton and for messages."""
+"""Files of the standard library that read source lines, for Triton and for messages."""
 TRANSPARENT = frozenset({"contextlib.py", "functools.py", "_contextlib.py"})
-"""Files that only call what they are given."""
+"""Files of the standard library that only call the functions they are given."""
 CODE = frozenset({"compile", "exec", "code.__new__", "function.__new__", "sys._getframe"})
+"""Events that `MAKES_CLASSES` may cause."""
 IMPORT_STATEMENT = frozenset({"_find_and_load", "_handle_fromlist"})
-"""Functions of importlib that the statement calls."""
+"""importlib's functions that the import statement calls."""
 NOT_FOR_LIBRARIES = frozenset({"compile", "exec", "open", "subprocess.Popen", "pickle.find_class", "mmap.__new__"})
-"""What PyTorch or NumPy may not do on a direct call of a candidate: read files, build and run other code."""
+"""Events that a candidate may not cause by calling PyTorch or NumPy: reading files, building and running code."""
 READS_SCHEMAS = ("torch", "operator_schemas.py")
-"""Where PyTorch compiles the type names of its own operators' schemas: fake tensors ask for them."""
+"""PyTorch's file that compiles the type names of operator schemas, which fake tensors ask for."""
 NOT_IN_TRITON = frozenset({("build.py", "*"), ("cache.py", "*"), ("testing.py", "*"), ("compiler.py", "compile")})
-"""Functions of Triton that a candidate may not call itself; through the launch of a kernel they may."""
+"""Triton's functions that a candidate may not call directly; the launch of a kernel may call them."""
 
 STDLIB = sysconfig.get_paths()["stdlib"]
 OWNERS: list[tuple[str, str]] = [("evaluator", str(Path(__file__).parents[1]))]
-"""Whose files lie where; libraries are added when the first file is watched."""
+"""Owner of code -> folder of its files. `watch` adds the libraries."""
 
 _channel: int | None = None
 _watched: set[str] = set()
 
 
 def report_to(channel: int) -> None:
-    """Say where the verdict goes: descriptor of the pipe to the fork server. Without it `watch` does nothing."""
+    """Set the file descriptor on which a violation is reported. Without it `watch` does nothing."""
     global _channel
     _channel = channel
 
 
 def watch(path: Path) -> None:
-    """From now on, and for good, watch what the code of this file does."""
+    """Watch what the code of this file does, for the rest of the process."""
     if _channel is None or str(path) in _watched:
         return
     _watched.add(str(path))
@@ -87,17 +88,17 @@ def _folder(module: ModuleType | None) -> str:
 
 
 def _hook(candidate: str, channel: int) -> Callable[[str, tuple[Any, ...]], None]:
-    """The hook, with all it needs bound here rather than in a module that a candidate could change."""
-    judge, watched, families, getframe = _violation, frozenset(EVENTS), FAMILIES, sys._getframe
+    """Make the audit hook. It binds all it needs here, because a candidate could change this module."""
+    violation, watched, families, getframe = _violation, frozenset(EVENTS), FAMILIES, sys._getframe
     busy = False
 
     def hook(event: str, details: tuple[Any, ...]) -> None:
         nonlocal busy
         if busy or not (event in watched or event == "import" or event.startswith(families)):
             return
-        busy = True  # looking at frames is an audit event, too
+        busy = True  # reading frames raises audit events too
         try:
-            finding = judge(event, details, getframe(1), candidate)
+            finding = violation(event, details, getframe(1), candidate)
         finally:
             busy = False
         if finding is not None:
@@ -108,14 +109,14 @@ def _hook(candidate: str, channel: int) -> Callable[[str, tuple[Any, ...]], None
 
 
 def end(finding: Finding, channel: int) -> NoReturn:
-    """Report the finding as this process's answer and end it."""
+    """Report the finding as this process's answer, and end the process."""
     os.write(2, f"{finding.kind}: {finding.message} ({finding.where})\n".encode())
     os.write(channel, json.dumps({"finding": finding.model_dump()}).encode() + b"\n")
     os._exit(0)
 
 
 def _violation(event: str, details: tuple[Any, ...], frame: FrameType | None, candidate: str) -> Finding | None:
-    """What is wrong with an event, judged by the nearest frame of the candidate and what it called directly."""
+    """Return what is wrong with an event: judged by the candidate's nearest frame and what that called directly."""
     between: list[FrameType] = []
     while frame is not None and frame.f_code.co_filename != candidate:
         between.append(frame)
@@ -132,7 +133,13 @@ def _violation(event: str, details: tuple[Any, ...], frame: FrameType | None, ca
 
 
 def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> bool:
-    """`between`: frames from the event outwards, up to the candidate's own."""
+    """Whether an event is allowed.
+
+    Args:
+        event: its name.
+        details: its arguments.
+        between: frames from the event outwards, up to the candidate's own.
+    """
     places = [_place(frame) for frame in between]
     if event == "import":
         by_library = any(owner not in ("importlib", "unknown") for owner, _ in places)
@@ -140,8 +147,8 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
     if places and places[-1][0] == "importlib" and between[-1].f_code.co_name not in IMPORT_STATEMENT:
         return False  # importlib's functions import without an import event
     if any(owner == "importlib" for owner, _ in places):
-        return True  # what a module does when it is imported; its import was judged
-    entries = [(place, frame) for place, frame in zip(places, between, strict=True) if _speaks(place)]
+        return True  # a module's top level; its import was judged already
+    entries = [(place, frame) for place, frame in zip(places, between, strict=True) if _identifies_caller(place)]
     if not entries:
         return False
     (owner, name), frame = entries[-1]
@@ -161,13 +168,13 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
     return name in MAKES_CLASSES and event in CODE
 
 
-def _speaks(place: tuple[str, str]) -> bool:
-    """Whether a frame says who asked for something: neither unknown nor a mere go-between."""
+def _identifies_caller(place: tuple[str, str]) -> bool:
+    """Whether a frame tells who caused the event: its owner is known, and it is more than a go-between."""
     return place[0] not in ("unknown", "importlib") and place[1] not in TRANSPARENT
 
 
 def _place(frame: FrameType) -> tuple[str, str]:
-    """Whose code a frame runs, and its file: the name, with its folder for packages of the standard library."""
+    """Return the owner of a frame's code, and its file name (for the standard library, its path below the library)."""
     file = frame.f_code.co_filename
     if "importlib" in file and file.startswith(("<frozen", STDLIB)):
         return "importlib", ""

@@ -1,4 +1,4 @@
-"""What names of a candidate stand for, as far as its text tells: imports, and simple aliases of them."""
+"""What a candidate's names stand for, as far as its text tells: imports, and simple aliases of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from collections.abc import Iterator
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 DEPTH = 8
-"""Aliases of aliases that are followed."""
+"""Length of a chain of aliases that is followed."""
 
 
 class Names:
-    """Bindings of every scope. Follows assignments, loops over literals, defaults of arguments and `self.x = …`;
-    what goes through calls, containers that change, or closures is not followed."""
+    """The bindings of every scope.
+
+    It follows assignments, loops over literals, defaults of arguments and `self.x = …`. It follows no values through
+    calls, containers that change, or closures.
+    """
 
     def __init__(self, tree: ast.Module) -> None:
         self.scope_of: dict[ast.AST, Scope] = {}
@@ -21,10 +24,8 @@ class Names:
         self.imports: dict[Scope, dict[str, str]] = {}
         self.values: dict[Scope, dict[str, list[ast.expr]]] = {}
         self.own_attributes: dict[str, list[ast.expr]] = {}
-        """Name of an attribute of self -> what it was assigned."""
+        """Attribute of self -> expressions that are assigned to it."""
         self._enter(tree, tree)
-
-    # ------------------------------------------------------------------------------------------------ reading
 
     def _enter(self, scope: Scope, node: ast.AST) -> None:
         self.imports.setdefault(scope, {})
@@ -80,14 +81,12 @@ class Names:
         for argument, keyword in zip(given.kwonlyargs, given.kw_defaults, strict=True):
             bound[argument.arg] = [keyword] if keyword is not None else []
 
-    # ------------------------------------------------------------------------------------------------ answers
-
     def is_bound(self, node: ast.Name) -> bool:
-        """Whether the candidate itself gives this name a meaning, so that it is no builtin."""
+        """Return whether the candidate itself binds this name, so that it is no builtin."""
         return any(node.id in self.imports[s] or node.id in self.values[s] for s in self._visible(node))
 
     def dotted(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str]:
-        """Dotted names of library parts that an expression may stand for; empty if it is nothing of a library."""
+        """Return dotted names of library parts that an expression may stand for; empty if there are none."""
         if depth == 0:
             return frozenset()
         if isinstance(node, ast.Name):
@@ -113,7 +112,7 @@ class Names:
         return frozenset()
 
     def strings(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str] | None:
-        """The literal strings an expression may be; None where that cannot be told."""
+        """Return the literal strings that an expression may be; None if they cannot be known."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return frozenset({node.value})
         if not isinstance(node, ast.Name) or depth == 0:
@@ -126,7 +125,7 @@ class Names:
         return None
 
     def made_here(self, node: ast.AST, depth: int = DEPTH) -> bool:
-        """Whether an object is the candidate's own: self, a class or function it defines, or an instance of one."""
+        """Return whether an object is the candidate's own: self, its own class or function, or a fresh instance."""
         if depth == 0:
             return False
         if _is_self(node):
@@ -146,7 +145,7 @@ class Names:
 
     def _makes_own(self, call: ast.Call, depth: int) -> bool:
         parts = self.dotted(call.func)
-        if parts:  # nn.Linear(…), SimpleNamespace(…): a fresh object, whatever its class
+        if parts:  # nn.Linear(…), SimpleNamespace(…): a fresh object of a library's class
             return all(part.split(".")[-1][:1].isupper() for part in parts)
         return isinstance(call.func, ast.Name) and self.made_here(call.func, depth - 1)
 
@@ -177,7 +176,7 @@ def _calls(node: ast.Call, name: str) -> bool:
 
 
 def _elements(node: ast.AST) -> Iterator[ast.expr]:
-    """Elements of a literal list, tuple, set or dictionary."""
+    """Yield the elements of a literal list, tuple or set, or the values of a literal dictionary."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         yield from node.elts
     elif isinstance(node, ast.Dict):

@@ -1,4 +1,4 @@
-"""What a candidate may import and which parts of the libraries it may touch: tables, and two questions put to them."""
+"""What a candidate may import, and which parts of the libraries it may use: tables, and functions that ask them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MODULES = (
 )
 """Modules that may be imported, by their full names."""
 TREES = ("torch.backends", "torch.nn", "triton.language", "triton.experimental")
-"""Those of which every module may be imported that no entry below forbids."""
+"""Packages whose every module may be imported, unless `FORBIDDEN` names it."""
 SINGLE_NAMES = {
     "types": ("SimpleNamespace", "MappingProxyType", "NoneType"),
     "weakref": ("ref", "WeakKeyDictionary", "WeakValueDictionary"),
 }
-"""Modules of which these names alone may be taken, by `from … import …`."""
+"""Modules -> the only names that may be imported from them, by `from … import …`."""
 
 FORBIDDEN = {
     **dict.fromkeys(("torch.compile", "torch.compiler", "torch.jit", "torch._dynamo"), OTHER_COMPILER),
@@ -72,17 +72,18 @@ FORBIDDEN = {
     **dict.fromkeys(("typing_extensions.get_type_hints", "typing_extensions.evaluate_forward_ref"), EVALUATES),
     **dict.fromkeys(("enum.global_enum",), SHARED),
 }  # fmt: skip
-"""By dotted name; what begins with one of these is forbidden too."""
+"""Dotted name -> why it is forbidden, with everything below it."""
 ALLOWED_PRIVATE = frozenset({"_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"})
-"""Operators of PyTorch that have no public name."""
+"""PyTorch's operators that have no public name."""
 SYSTEM_MODULES = frozenset(
     {
         *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
         *("pickle", "linecache", "traceback", "atexit", "shutil", "tempfile", "glob", "pathlib", "mmap", "marshal"),
         *("runpy", "pkgutil", "multiprocessing", "concurrent", "asyncio", "cffi", "posix", "logging", "time", "bltns"),
+        *("pynvml", "amdsmi"),
     }
 )
-"""The libraries import these for themselves; `torch.os` is as much the operating system as `os`."""
+"""Modules that the libraries import for themselves: `torch.os` gives access to the operating system as `os` does."""
 BUILTINS = frozenset(
     {
         *("eval", "exec", "compile", "open", "input", "breakpoint", "globals", "locals", "vars"),
@@ -90,16 +91,16 @@ BUILTINS = frozenset(
     }
 )
 NEVER_ASKED_FOR = SYSTEM_MODULES - {"io", "time", "code", "glob", "pickle", "logging", "traceback", "concurrent"}
-"""Those whose names no honest object has as an attribute, so that they are refused on any."""
+"""Names of such modules that no honest object has as an attribute. They are refused on every object."""
 DUNDERS = frozenset({"__init__", "__name__", "__qualname__", "__doc__", "__version__", "__len__", "__post_init__"})
-"""The only double-underscore attributes that may be read."""
+"""Double-underscore attributes that may be read; all others are refused."""
 ATTRIBUTES = {
     **dict.fromkeys(("f_back", "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame"), INSIDE),
     **dict.fromkeys(("ag_frame", "tb_next", "f_code", "co_code"), INSIDE),
     **dict.fromkeys(("ctypes", "data_as", "tofile", "from_buffer", "from_file", "load_binary"), ONLY_TRITON),
     **dict.fromkeys(("dump", "dumps"), WRITES),
 }
-"""Attributes that only the candidate's own objects may have."""
+"""Attributes that may be read of the candidate's own objects only -> why."""
 ON_NOTHING = {
     **dict.fromkeys(
         (
@@ -116,7 +117,7 @@ ON_NOTHING = {
     **dict.fromkeys(("_convert_",), SHARED),
     **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
 }
-"""Attributes that no object may be asked for, however it was come by."""
+"""Attributes that may be read of no object -> why."""
 METHODS = frozenset(
     {
         *("__torch_function__", "__torch_dispatch__", "__del__", "__getattribute__", "__init_subclass__"),
@@ -125,20 +126,19 @@ METHODS = frozenset(
         *("__dataclass_fields__",),
     }
 )
-"""What a class may not define: methods that run where nobody calls them, and what it says of its memory or origin."""
+"""Members that no class may define: methods that Python calls by itself, and claims about memory or origin."""
 MODULE_METHODS = frozenset(
     {
         *("__call__", "__new__", "__getattr__", "__setattr__", "_call_impl", "_wrapped_call_impl"),
         *("state_dict", "load_state_dict"),  # weights are given and read by PyTorch's own functions
     }
 )
-"""Methods of a torch.nn.Module that would run in place of, or around, its forward or its weights' loading."""
+"""Methods that no torch.nn.Module may define: they would replace or wrap its forward, or the loading of weights."""
 COPIES_ATTRIBUTES = {"functools.update_wrapper": 2, "functools.wraps": 1}
-"""Functions that set attributes by name, if asked -> how many arguments they may have here."""
+"""Functions that can copy attributes by name -> how many arguments they may have; more would name attributes."""
 LIBRARIES = frozenset({"torch", "triton", "numpy"})
 ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES)})
-
-
+"""Top-level packages that a candidate may import from."""
 WITHIN_TREES = frozenset(
     {
         *TREES,
@@ -149,17 +149,18 @@ WITHIN_TREES = frozenset(
         *("triton.language.extra.cuda", "triton.language.extra.cuda.libdevice"),
     }
 )
+"""Modules within `TREES` that `is_module` knows."""
 ASKS = frozenset({"hasattr", "getattr", "isinstance", "id", "print", "repr", "str", "bool"})
-"""Builtin functions that do nothing to what they are given."""
+"""Builtin functions that leave their arguments unchanged, so that a library may be passed to them."""
 
 
 def is_module(dotted: str) -> bool:
-    """Whether a dotted name is a module of a library, rather than something in one."""
+    """Return whether a dotted name is a library's module, rather than something in one."""
     return dotted.split(".")[0] in LIBRARIES and (dotted in MODULES or dotted in WITHIN_TREES)
 
 
 def import_refused(module: str, name: str | None = None) -> str:
-    """Why `import module`, or `from module import name`, is refused; empty if it is not."""
+    """Return why `import module`, or `from module import name`, is refused; empty if it is allowed."""
     if module in SINGLE_NAMES:
         allowed = SINGLE_NAMES[module]
         return "" if name in allowed else f"of {module}, only {', '.join(allowed)} may be imported"
@@ -170,7 +171,7 @@ def import_refused(module: str, name: str | None = None) -> str:
 
 
 def use_refused(dotted: str) -> str:
-    """Why a part of a library, by its dotted name, may not be used; empty if it may."""
+    """Return why a part of a library, by its dotted name, may not be used; empty if it may."""
     root, *parts = dotted.split(".")
     for end in range(len(parts) + 1):
         why = FORBIDDEN.get(".".join([root, *parts[:end]]))

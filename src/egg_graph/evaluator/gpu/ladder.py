@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.aot.occupancy import occupancy
-from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.device.lease import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills

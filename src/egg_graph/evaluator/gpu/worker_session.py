@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.fork_server import GRACE, Ended, ForkServer, Limits, await_fate, ended
+from egg_graph.evaluator.host.fork_server import GRACE, ChildExit, ForkServer, Limits, collect_exit, wait_for_exit
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.wire.untrusted import parse
 from egg_graph.schema import Finding, InfrastructureError
@@ -57,7 +57,7 @@ class WorkerSession:
         self.control, theirs = socket.socketpair()
         limits = Limits(wall_seconds=SESSION_SECONDS, memory_bytes=None)
         with theirs:
-            self.fate: socket.socket | None = fork_server.launch(
+            self.exit_socket: socket.socket | None = fork_server.launch(
                 "egg_graph.evaluator.worker.gpu_worker:serve", {}, folder, limits, theirs.fileno()
             )
         self.received = b""
@@ -65,7 +65,7 @@ class WorkerSession:
     @property
     def alive(self) -> bool:
         """Whether commands can still be given."""
-        return self.fate is not None
+        return self.exit_socket is not None
 
     def start(self, memory_fraction: float) -> None:
         """Open the GPU; nothing of the candidate runs yet, so its time limit does not count.
@@ -145,21 +145,21 @@ class WorkerSession:
     def _failure(self, limit: float, *, kill: bool) -> CandidateFailed:
         end = self._end(kill=kill)
         if kill:
-            end = Ended("timeout", 0, end.seconds, None, end.log)
+            end = ChildExit("timeout", 0, end.seconds, None, end.log)
         finding = finding_of(end, limit=limit)
         assert finding is not None
         return CandidateFailed(finding, end.log)
 
-    def _end(self, *, kill: bool) -> Ended:
-        assert self.fate is not None
-        fate, self.fate = self.fate, None
+    def _end(self, *, kill: bool) -> ChildExit:
+        assert self.exit_socket is not None
+        exit_socket, self.exit_socket = self.exit_socket, None
         if kill:
             with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already, and its end is told
-                fate.sendall(KILL)
+                exit_socket.sendall(KILL)
         self.control.close()
-        return ended(await_fate(fate, GRACE), b"", self.folder, time.monotonic() - self.started)
+        return collect_exit(wait_for_exit(exit_socket, GRACE), b"", self.folder, time.monotonic() - self.started)
 
     def close(self) -> None:
         """End the worker, whatever it is doing."""
-        if self.fate is not None:
+        if self.exit_socket is not None:
             self._end(kill=True)

@@ -21,7 +21,7 @@ from egg_graph.evaluator.evidence.integrity import judge_integrity, judge_makers
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.host.fork_server import Ended, Limits
+from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
@@ -169,7 +169,7 @@ class ProcessReader:
     candidate: Candidate
     calls: Sequence[Call]
     folder: Path
-    end: Ended
+    end: ChildExit
     limit: float
     answers: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     part: str = ""

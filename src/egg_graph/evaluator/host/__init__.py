@@ -1,1 +1,1 @@
-"""Processes on this host: the fork server, its children, their limits and deaths; and how a child loads a candidate."""
+"""Processes on this host: the fork server, its children, how these end, and how they load a candidate."""

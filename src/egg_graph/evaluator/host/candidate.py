@@ -1,7 +1,7 @@
 """Load a candidate's file, construct its `ModelNew`, and give and read its weights.
 
-Weights are loaded by PyTorch's own function and read where PyTorch keeps them: a `state_dict` of the candidate's could
-do work when asked, or tell what is not so. This module is imported before any candidate.
+PyTorch's own function loads the weights, and they are read where PyTorch keeps them: a `state_dict` written by the
+candidate could do work, or lie. Import this module before any candidate.
 """
 
 import hashlib
@@ -19,14 +19,15 @@ from egg_graph.evaluator.wire.faults import KernelFault
 
 ENTRY_POINT = "ModelNew"
 MODULE_NAMES = ("kernels", "model_new", "fused", "triton_ops", "layers", "solution", "modules", "ops")
-DEEPEST = 64
-"""Modules within modules."""
+"""Names that a user might give to the module, so that its name does not tell who imports it."""
+MAX_DEPTH = 64
+"""Levels of modules within modules that are read."""
 _load = torch.nn.Module.load_state_dict
 _attributes = object.__getattribute__
 
 
 def load_module(path: str | Path) -> ModuleType:
-    """Import a candidate from its file. What its top level raises comes through unchanged.
+    """Import a candidate from its file. Exceptions of its top level pass through unchanged.
 
     Raises:
         KernelFault: `syntax_error`.
@@ -48,18 +49,17 @@ def load_module(path: str | Path) -> ModuleType:
 
 
 def _name_of(path: Path) -> str:
-    """A name that a user may have given to the module, so that it does not tell who imports it. The same wherever the
-    same source is: Triton's cache may go by it."""
+    """Choose a module name by the source alone: Triton's cache may depend on it."""
     number = int.from_bytes(hashlib.sha256(path.read_bytes()).digest()[:4], "big")
     name = MODULE_NAMES[number % len(MODULE_NAMES)]
     return f"{name}_{number % 97}"
 
 
 def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """`ModelNew(*args, **kwargs)`.
+    """Return `ModelNew(*args, **kwargs)`.
 
     Raises:
-        KernelFault: `missing_entry_point`, also where what it makes is no module of PyTorch's.
+        KernelFault: `missing_entry_point`, if there is no ModelNew, or what it returns is no `torch.nn.Module`.
     """
     entry = getattr(module, ENTRY_POINT, None)
     if entry is None:
@@ -77,7 +77,7 @@ def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
-    """Give the model the reference's parameters and buffers.
+    """Load the reference's parameters and buffers into the model.
 
     Raises:
         KernelFault: `weights_mismatch`.
@@ -94,11 +94,11 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
 
 
 def own_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and buffers, by the names that `state_dict` gives them; one that is shared comes under every name."""
-    return _within(model, "", DEEPEST)
+    """Yield parameters and buffers by the names that `state_dict` gives them; a shared one comes under every name."""
+    return _tensors_within(model, "", MAX_DEPTH)
 
 
-def _within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors_within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
     held = _attributes(module, "__dict__")
     for kind in ("_parameters", "_buffers"):
         for name, tensor in held.get(kind, {}).items():
@@ -106,4 +106,4 @@ def _within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.T
                 yield prefix + name, tensor
     for name, child in held.get("_modules", {}).items():
         if child is not None and depth:
-            yield from _within(child, f"{prefix}{name}.", depth - 1)
+            yield from _tensors_within(child, f"{prefix}{name}.", depth - 1)

@@ -1,7 +1,7 @@
-"""The forked child: confine itself, run one job, report in JSON, end.
+"""The forked child: it confines itself, runs one job, reports in JSON and exits.
 
 A job is a function `(payload, folder, channel) -> dict` named "module:function" in `job.json`. It runs candidate
-code; whatever comes of that is reported as findings, or shows in how the process ends.
+code. What goes wrong there is reported as a finding, or shows in how the process ends.
 """
 
 from __future__ import annotations
@@ -19,26 +19,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from egg_graph.evaluator.gate import audit
-from egg_graph.evaluator.host import failure
+from egg_graph.evaluator.host import exceptions
 from egg_graph.evaluator.sandbox import confine
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.sandbox.policy import SandboxPolicy
 
-DONE = 0
 
+def main(request: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
+    """Confine this process and run the job. Never returns.
 
-def main(order: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
-    """Never returns. Only descriptors 0 to 2 and `channel` stay open."""
-    folder = Path(order["folder"])
+    Args:
+        request: the job's folder, and its `Limits` by name.
+        channel: descriptor to report on; it and 0 to 2 alone stay open.
+        policy: what confines it.
+    """
+    folder = Path(request["folder"])
     os.setsid()
     confine.die_with_parent()
     _redirect(folder)
-    channel = _keep_only(channel)
+    channel = _close_all_but(channel)
     audit.report_to(channel)
-    _environment(folder)
+    _use_folder(folder)
     try:
-        _confine(order, folder, policy)
+        _confine(request, folder, policy)
     except OSError as error:
         _report(channel, {"finding": {"kind": "infrastructure", "message": f"confinement failed: {error}"}})
     task = json.loads((folder / "job.json").read_text())
@@ -56,22 +60,23 @@ def main(order: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
 def _report(channel: int, answer: dict[str, Any]) -> NoReturn:
     with os.fdopen(channel, "wb", closefd=False) as file:
         file.write(json.dumps(answer).encode() + b"\n")
-    os._exit(DONE)
+    os._exit(0)
 
 
-def _confine(order: dict[str, Any], folder: Path, policy: SandboxPolicy) -> None:
-    """From here on nothing but the job's own folder can be reached. Nothing of the candidate has run yet."""
-    confine.first_to_go()
+def _confine(request: dict[str, Any], folder: Path, policy: SandboxPolicy) -> None:
+    """Cut this process off from everything but the job's folder, before anything of the candidate runs."""
+    confine.prefer_for_oom_kill()
     confine.set_limits(
-        memory_bytes=order["memory_bytes"],
-        cpu_seconds=confine.most_processor_seconds(order["wall_seconds"]),
-        file_bytes=order["file_bytes"],
-        tasks=confine.TASKS if policy.space.user else None,
+        memory_bytes=request["memory_bytes"],
+        cpu_seconds=confine.cpu_limit(request["wall_seconds"]),
+        file_bytes=request["file_bytes"],
+        tasks=confine.TASKS if policy.namespaces.user else None,
     )
-    policy.enter(str(folder), tools=order["tools"])
+    policy.enter(str(folder), tools=request["tools"])
 
 
 def _redirect(folder: Path) -> None:
+    """Read standard input from nowhere and write standard output and error to the job's log."""
     log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -79,17 +84,18 @@ def _redirect(folder: Path) -> None:
     os.dup2(log, 2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)  # what was printed must outlive a crash
+            stream.reconfigure(line_buffering=True)  # a crash must not lose what was printed
 
 
-def _keep_only(channel: int) -> int:
+def _close_all_but(channel: int) -> int:
+    """Close every descriptor but 0 to 2 and the channel; returns the channel's new number."""
     os.dup2(channel, 3)
     os.closerange(4, 65536)
     return 3
 
 
-def _environment(folder: Path) -> None:
-    """The fork server's environment is clean already; folders become the job's own."""
+def _use_folder(folder: Path) -> None:
+    """Make the job's folder the place of home, temporary files and caches."""
     for name, sub in (
         ("HOME", "."),
         ("TMPDIR", "tmp"),
@@ -100,19 +106,19 @@ def _environment(folder: Path) -> None:
         path.mkdir(exist_ok=True)
         os.environ[name] = str(path)
     os.environ.pop("PYTHONPATH", None)
-    tempfile.tempdir = None  # what the fork server's imports looked up is the judge's folder, out of reach from here
+    tempfile.tempdir = None  # the fork server's imports have cached the judge's folder, which is out of reach now
     os.chdir(folder)
 
 
 def name_the_line_when_stuck(seconds: float, *, fatal: bool = False) -> None:
-    """Leave a traceback in the log on a crash, and when `seconds` are over (0 calls that off).
+    """Write a traceback to the log on a crash, and when `seconds` have passed.
+
+    A signal handler in the stuck thread writes it. A watchdog thread, such as `faulthandler.dump_traceback_later`,
+    would read frames while they change, and sometimes crash.
 
     Args:
-        seconds: from now.
-        fatal: whether the process then dies of SIGALRM, too.
-
-    The traceback is written by a signal handler of the thread that is stuck. A watchdog thread, such as
-    `faulthandler.dump_traceback_later`, would read frames that change under its eyes, and crash now and then.
+        seconds: from now; 0 cancels the alarm.
+        fatal: whether the process then also dies of SIGALRM.
     """
     faulthandler.enable()
     faulthandler.unregister(signal.SIGALRM)
@@ -121,6 +127,6 @@ def name_the_line_when_stuck(seconds: float, *, fatal: bool = False) -> None:
 
 
 def describe_failure(error: BaseException, folder: Path) -> dict[str, str]:
-    """What the exception means, pointing at the candidate's own line where it is on the traceback. See `blame`."""
+    """Print the exception to the log and return its finding, as `exceptions.describe` does, in JSON form."""
     traceback.print_exception(error)
-    return failure.describe(error, folder / "candidate.py").model_dump()
+    return exceptions.describe(error, folder / "candidate.py").model_dump()

@@ -7,12 +7,12 @@ from typing import Any
 
 
 class Overdue(BaseException):
-    """The time is over. No `Exception`, so that nothing on the way takes it for a failure of what it was doing."""
+    """The time limit has passed. It is no `Exception`, so that `except Exception` on the way does not catch it."""
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise Overdue in the block after so many seconds. It interrupts Python, not one long call of C code."""
+    """Raise Overdue in the block after this many seconds. A long call of C code is interrupted only when it returns."""
 
     def ring(number: int, frame: Any) -> None:
         raise Overdue

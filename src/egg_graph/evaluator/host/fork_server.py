@@ -1,7 +1,7 @@
 """The judge's side of a fork server: a warm process that forks one confined child per job.
 
-Importing torch and triton takes seconds; a fork of a process that has them takes milliseconds. The fork server itself
-never runs candidate code and never touches CUDA, so each child starts clean.
+Importing torch and triton takes seconds; forking a process that has imported them takes milliseconds. The fork server
+never runs candidate code and never touches CUDA, so every child starts clean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from egg_graph.evaluator.wire.untrusted import open_file, parse
 from egg_graph.schema import InfrastructureError
 
 LOG_TAIL = 4000
-"""Characters of a child's output that are kept."""
+"""Last characters of a child's output that are kept."""
 GRACE = 10.0
 """Seconds beyond a job's own limit after which the fork server itself counts as lost."""
 
@@ -35,32 +35,34 @@ class Limits:
 
     wall_seconds: float = 60.0
     memory_bytes: int | None = 6 << 30
-    """Address space beyond what the fork server holds; None where a CUDA driver maps far more than it uses."""
+    """Address space beyond what the fork server holds; None sets no limit (CUDA's driver maps more than it uses)."""
     file_bytes: int = 1 << 30
-    """Of any one file."""
+    """Size of any one file."""
     processes: int = 64
-    """At a time, the job's own included; threads eight times that."""
+    """Processes at a time, the job's own included. Threads may be eight times as many."""
     resident_bytes: int = 24 << 30
-    """Memory held by all its processes together."""
+    """Private memory of all its processes together."""
     disk_bytes: int = 8 << 30
-    """What it may add to its folder, nameless files included; at most half of what is free."""
+    """Bytes it may add to its folder, unlinked open files included; at most half of the free space is granted."""
     tools: bool = False
-    """Whether NVIDIA's profiler or sanitizer runs in it: they need local sockets, and what right to hardware counters
-    there is."""
+    """Whether NVIDIA's profiler or sanitizer runs in the job. These need local sockets, and any right to hardware
+    counters that the process has."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a child ended, and what it reported. The report is data of an untrusted process."""
+class ChildExit:
+    """How a child ended, and what it reported. The report comes from an untrusted process."""
 
     cause: Literal["exit", "signal", "timeout", "processes", "memory", "disk", "killed"]
-    """`processes`, `memory`, `disk`: it held more than it may. `killed`: by someone else, which is not its fault."""
+    """`processes`, `memory`, `disk`: the limit it exceeded. `killed`: somebody else killed it, which is not its
+    fault."""
     code: int
-    """Exit status, or number of the signal."""
+    """Exit status, or signal number."""
     seconds: float
     report: dict[str, Any] | None
-    """The child's JSON answer; None where it gave none."""
+    """The child's JSON answer; None if it gave none."""
     log: str
+    """The last characters that the child printed."""
 
 
 @dataclass
@@ -68,10 +70,10 @@ class ForkServer:
     """One warm process and the jobs it has run.
 
     Args:
-        interpret: whether Triton's kernels are interpreted in its children (the choice is made at import).
-        folder: private folder for job folders.
-        warm: modules to import before the first fork, each with an optional `warm_up()`.
-        environment: variables beside the clean environment.
+        interpret: whether children interpret Triton's kernels (Triton decides at import).
+        folder: private folder for the log and for job folders.
+        warm: modules to import before the first fork; a module may define `warm_up()`, which is then called.
+        environment: variables to add to the clean environment.
         without: mechanisms of `policy.MECHANISMS` to leave out, to see what the others hold.
     """
 
@@ -85,65 +87,74 @@ class ForkServer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        """Start the process; it imports in the background, and jobs wait for it."""
+        """Start the process. It imports in the background; jobs wait for it."""
         ours, theirs = socket.socketpair()
         environment = clean_environment() | dict(self.environment)
-        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking for a GPU must not spoil the forks
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # PyTorch's other check would open CUDA, which spoils forks
         if self.interpret:
             environment["TRITON_INTERPRET"] = "1"
         settings = json.dumps({"modules": self.warm, "without": self.without})
-        with theirs:
+        module = "egg_graph.evaluator.host.fork_server_process"
+        log = self.folder / f"fork-server-{'interpret' if self.interpret else 'compile'}.log"
+        with theirs, log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "egg_graph.evaluator.host.fork_server_process",
-                    str(theirs.fileno()),
-                    settings,
-                ],
+                [sys.executable, "-P", "-m", module, str(theirs.fileno()), settings],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=(self.folder / f"nursery-{'interpret' if self.interpret else 'compile'}.log").open("ab"),
+                stderr=stderr,
                 env=environment,
                 cwd=self.folder,
             )
         self._control = ours
 
-    def run(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits) -> Ended:
-        """Run `job` ("module:function") in a fresh child and wait for its end. Safe from several threads.
+    def run(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits) -> ChildExit:
+        """Run `job` ("module:function") in a fresh child and wait for its exit. Safe from several threads.
 
         Raises:
             InfrastructureError: if the fork server was lost; the next call starts a new one.
         """
         started = time.monotonic()
         with tempfile.TemporaryFile(dir=folder) as report:
-            fate = self.launch(job, payload, folder, limits, report.fileno())
+            exit_socket = self.launch(job, payload, folder, limits, report.fileno())
             try:
-                end = await_fate(fate, limits.wall_seconds + GRACE)
+                status = wait_for_exit(exit_socket, limits.wall_seconds + GRACE)
             except InfrastructureError:
                 self.stop()
                 raise
             report.seek(0)
-            return ended(end, report.read(64 << 20), folder, time.monotonic() - started)
+            return collect_exit(status, report.read(64 << 20), folder, time.monotonic() - started)
 
     def launch(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits, channel: int) -> socket.socket:
-        """Fork a child that holds `channel` (a file or a socket); returns the socket that will tell its end."""
+        """Fork a child.
+
+        Args:
+            job: "module:function".
+            payload: the function's first argument.
+            folder: the job's folder; made if missing.
+            limits: what the job may use.
+            channel: file descriptor (file or socket) that the child gets, to report on.
+
+        Returns:
+            The exit socket: it receives how the child ended. Sending on it, or closing it, ends the child.
+
+        Raises:
+            InfrastructureError: if the fork server was lost.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "job.json").write_text(json.dumps({"job": job, "payload": payload}))
-        order = {"folder": str(folder.resolve()), **asdict(limits)}
+        request = {"folder": str(folder.resolve()), **asdict(limits)}
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             if self._process is None or self._process.poll() is not None:
                 self.start()
             assert self._control is not None
             try:
-                socket.send_fds(self._control, [json.dumps(order).encode() + b"\n"], [theirs.fileno(), channel])
+                socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], [theirs.fileno(), channel])
             except OSError as error:
                 ours.close()
                 self._stop()
-                raise InfrastructureError(f"the nursery of candidate processes was lost: {error}") from error
+                raise InfrastructureError(f"the fork server of candidate processes was lost: {error}") from error
         return ours
 
     def stop(self) -> None:
@@ -160,38 +171,41 @@ class ForkServer:
         self._control = self._process = None
 
 
-def await_fate(fate: socket.socket, seconds: float) -> dict[str, Any]:
-    """Wait for the fork server's word on how a child ended.
+def wait_for_exit(exit_socket: socket.socket, seconds: float) -> dict[str, Any]:
+    """Wait until the fork server reports how a child ended; closes the socket.
+
+    Returns:
+        `cause` and `code`, as in `ChildExit`.
 
     Raises:
-        InfrastructureError: if it says nothing in time, or has died.
+        InfrastructureError: if no report comes within `seconds`, or the fork server has died.
     """
-    with fate:
-        fate.settimeout(seconds)
+    with exit_socket:
+        exit_socket.settimeout(seconds)
         data = b""
         try:
             while not data.endswith(b"\n"):
-                piece = fate.recv(4096)
+                piece = exit_socket.recv(4096)
                 if not piece:
-                    raise InfrastructureError("the nursery of candidate processes died")
+                    raise InfrastructureError("the fork server of candidate processes died")
                 data += piece
         except TimeoutError as error:
-            raise InfrastructureError("the nursery of candidate processes does not answer") from error
-    answer: dict[str, Any] = json.loads(data)
-    return answer
+            raise InfrastructureError("the fork server of candidate processes does not answer") from error
+    status: dict[str, Any] = json.loads(data)
+    return status
 
 
-def ended(end: Mapping[str, Any], report: bytes, folder: Path, seconds: float) -> Ended:
-    """Put together how a child ended, what it reported and what it printed."""
+def collect_exit(status: Mapping[str, Any], report: bytes, folder: Path, seconds: float) -> ChildExit:
+    """Combine how a child ended, what it reported and what it printed."""
     answer = None
     if report:
         try:
             answer = parse(report)
         except ValueError:
             answer = None  # cut off in the middle: as good as none
-    return Ended(
-        cause=end["cause"],
-        code=end["code"],
+    return ChildExit(
+        cause=status["cause"],
+        code=status["code"],
         seconds=seconds,
         report=answer if isinstance(answer, dict) else None,
         log=read_tail(folder / "log.txt"),
@@ -199,7 +213,7 @@ def ended(end: Mapping[str, Any], report: bytes, folder: Path, seconds: float) -
 
 
 def read_tail(path: Path) -> str:
-    """The last characters of a log, whatever bytes it holds."""
+    """Return the last characters of a log, whatever bytes it holds; empty if it is no regular file."""
     try:
         file = open_file(path)
     except OSError:

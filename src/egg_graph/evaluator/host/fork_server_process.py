@@ -1,8 +1,9 @@
-"""The fork server process: imports torch and triton once, then forks a confined child for every order.
+"""The fork server's own process: it imports torch and triton once, then forks a confined child per request.
 
-`python -P -m egg_graph.evaluator.host.fork_server_process FD SETTINGS`. Orders come as JSON lines on the socket FD,
-each with two file descriptors: one on which this process tells how the child ended, one that becomes the child's
-channel. It is single threaded, runs no candidate code, and never touches CUDA: both would spoil its forks.
+`python -P -m egg_graph.evaluator.host.fork_server_process FD SETTINGS`. Requests come as JSON lines on the socket FD,
+each with two file descriptors: the exit socket, on which this process reports how the child ended, and the descriptor
+that becomes the child's channel. The process is single threaded, runs no candidate code and never touches CUDA: threads
+and CUDA would spoil its forks.
 """
 
 from __future__ import annotations
@@ -21,87 +22,96 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.sandbox import confine, monitor, namespaces
+from egg_graph.evaluator.sandbox import confine, namespaces, procfs
 from egg_graph.evaluator.sandbox.policy import SandboxPolicy, find_policy
 
-LOOK = 0.05
-"""Seconds between two looks at what the children hold."""
-LOOK_AT_DISK = 0.25
-FAREWELL = 5.0
-"""Seconds that the descendants of a dead child get to vanish before its end is told; the kernel may hold them."""
+POLL = 0.05
+"""Seconds between two checks of the children's processes and memory."""
+DISK_POLL = 0.25
+"""Seconds between two checks of the children's disk space."""
+REAP_SECONDS = 5.0
+"""Seconds to wait for a dead child's descendants to vanish before its exit is reported anyway."""
 
 
 @dataclass
 class Child:
-    """One job: its process, the process 1 of its namespace (0 where it has none), and where to tell its end."""
+    """One job's process."""
 
     pid: int
-    guard: int
-    fate: int
-    order: dict[str, Any]
+    init_pid: int
+    """Process 1 of its pid namespace; 0 if it has no namespace, or that process has been reaped."""
+    exit_socket: int
+    """File descriptor on which to report how it ended."""
+    request: dict[str, Any]
+    """The job's folder, and its `Limits` by name."""
     deadline: float
-    most_stored: float
-    memory_kills: int
-    ended_for: str = ""
-    """Why this process ended it: `timeout`, `processes`, `memory`, `disk`."""
-    end: dict[str, Any] | None = None
-    """How it ended, once it has."""
-    farewell: float = 0.0
+    """Monotonic time at which it is killed."""
+    disk_limit: float
+    """Bytes that its folder may hold."""
+    oom_kills: int
+    """The kernel's count of out-of-memory kills when it started."""
+    kill_reason: str = ""
+    """Why this process killed it: `timeout`, `processes`, `memory` or `disk`; empty if it did not."""
+    status: dict[str, Any] | None = None
+    """How it ended (`cause`, `code`); None while it runs."""
+    reap_deadline: float = 0.0
+    """Monotonic time at which its exit is reported although descendants are left."""
 
     def kill(self, reason: str = "") -> None:
-        """End the job and all its descendants. The first reason stays."""
-        self.ended_for = self.ended_for or reason
-        for pid in filter(None, (self.guard, self.pid if self.end is None else 0)):
+        """Kill the job and all its descendants. The first reason given stays."""
+        self.kill_reason = self.kill_reason or reason
+        for pid in filter(None, (self.init_pid, self.pid if self.status is None else 0)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if not self.guard:
+        if not self.init_pid:
             confine.kill_group(self.pid)
 
 
 def main(control_fd: int, settings: dict[str, Any]) -> None:
+    """Confine this process, import, and serve until the judge closes its socket."""
     confine.die_with_parent()
     policy = find_policy(settings["without"])
-    namespaces.enclose(policy.space, forget=lambda: os.close(control_fd))
-    confine.adopt_orphans()
+    namespaces.enter_namespaces(policy.namespaces, before_wait=lambda: os.close(control_fd))
+    confine.become_subreaper()
     for name in settings["modules"]:
         module = importlib.import_module(name)
         if hasattr(module, "warm_up"):
             module.warm_up()
-    _ = policy.needed
+    _ = policy.allowed_paths
     gc.collect()
-    gc.freeze()  # what is warm stays shared between the forks
+    gc.freeze()  # a collection would write to pages that the forks share
     _Server(socket.socket(fileno=control_fd), policy).serve()
 
 
 class _Server:
-    """Orders in, ends out."""
+    """Forks a child per request and reports how each ended."""
 
     def __init__(self, control: socket.socket, policy: SandboxPolicy) -> None:
         self.control = control
         self.policy = policy
         self.children: list[Child] = []
-        self.woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.wakeup_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)  # the end of a child ends the wait below
+        signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)  # a child's exit ends the select below
 
     def serve(self) -> None:
-        """Until the judge goes away."""
+        """Serve until the judge closes the control socket, then kill all children."""
         pending = b""
-        looked = looked_at_disk = 0.0
+        checked = disk_checked = 0.0
         while True:
             now = time.monotonic()
             self._reap(now)
-            if now - looked > LOOK:
-                disk = now - looked_at_disk > LOOK_AT_DISK
-                looked, looked_at_disk = now, now if disk else looked_at_disk
-                self._look(now, disk=disk)
-            fates = {child.fate: child for child in self.children if child.end is None and not child.ended_for}
-            waited = [self.control.fileno(), self.woken, *fates]
-            ready, _, _ = select.select(waited, [], [], LOOK if self.children else 0.5)
-            if self.woken in ready:
-                os.read(self.woken, 4096)
-            for fate in (fd for fd in ready if fd in fates):  # the judge wants this child ended, or no longer cares
-                fates[fate].kill("timeout")
+            if now - checked > POLL:
+                disk = now - disk_checked > DISK_POLL
+                checked, disk_checked = now, now if disk else disk_checked
+                self._enforce_limits(now, disk=disk)
+            running = {c.exit_socket: c for c in self.children if c.status is None and not c.kill_reason}
+            watched = [self.control.fileno(), self.wakeup_fd, *running]
+            ready, _, _ = select.select(watched, [], [], POLL if self.children else 0.5)
+            if self.wakeup_fd in ready:
+                os.read(self.wakeup_fd, 4096)
+            for exit_socket in running.keys() & set(ready):  # the judge wants it ended, or has gone
+                running[exit_socket].kill("timeout")
             if self.control.fileno() not in ready:
                 continue
             data, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 2, socket.MSG_CMSG_CLOEXEC)
@@ -109,59 +119,65 @@ class _Server:
                 break
             pending += data
             if not pending.endswith(b"\n"):
-                continue  # the rest of an order is on its way; its descriptors came with the first byte
-            order, pending = json.loads(pending), b""
-            self.children.append(self._fork(order, fds[0], fds[1]))
+                continue  # the rest of the request is on its way; its descriptors came with the first byte
+            request, pending = json.loads(pending), b""
+            self.children.append(self._fork(request, fds[0], fds[1]))
         for child in self.children:
             child.kill()
 
-    def _fork(self, order: dict[str, Any], fate: int, channel: int) -> Child:
-        folder = Path(order["folder"])
-        free = os.statvfs(folder)
-        room = min(order["disk_bytes"], free.f_bavail * free.f_frsize / 2)
-        most_stored = monitor.stored_bytes(folder) + room
-        kills = monitor.out_of_memory_kills()
-        cell = namespaces.Cell() if self.policy.space.processes else None
-        pid = cell.child if cell else os.fork()
+    def _fork(self, request: dict[str, Any], exit_socket: int, channel: int) -> Child:
+        folder = Path(request["folder"])
+        disk = os.statvfs(folder)
+        room = min(request["disk_bytes"], disk.f_bavail * disk.f_frsize / 2)
+        disk_limit = procfs.stored_bytes(folder) + room
+        oom_kills = procfs.out_of_memory_kills()
+        namespace = namespaces.PidNamespace() if self.policy.namespaces.processes else None
+        pid = namespace.child_pid if namespace else os.fork()
         if pid == 0:
             try:
-                self._forget(fate)
+                self._close_inherited(exit_socket)
                 from egg_graph.evaluator.host import child
 
-                child.main(order, channel, self.policy)
+                child.main(request, channel, self.policy)
             finally:
-                os._exit(70)  # `child.main` ends the process itself; this line is for a fault in it
+                os._exit(70)  # `child.main` exits by itself; this line is for a fault in it
         os.close(channel)
-        deadline = time.monotonic() + order["wall_seconds"]
-        return Child(pid, cell.guard if cell else 0, fate, order, deadline, most_stored, kills)
+        deadline = time.monotonic() + request["wall_seconds"]
+        init_pid = namespace.init_pid if namespace else 0
+        return Child(pid, init_pid, exit_socket, request, deadline, disk_limit, oom_kills)
 
-    def _forget(self, fate: int) -> None:
-        """In a child: nothing of the fork server's own business."""
+    def _close_inherited(self, exit_socket: int) -> None:
+        """In a child: give up the fork server's sockets and signal handling."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.close(fate)
+        os.close(exit_socket)
         self.control.close()
 
-    def _look(self, now: float, *, disk: bool) -> None:
-        """End who is late or holds too much."""
+    def _enforce_limits(self, now: float, *, disk: bool) -> None:
+        """Kill children that are late or use too much.
+
+        Args:
+            now: monotonic time.
+            disk: whether to check disk space too.
+        """
         for child in self.children:
-            if child.end is not None or child.ended_for:
+            if child.status is not None or child.kill_reason:
                 continue
-            order, most = child.order, child.order["processes"]
-            pids = monitor.family((child.pid, child.guard), most + 2)
+            request, most = child.request, child.request["processes"]
+            pids = procfs.process_tree((child.pid, child.init_pid), most + 2)
             if now >= child.deadline:
                 child.kill("timeout")
-            elif len(pids) > most + bool(child.guard) or monitor.threads(pids) > 8 * most:
+            elif len(pids) > most + bool(child.init_pid) or procfs.thread_count(pids) > 8 * most:
                 child.kill("processes")
-            elif monitor.private_bytes(pids) > order["resident_bytes"]:
+            elif procfs.private_bytes(pids) > request["resident_bytes"]:
                 child.kill("memory")
-            elif disk and monitor.stored_bytes(Path(order["folder"]), pids) > child.most_stored:
+            elif disk and procfs.stored_bytes(Path(request["folder"]), pids) > child.disk_limit:
                 child.kill("disk")
-        if not self.policy.space.processes:
+        if not self.policy.namespaces.processes:
             confine.kill_strays(keep=[child.pid for child in self.children])
 
     def _reap(self, now: float) -> None:
-        """Learn who is done; end what a dead child left behind, and tell its end when that is gone, too."""
+        """Reap dead processes, kill what a dead child left behind, and report its exit once that is gone too."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -170,36 +186,36 @@ class _Server:
             if pid == 0:
                 break
             for child in self.children:
-                if pid == child.pid and child.end is None:
-                    child.end = self._end(child, status, usage.ru_utime + usage.ru_stime)
-                    child.farewell = now + FAREWELL
+                if pid == child.pid and child.status is None:
+                    child.status = self._exit_cause(child, status, usage.ru_utime + usage.ru_stime)
+                    child.reap_deadline = now + REAP_SECONDS
                     child.kill()
-                elif pid == child.guard:
-                    child.guard = 0
-        for child in [c for c in self.children if c.end is not None and (not c.guard or now > c.farewell)]:
+                elif pid == child.init_pid:
+                    child.init_pid = 0
+        for child in [c for c in self.children if c.status is not None and (not c.init_pid or now > c.reap_deadline)]:
             self.children.remove(child)
-            _tell(child)
+            _report_exit(child)
 
-    def _end(self, child: Child, status: int, processor_seconds: float) -> dict[str, Any]:
-        """The cause in a word, as far as it can be told."""
-        if child.ended_for:
-            return {"cause": child.ended_for, "code": 0}
+    def _exit_cause(self, child: Child, status: int, cpu_seconds: float) -> dict[str, Any]:
+        """Return `cause` and `code` of `ChildExit`, as far as they can be known."""
+        if child.kill_reason:
+            return {"cause": child.kill_reason, "code": 0}
         if os.WIFEXITED(status):
             return {"cause": "exit", "code": os.WEXITSTATUS(status)}
         code = os.WTERMSIG(status)
         if code == signal.SIGKILL:
-            if processor_seconds >= confine.most_processor_seconds(child.order["wall_seconds"]):
+            if cpu_seconds >= confine.cpu_limit(child.request["wall_seconds"]):
                 return {"cause": "timeout", "code": 0}
-            if monitor.out_of_memory_kills() > child.memory_kills:
+            if procfs.out_of_memory_kills() > child.oom_kills:
                 return {"cause": "memory", "code": code}
-            if self.policy.seccomp:  # it cannot have done that itself
+            if self.policy.seccomp:  # the filter refuses SIGKILL, so the child cannot have sent it itself
                 return {"cause": "killed", "code": code}
         return {"cause": "signal", "code": code}
 
 
-def _tell(child: Child) -> None:
-    with socket.socket(fileno=child.fate) as fate, suppress(BrokenPipeError):  # the judge no longer wants to know
-        fate.sendall(json.dumps(child.end).encode() + b"\n")
+def _report_exit(child: Child) -> None:
+    with socket.socket(fileno=child.exit_socket) as judge, suppress(BrokenPipeError):  # the judge may have gone
+        judge.sendall(json.dumps(child.status).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The state of Python, PyTorch and Triton that a candidate must leave as it found it."""
+"""Fingerprints of the state of Python, PyTorch and Triton, which a candidate must leave as it found it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULES = (
     *("torch.testing", "torch.testing._comparison", "torch.utils._pytree", "torch.random", "torch.cuda.random"),
     *("triton", "triton.language", "triton.testing", "triton.runtime.jit", "triton.compiler.compiler"),
 )
-"""Modules whose functions are compared, where they are loaded."""
+"""Modules whose functions are compared, if loaded."""
 CLASSES = (
     *("torch:Tensor", "torch.nn:Module", "torch.nn:Parameter", "torch.cuda:Event", "torch.cuda:Stream"),
     *(
@@ -31,43 +31,46 @@ CLASSES = (
     *("triton.runtime.jit:JITFunction", "triton.runtime.jit:KernelInterface", "triton.runtime.autotuner:Autotuner"),
     *("triton.compiler.compiler:CompiledKernel", "torch.utils._python_dispatch:TorchDispatchMode"),
 )
-"""Classes whose own attributes are compared, where their module is loaded."""
+"""Classes whose own attributes are compared, if their module is loaded."""
 OURS = "egg_graph."
+"""Prefix of this library's modules, all of which are compared."""
 LAZY = frozenset({"torch.manual_seed", "torch.cuda.default_generators"})
-"""Names that PyTorch itself exchanges when a part of it is first used."""
+"""Names that PyTorch itself replaces when it first uses a part of itself."""
 HOOKS = ("_global_forward_pre_hooks", "_global_forward_hooks", "_global_buffer_registration_hooks")
+"""PyTorch's tables of hooks that run for every module."""
 TOLD = "told."
-"""Prefix of what is told and never judged: it changes for honest reasons too."""
+"""Prefix of entries that are reported but never judged, because honest code changes them too."""
 SHOWN = 8
-"""Names of replaced functions that are told."""
+"""Names of replaced functions that a report lists."""
 
 _first: dict[str, int] = {}
-"""Identity of every function at the first fingerprint of this process."""
-_hiding: set[str] = set()
-"""Attributes of classes that hide an inherited one."""
+"""Identity of every function at this process's first fingerprint, by dotted name."""
+_overrides: set[str] = set()
+"""Dotted names of class attributes that override an inherited one."""
 
 
 def fingerprint() -> dict[str, str]:
-    """Everything as short texts, by name. The first call in a process is what later ones are compared with.
+    """Return the state as short texts by name.
 
-    `replaced` names functions of libraries that are no longer those of the first call, empty then.
+    The entry `replaced` lists library functions that differ from those at the first call in this process; the first
+    call leaves it empty.
     """
     now = dict(_identities())
     if not _first:
         _first.update(now)
     replaced = sorted(name for name, identity in now.items() if _changed(name, identity))
     replaced += sorted(f"{name} (removed)" for name in _first.keys() - now.keys())
-    return {**_flags(), **_threads(), "replaced": _short(replaced)}
+    return {**_flags(), **_threads(), "replaced": _shortened(replaced)}
 
 
 def _changed(name: str, identity: int) -> bool:
-    """A name that was not there before counts only where it hides an inherited one: modules are loaded lazily."""
+    """Whether a function was replaced. Modules load lazily, so a new name counts only if it overrides a method."""
     if name in _first:
         return identity != _first[name]
-    return name in _hiding and name.rpartition(".")[0] in _first
+    return name in _overrides and name.rpartition(".")[0] in _first
 
 
-def _short(names: list[str]) -> str:
+def _shortened(names: list[str]) -> str:
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -81,36 +84,36 @@ def _identities() -> Iterator[tuple[str, int]]:
             if full in LAZY or attribute.startswith("__"):
                 continue
             if isinstance(value, type) and name.startswith(OURS) and value.__module__ == name:
-                yield from _of_class(full, value)
+                yield from _class_identities(full, value)
             elif callable(value):
                 yield full, _identity(value)
     for place in CLASSES:
         module_name, _, attribute = place.partition(":")
         found = getattr(sys.modules.get(module_name), attribute, None)
         if isinstance(found, type):
-            yield from _of_class(f"{module_name}.{attribute}", found)
+            yield from _class_identities(f"{module_name}.{attribute}", found)
 
 
-def _of_class(name: str, found: type) -> Iterator[tuple[str, int]]:
+def _class_identities(name: str, found: type) -> Iterator[tuple[str, int]]:
     yield name, id(found)
     for attribute, value in list(vars(found).items()):
         if not (callable(value) or isinstance(value, property | classmethod | staticmethod)):
             continue
         full = f"{name}.{attribute}"
         if any(attribute in vars(base) for base in found.__mro__[1:]):
-            _hiding.add(full)
+            _overrides.add(full)
         yield full, _identity(value)
 
 
 def _identity(value: Any) -> int:
-    """Changes when a function is exchanged, and when its body is."""
+    """Return a number that changes when a function, or its code or defaults, are replaced."""
     if isinstance(value, types.FunctionType):
         return hash((id(value), id(value.__code__), id(value.__defaults__), id(value.__kwdefaults__)))
     return id(value)
 
 
 def _flags() -> dict[str, str]:
-    """Switches of PyTorch, by name."""
+    """Return PyTorch's switches by name."""
     from torch.nn.modules import module as modules
 
     cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
@@ -146,19 +149,19 @@ def _flags() -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """What one forward must leave as it finds it: switches, and the seed (numbers may be drawn: that moves none)."""
+    """Return what one forward must not change: PyTorch's switches, and the random seed (drawing numbers keeps it)."""
     flags = {name: value for name, value in _flags().items() if name != f"{TOLD}random"}
     named = {name.removeprefix("flag.").removeprefix(TOLD): value for name, value in flags.items()}
     return named | {"seed of the random generator": str(torch.initial_seed())}
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> tuple[str, ...]:
-    """What differs between two of `settings`, in words."""
+    """Return what differs between two results of `settings`, as `name: old became new`."""
     return tuple(f"{name}: {before[name]} became {after[name]}" for name in before if before[name] != after[name])
 
 
 def _threads() -> dict[str, str]:
-    """Threads of Python by name (also those that `threading` does not know), and of the process by number."""
+    """Return the names of Python's threads (`unnamed` where `threading` knows none) and the number of tasks."""
     known = {thread.ident: thread.name for thread in threading.enumerate()}
     names = sorted(known.get(ident, "unnamed") for ident in sys._current_frames())
     return {

@@ -1,14 +1,14 @@
-"""How a child ended, as a finding: silence, death and lateness have names."""
+"""What the exit of a child means: a finding for silence, death, lateness and excess."""
 
 from __future__ import annotations
 
 import re
 import signal
 
-from egg_graph.evaluator.host.fork_server import Ended
+from egg_graph.evaluator.host.fork_server import ChildExit
 from egg_graph.schema import Finding
 
-_TOO_MUCH = {
+_EXCEEDED = {
     "processes": Finding(
         kind="too_many_processes",
         message="the candidate started too many processes or threads",
@@ -25,22 +25,22 @@ _TOO_MUCH = {
 }
 
 
-def finding_of(end: Ended, *, limit: float) -> Finding | None:
-    """What is wrong with how a child ended; None if it gave an answer.
+def finding_of(end: ChildExit, *, limit: float) -> Finding | None:
+    """Return what is wrong with how a child ended; None if it gave an answer.
 
     Args:
-        end: as the fork server told it.
-        limit: seconds it was given, for all it did or for the step that it died in.
+        end: how the child ended.
+        limit: seconds it had, for everything or for the step in which it died.
     """
     if end.cause == "timeout":
         return _overdue(end, limit)
-    if end.cause in _TOO_MUCH:
-        return _TOO_MUCH[end.cause].model_copy(update={"where": _last_line(end.log)})
+    if end.cause in _EXCEEDED:
+        return _EXCEEDED[end.cause].model_copy(update={"where": _last_line(end.log)})
     if end.cause == "killed":
         message = "the candidate's process was killed from outside (SIGKILL), which a candidate cannot do to itself"
         return Finding(kind="infrastructure", message=message)
     if end.cause == "signal":
-        return _killed(end, limit)
+        return _died_of_signal(end, limit)
     report = end.report
     if report is not None and "finding" in report:
         return Finding.model_validate(report["finding"])
@@ -52,7 +52,7 @@ def finding_of(end: Ended, *, limit: float) -> Finding | None:
 
 
 def exited(code: str) -> Finding:
-    """The candidate left instead of answering."""
+    """Return the finding for a candidate that ended its process instead of answering."""
     return Finding(
         kind="exited",
         message=f"the candidate ended the process (exit status {code}) instead of returning an answer",
@@ -60,7 +60,7 @@ def exited(code: str) -> Finding:
     )
 
 
-def _overdue(end: Ended, limit: float) -> Finding:
+def _overdue(end: ChildExit, limit: float) -> Finding:
     return Finding(
         kind="timeout",
         message=f"no answer within {limit:.0f} s",
@@ -69,7 +69,7 @@ def _overdue(end: Ended, limit: float) -> Finding:
     )
 
 
-def _killed(end: Ended, limit: float) -> Finding:
+def _died_of_signal(end: ChildExit, limit: float) -> Finding:
     name = signal.Signals(end.code).name if end.code in {s.value for s in signal.Signals} else f"signal {end.code}"
     if end.code == signal.SIGALRM:  # see child.name_the_line_when_stuck
         return _overdue(end, limit)
@@ -86,6 +86,6 @@ def _killed(end: Ended, limit: float) -> Finding:
 
 
 def _last_line(log: str) -> str:
-    """Innermost line of the candidate in the last Python traceback of the log."""
+    """Return the candidate's first line that a Python traceback in the log names."""
     found = re.search(r'File "[^"]*candidate\.py", line (\d+) in (\w+)', log)
     return f"line {found[1]}, in {found[2]}" if found else ""

@@ -11,7 +11,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from egg_graph.evaluator.interpreter import formats
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, Written
-from egg_graph.evaluator.wire import fresh_memory
+from egg_graph.evaluator.wire import uninitialized
 from egg_graph.schema import Finding
 
 
@@ -30,16 +30,16 @@ class Poison(TorchDispatchMode):
     def __init__(self, memory: AddressSpace) -> None:
         super().__init__()
         self.memory = memory
-        self.leftovers: fresh_memory.Leftovers | None = None
+        self.leftovers: uninitialized.Leftovers | None = None
         """What fresh memory holds in place of poison."""
         self.allocations: dict[int, Allocation] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if fresh_memory.name_of(function) not in fresh_memory.GROWING:
+        if uninitialized.aten_name(function) not in uninitialized.GROWING:
             return function(*args, **(kwargs or {}))
-        before = fresh_memory.sizes((args, kwargs))
+        before = uninitialized.storage_sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        fresh = fresh_memory.added(result, before)
+        fresh = uninitialized.new_memory(result, before)
         if fresh is None or fresh.untyped_storage().device.type != "cpu":  # the pretended GPU may answer for tensors
             return result
         (self.leftovers.fill if self.leftovers is not None else fill_with_poison)(fresh)
@@ -105,7 +105,7 @@ def watch_storages() -> None:
         before = self.nbytes()
         result = original(self, size)
         with _disable_current_modes():
-            fresh = fresh_memory.beyond(self, before, torch.bfloat16)
+            fresh = uninitialized.storage_tail(self, before, torch.bfloat16)
             if fresh is not None and self.device.type == "cpu":
                 fill_with_poison(fresh)
         return result

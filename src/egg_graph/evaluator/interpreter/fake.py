@@ -68,7 +68,7 @@ def run_fake(
     import torch
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
-    from egg_graph.evaluator.device.simulated import pretend_gpu
+    from egg_graph.evaluator.device.simulated import simulate_gpu
     from egg_graph.evaluator.host.candidate import construct, load_module
     from egg_graph.evaluator.interpreter.address_space import AddressSpace
     from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
@@ -77,7 +77,7 @@ def run_fake(
     from egg_graph.evaluator.interpreter.session import Session, running
 
     started = time.perf_counter()
-    pretend_gpu(hardware)
+    simulate_gpu(hardware)
     path = Path(module_path).resolve()
     session = Session("fake", str(path), AddressSpace(), hardware, sample, budget_seconds)
     session.fill = np.random.default_rng(0) if fill else None

@@ -80,14 +80,14 @@ class RealModel:
         install()
         import torch
 
-        from egg_graph.evaluator.device.simulated import pretend_gpu
+        from egg_graph.evaluator.device.simulated import simulate_gpu
         from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
         from egg_graph.evaluator.interpreter.address_space import AddressSpace
         from egg_graph.evaluator.interpreter.allocations import Poison
         from egg_graph.evaluator.interpreter.host import HostMemory
         from egg_graph.evaluator.interpreter.trials import Trials
 
-        pretend_gpu(hardware)
+        simulate_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware
         self.trials = Trials(seed)
         self.memory = AddressSpace()
@@ -167,7 +167,7 @@ class RealModel:
         from egg_graph.evaluator.host.library_state import changes, settings
         from egg_graph.evaluator.interpreter.library import LibraryRecorder
         from egg_graph.evaluator.interpreter.ready import Ready
-        from egg_graph.evaluator.wire.fresh_memory import Leftovers
+        from egg_graph.evaluator.wire.uninitialized import Leftovers
 
         if gradients:
             for _, tensor in own_tensors(self.model):

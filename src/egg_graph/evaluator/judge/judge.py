@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.device.detect import environment
+from egg_graph.evaluator.device.lease import access_to
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.job_runner import JobRunner

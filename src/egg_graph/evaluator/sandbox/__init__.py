@@ -1,1 +1,1 @@
-"""Where a candidate's code runs: forked, confined and watched, and how its end is told."""
+"""Confinement of candidates by the operating system: namespaces, Landlock, seccomp, resource limits."""

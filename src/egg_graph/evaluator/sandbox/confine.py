@@ -1,4 +1,4 @@
-"""Confinement of processes with what every Linux has: sessions, limits, rights given up, and death signals."""
+"""Confinement with what every Linux has: resource limits, dropped capabilities, death signals, process groups."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from egg_graph.evaluator.sandbox.monitor import children_of
+from egg_graph.evaluator.sandbox.procfs import children_of
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -21,8 +21,9 @@ _CAP_SETPCAP = 8
 _CAP_SYS_ADMIN = 21
 _CAPABILITIES_VERSION = 0x20080522
 OPEN_FILES = 1024
+"""Open files per process."""
 TASKS = 1024
-"""Processes and threads of one user that a fork server of its own user namespace may have; root is not bound by it."""
+"""Processes and threads of one user in a fork server's own user namespace. The kernel does not hold root to it."""
 
 
 def _prctl(option: int, value: int) -> None:
@@ -32,30 +33,30 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent() -> None:
-    """This process is killed when the thread that started it ends."""
+    """Have the kernel kill this process when the thread that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
-    """Descendants whose parent dies become children of this process, wherever they hid."""
+def become_subreaper() -> None:
+    """Become the parent of every descendant whose own parent dies."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def no_new_privileges() -> None:
-    """No later exec can gain rights (setuid programs)."""
+    """Keep setuid programs from gaining rights in this process and its descendants."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def hide_memory() -> None:
-    """No process of the same user can trace this one or read its memory, environment or open files."""
+    """Keep processes of the same user from tracing this one and reading its memory, environment or open files."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def drop_rights(*, keep_counters: bool = False) -> None:
-    """Give up every capability, for this process and what it starts.
+def drop_capabilities(*, keep_counters: bool = False) -> None:
+    """Drop every capability of this process and its descendants.
 
     Args:
-        keep_counters: keep CAP_SYS_ADMIN if it is there: NVIDIA's driver asks it of who reads hardware counters.
+        keep_counters: keep CAP_SYS_ADMIN if it is there: NVIDIA's driver demands it from readers of hardware counters.
     """
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
@@ -71,24 +72,24 @@ def drop_rights(*, keep_counters: bool = False) -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def first_to_go() -> None:
-    """Where memory runs out, the kernel kills this process and its descendants before others."""
+def prefer_for_oom_kill() -> None:
+    """Have the kernel kill this process and its descendants first when memory runs out."""
     Path("/proc/self/oom_score_adj").write_text("700")
 
 
-def most_processor_seconds(wall_seconds: float) -> int:
-    """A second line behind the wall clock."""
+def cpu_limit(wall_seconds: float) -> int:
+    """Return the limit on processor time [s] for a limit on wall-clock time [s]: a backstop behind the wall clock."""
     return int(4 * wall_seconds) + 5
 
 
 def set_limits(*, memory_bytes: int | None, cpu_seconds: int, file_bytes: int, tasks: int | None = None) -> None:
-    """Resource limits of this process and its descendants.
+    """Set resource limits of this process and its descendants.
 
     Args:
-        memory_bytes: address space beyond what is mapped now; None leaves it open.
-        cpu_seconds: after which comes SIGXCPU, and soon SIGKILL.
-        file_bytes: of any one file it writes.
-        tasks: processes and threads of this user (in this user namespace); None leaves it.
+        memory_bytes: address space beyond what is mapped now; None sets no limit.
+        cpu_seconds: processor time until SIGXCPU; SIGKILL follows 2 s later.
+        file_bytes: size of any one file it writes.
+        tasks: processes and threads of this user (in this user namespace); None leaves the limit as it is.
     """
     if memory_bytes is not None:
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -108,13 +109,13 @@ def _lower(limit: int, value: int) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill the process group that a child leads; none left is fine."""
+    """Kill the process group that a child leads, if any of it is left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def kill_strays(keep: Collection[int]) -> None:
-    """Kill children of this process other than `keep`: orphans of candidates, adopted."""
+    """Kill the children of this process that are not in `keep`: orphans left by candidates."""
     for pid in children_of(os.getpid()):
         if pid not in keep:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What confines a candidate's process on this machine, in words: `python -m egg_graph.evaluator.sandbox.isolation`."""
+"""Describe what confines a candidate on this machine: `python -m egg_graph.evaluator.sandbox.isolation`."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from egg_graph.evaluator.sandbox.policy import find_policy
 
 @cache
 def isolation(without: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What confines a candidate's process on this machine, and what does not and why; short plain sentences.
+    """Return what confines a candidate's process on this machine, and what does not and why, in short sentences.
 
-    Asked in a bare interpreter, because the probe forks, which must not happen beside threads or an open GPU.
+    A fresh interpreter finds out, because the probe forks, which must not happen beside threads or an open GPU.
 
     Args:
         without: mechanisms of `policy.MECHANISMS` that are switched off.
@@ -31,4 +31,4 @@ def isolation(without: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str
 
 
 if __name__ == "__main__":
-    print(json.dumps(find_policy(sys.argv[1:]).words(sys.argv[1:])))
+    print(json.dumps(find_policy(sys.argv[1:]).describe(sys.argv[1:])))

@@ -1,5 +1,8 @@
-"""Landlock: a process gives up, for itself and its descendants, every file but those named; and, where the kernel can,
-signals and abstract sockets that lead outside. Needs no rights. Three system calls without a wrapper in libc."""
+"""Landlock: a process gives up every file but those named, for itself and its descendants.
+
+Kernels with ABI 6 and later also cut off signals and abstract sockets that lead outside. Landlock needs no
+capabilities. It is three system calls that libc does not wrap.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,16 @@ _VERSION = 1
 _PATH_BENEATH = 1
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _FIRST = (1 << 13) - 1
-"""What the first version of Landlock knows: also making and removing files of every kind."""
+"""All rights of Landlock's first version; they include making and removing files of every kind."""
 _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
-_OF_A_FILE = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL_DEVICE
+_FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL_DEVICE
 _MAKE_DEVICES = (1 << 6) | (1 << 11)
 _SCOPES = 0b11
-"""Abstract sockets, and signals."""
+"""Abstract sockets and signals."""
 LEAST_ABI = 2
-"""Before it, no file could be renamed into another folder, which Triton's cache does."""
+"""First version that lets a file be renamed into another folder, which Triton's cache does."""
 SCOPES_ABI = 6
+"""First version that cuts off signals and abstract sockets."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -35,7 +39,7 @@ class _Beneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """Version of Landlock in this kernel; 0 where there is none."""
+    """Return the version of Landlock in this kernel; 0 where there is none."""
     return max(0, _syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION))
 
 
@@ -47,14 +51,14 @@ def restrict(
     changeable: Iterable[str] = (),
     listable: Iterable[str] = (),
 ) -> None:
-    """Leave this thread and its descendants nothing else. Cannot be undone; needs no_new_privs.
+    """Take every other path from this thread and its descendants. Cannot be undone; needs no_new_privs.
 
     Args:
         readable: files and folders to read, and to run programs from.
         devices: device files to read, write and control.
         writable: folders for files of any plain kind; nothing in them can be run as a program.
-        changeable: files and folders to read, and to write what is there already.
-        listable: folders whose names, not contents, may be read.
+        changeable: files and folders whose existing files may be read and written.
+        listable: folders whose file names may be listed.
 
     Raises:
         OSError: if the kernel refuses.
@@ -83,10 +87,10 @@ def _add(ruleset: int, path: str, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
-        return  # what cannot be opened cannot be granted, and is not needed either
+        return  # what cannot be opened cannot be granted
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):
-            rights &= _OF_A_FILE
+            rights &= _FILE_RIGHTS
         rule = _Beneath(rights, parent)
         _checked(_ADD, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
     finally:

@@ -1,23 +1,21 @@
-"""Linux namespaces: a view of processes, of /proc and of the network that holds nothing but the candidate's own.
+"""Linux namespaces: a candidate sees no processes, no /proc entries and no network interfaces but its own.
 
-Standard library alone: `python namespaces.py processes network` prints what this machine allows of these.
-Two doors: `enclose`, once, for the fork server, and per job `Cell` in the fork server with `settle` in its child.
+The fork server calls `enter_namespaces` once. For each job it makes a `PidNamespace`, and the job's process calls
+`enter_mount_namespace`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
-import json
 import os
 import shutil
 import signal
 import socket
 import struct
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 _NEW_MOUNTS = 0x00020000
@@ -37,30 +35,35 @@ SHARED_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
-class Space:
+class Namespaces:
     """Which namespaces a fork server and its children live in."""
 
     user: bool = False
-    """A user namespace first: how an ordinary user comes by the others."""
+    """Whether to make a user namespace first, which lets an ordinary user make the others."""
     processes: bool = False
-    """Process ids, /proc, mounts and System V IPC of its own for every job."""
+    """Whether every job gets process ids, /proc, mounts and System V IPC of its own."""
     network: bool = False
-    """No interface but a loopback, shared by the jobs of one fork server."""
+    """Whether the jobs of one fork server share a network that has only a loopback interface."""
 
 
-def find_space(*, processes: bool = True, network: bool = True) -> Space:
-    """The most that this kernel grants of what is wanted; tried in throw-away children."""
-    users = (False, True) if privileged() else (True,)
+def find_namespaces(*, processes: bool = True, network: bool = True) -> Namespaces:
+    """Return the most that this kernel grants of what is wanted. Tries them in throw-away children.
+
+    Args:
+        processes: whether namespaces of processes are wanted.
+        network: whether a namespace of the network is wanted.
+    """
+    users = (False, True) if _privileged() else (True,)
     wanted = [(processes, network), (processes, False), (False, network)]
     for with_processes, with_network in dict.fromkeys(wanted):
         for user in users:
-            space = Space(user, with_processes, with_network)
-            if (with_processes or with_network) and _works(space):
-                return space
-    return Space()
+            candidate = Namespaces(user, with_processes, with_network)
+            if (with_processes or with_network) and _granted(candidate):
+                return candidate
+    return Namespaces()
 
 
-def privileged() -> bool:
+def _privileged() -> bool:
     """Whether this process may make namespaces without a user namespace (CAP_SYS_ADMIN)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
@@ -68,69 +71,72 @@ def privileged() -> bool:
     return False
 
 
-def enclose(space: Space, forget: Callable[[], None] = lambda: None) -> None:
-    """Move this process into `space`. With its own process ids, what returns is a child of the caller, its process 1:
-    the kernel ends everything inside when it ends. The caller waits for it, and ends as it does.
+def enter_namespaces(wanted: Namespaces, before_wait: Callable[[], None] = lambda: None) -> None:
+    """Move this process into namespaces.
+
+    With `processes`, the call returns in a forked child, which is process 1 of the new pid namespace: the kernel kills
+    everything inside when that process ends. The caller waits for it and exits with its status.
 
     Args:
-        space: what `find_space` found.
-        forget: run in the process that only waits, to close what it must not hold.
+        wanted: what `find_namespaces` found.
+        before_wait: called in the process that only waits, to close what it must not hold.
 
     Raises:
         OSError: if the kernel refuses after all.
     """
-    flags = (
-        space.user * _NEW_USER | space.processes * (_NEW_PIDS | _NEW_MOUNTS | _NEW_IPC) | space.network * _NEW_NETWORK
-    )
+    flags = wanted.user * _NEW_USER | wanted.network * _NEW_NETWORK
+    flags |= wanted.processes * (_NEW_PIDS | _NEW_MOUNTS | _NEW_IPC)
     if flags:
         uid, gid = os.getuid(), os.getgid()
         _call("unshare", flags)
-        if space.user:
+        if wanted.user:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-    if space.network:
+    if wanted.network:
         _raise_loopback()
-    if not space.processes:
+    if not wanted.processes:
         return
     pid = os.fork()
     if pid:
-        forget()
+        before_wait()
         _, status = os.waitpid(pid, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0x7F)
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    _own_proc()
+    _mount_proc()
 
 
-class Cell:
-    """Process ids for one job. `guard` is their process 1: killing it kills every process inside, however it hid."""
+class PidNamespace:
+    """A pid namespace for one job, made by forking: the constructor returns in the parent and in the job's process."""
+
+    init_pid: int
+    """Process 1 of the namespace. Killing it kills every process inside, however it hid."""
+    child_pid: int = -1
+    """The job's process, as `os.fork` returns it: 0 in that process itself."""
 
     def __init__(self) -> None:
         sleep = shutil.which("sleep") or "/bin/sleep"
         own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.child = -1
-        """As `os.fork` answers: 0 in the child, which is inside."""
         try:
             _call("unshare", _NEW_PIDS)
-            self.guard = os.posix_spawn(sleep, ["sleep", "infinity"], {}, setsid=True)
-            self.child = os.fork()
+            self.init_pid = os.posix_spawn(sleep, ["sleep", "infinity"], {}, setsid=True)
+            self.child_pid = os.fork()
         finally:
-            if self.child != 0:
+            if self.child_pid != 0:
                 _call("setns", own, _NEW_PIDS)
             os.close(own)
 
 
-def settle(*, seal_proc: bool = False) -> None:
-    """In a job's process: mounts and IPC of its own, a /proc that shows its own processes, no sockets in /run,
-    and shared memory of its own.
+def enter_mount_namespace(*, read_only_proc: bool = False) -> None:
+    """Give a job's process mounts and IPC of its own: its own /proc and shared memory, and an empty /run.
 
     Args:
-        seal_proc: whether all of /proc that is not of a process becomes read-only: the kernel's settings, which root
-            could otherwise change.
+        read_only_proc: whether to make the entries of /proc that belong to no process read-only. They are the kernel's
+            settings, which root could otherwise change.
     """
     _call("unshare", _NEW_MOUNTS | _NEW_IPC)
-    _own_proc()
-    if seal_proc:
+    _mount_proc()
+    if read_only_proc:
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit() and not entry.is_symlink():
                 _mount(entry.path, entry.path, None, _BIND)
@@ -141,25 +147,26 @@ def settle(*, seal_proc: bool = False) -> None:
         _mount("tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID_NODEV_NOEXEC, "size=256m,mode=1777")
 
 
-def _own_proc() -> None:
+def _mount_proc() -> None:
+    """Mount a /proc that shows the processes of this pid namespace, visible to this mount namespace alone."""
     _mount("none", "/", None, _RECURSIVE_PRIVATE)
     _mount("proc", "/proc", "proc", _NOSUID_NODEV_NOEXEC)
 
 
-def _works(space: Space) -> bool:
-    """Go all the way in a child, and see."""
+def _granted(wanted: Namespaces) -> bool:
+    """Whether the kernel grants these namespaces: make them all in a forked child."""
     pid = os.fork()
     if pid == 0:
         try:
-            enclose(space)
-            if space.processes:
-                cell = Cell()
-                if cell.child == 0:
-                    settle()
+            enter_namespaces(wanted)
+            if wanted.processes:
+                namespace = PidNamespace()
+                if namespace.child_pid == 0:
+                    enter_mount_namespace()
                     os._exit(0)
-                status = os.waitstatus_to_exitcode(os.waitpid(cell.child, 0)[1])
-                os.kill(cell.guard, signal.SIGKILL)
-                os.waitpid(cell.guard, 0)
+                status = os.waitstatus_to_exitcode(os.waitpid(namespace.child_pid, 0)[1])
+                os.kill(namespace.init_pid, signal.SIGKILL)
+                os.waitpid(namespace.init_pid, 0)
                 os._exit(status)
             os._exit(0)
         finally:
@@ -168,7 +175,7 @@ def _works(space: Space) -> bool:
 
 
 def _raise_loopback() -> None:
-    """Profilers talk to themselves over 127.0.0.1."""
+    """Bring up the loopback interface: profilers talk to themselves over 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
         request = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
         fcntl.ioctl(probe, 0x8914, request)  # SIOCSIFFLAGS
@@ -183,7 +190,3 @@ def _call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise OSError(ctypes.get_errno(), name)
-
-
-if __name__ == "__main__":
-    print(json.dumps(asdict(find_space(processes="processes" in sys.argv, network="network" in sys.argv))))

@@ -1,4 +1,4 @@
-"""The sandbox policy round every candidate's process: what stands on this machine, and how a process goes behind it."""
+"""The sandbox policy: which mechanisms of confinement this machine grants, and how a process enters them."""
 
 from __future__ import annotations
 
@@ -8,58 +8,59 @@ from functools import cached_property
 from typing import Literal
 
 from egg_graph.evaluator.sandbox import confine, landlock, namespaces, seccomp
-from egg_graph.evaluator.sandbox.belongings import Belongings, belongings
-from egg_graph.evaluator.sandbox.namespaces import Space
+from egg_graph.evaluator.sandbox.allowed_paths import AllowedPaths, find_allowed_paths
+from egg_graph.evaluator.sandbox.namespaces import Namespaces
 
 Mechanism = Literal["processes", "network", "files", "calls"]
 MECHANISMS: tuple[Mechanism, ...] = ("processes", "network", "files", "calls")
-"""Namespaces of processes and of the network, Landlock, seccomp."""
+"""Pid and mount namespaces, network namespace, Landlock, seccomp."""
 
 
 @dataclass(frozen=True)
 class SandboxPolicy:
-    """What this machine grants."""
+    """The mechanisms that this machine grants."""
 
-    space: Space
-    landlock: int
-    """Version of its interface; 0 where there is none."""
+    namespaces: Namespaces
+    landlock_abi: int
+    """Version of the kernel's Landlock interface; 0 where there is none."""
     seccomp: bool
+    """Whether system calls are filtered."""
 
     @cached_property
-    def needed(self) -> Belongings:
-        """Asked for once, in the fork server, when all is imported."""
-        return belongings(own_proc=self.space.processes)
+    def allowed_paths(self) -> AllowedPaths:
+        """The files that children need. Read it first in the fork server, once everything is imported."""
+        return find_allowed_paths(own_proc=self.namespaces.processes)
 
     def enter(self, folder: str, *, tools: bool) -> None:
-        """Put this process behind the sandbox policy, for good; it must have a single thread.
+        """Confine this process for good. It must have a single thread.
 
         Args:
-            folder: the one place where it may write.
-            tools: whether NVIDIA's profiler or sanitizer runs in it: they talk over the loopback and need what right
-                to the counters this process has.
+            folder: the one folder where it may write.
+            tools: whether NVIDIA's profiler or sanitizer runs in it. These talk over the loopback interface and keep
+                any right to hardware counters that this process has.
 
         Raises:
-            OSError: if the kernel refuses what it granted before: then nothing may run here.
+            OSError: if the kernel refuses what it granted before. Nothing may run in this process then.
         """
-        if self.space.processes:
-            namespaces.settle(seal_proc=tools)
-        confine.drop_rights(keep_counters=tools)
+        if self.namespaces.processes:
+            namespaces.enter_mount_namespace(read_only_proc=tools)
+        confine.drop_capabilities(keep_counters=tools)
         confine.no_new_privileges()
-        if self.landlock:
-            # CUDA's driver names its threads in /proc; under a tool it runs in a process that is still to come.
-            needed = self.needed
+        if self.landlock_abi:
+            # CUDA's driver writes its threads' names to /proc; under a tool it runs in a process yet to be started.
+            allowed = self.allowed_paths
             landlock.restrict(
-                readable=needed.readable,
-                devices=needed.devices,
+                readable=allowed.readable,
+                devices=allowed.devices,
                 writable=(folder, namespaces.SHARED_MEMORY),
-                changeable=("/proc",) if tools and self.space.processes else ("/proc/self/task",),
-                listable=needed.listable if tools else (),
+                changeable=("/proc",) if tools and self.namespaces.processes else ("/proc/self/task",),
+                listable=allowed.listable if tools else (),
             )
         if self.seccomp:
-            seccomp.install(("loopback" if self.space.network else "local") if tools else "unconnected")
+            seccomp.install(("loopback" if self.namespaces.network else "local") if tools else "unconnected")
 
-    def words(self, without: Collection[str] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What confines a candidate, and what does not and why; short sentences.
+    def describe(self, without: Collection[str] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what confines a candidate, and what does not and why, in short sentences.
 
         Args:
             without: mechanisms that were switched off.
@@ -75,22 +76,22 @@ class SandboxPolicy:
 
         tell(
             "files",
-            bool(self.landlock),
-            f"it reads no files but libraries, and writes only a folder of its own (Landlock {self.landlock})",
+            bool(self.landlock_abi),
+            f"it reads no files but libraries, and writes only a folder of its own (Landlock {self.landlock_abi})",
             "a candidate can read and write what you can",
             "needs Linux 5.19 with Landlock",
         )
         tell(
             "processes",
-            self.space.processes,
+            self.namespaces.processes,
             "it sees no processes but its own, and ends as a whole (namespaces of processes and mounts)",
             "a candidate sees your other processes",
             "this kernel or container allows no namespaces",
         )
         tell(
             "network",
-            self.space.network or self.seccomp,
-            "it has no network" + (" (namespace)" if self.space.network else " (sockets refused)"),
+            self.namespaces.network or self.seccomp,
+            "it has no network" + (" (namespace)" if self.namespaces.network else " (sockets refused)"),
             "a candidate reaches the network",
             "this kernel or container allows neither namespaces nor seccomp",
         )
@@ -101,18 +102,18 @@ class SandboxPolicy:
             "system calls are not filtered",
             "needs Linux with seccomp on x86-64 or 64-bit ARM",
         )
-        if not self.space.processes and (self.landlock < landlock.SCOPES_ABI):
+        if not self.namespaces.processes and self.landlock_abi < landlock.SCOPES_ABI:
             lacks.append("a candidate can signal your other processes (needs namespaces, or Linux 6.12)")
-        if 0 < self.landlock < 3:
+        if 0 < self.landlock_abi < 3:
             lacks.append("a candidate can cut off files that you can write (needs Linux 6.2)")
         return tuple(holds), tuple(lacks)
 
 
 def find_policy(without: Collection[str] = ()) -> SandboxPolicy:
-    """The strongest sandbox policy that this process can put up. Forks for a moment: this process should be small.
+    """Return the strongest sandbox policy that this machine grants. It forks, so the calling process should be small.
 
     Args:
-        without: mechanisms to leave out, to see what is left.
+        without: mechanisms to leave out, to see what the others hold.
 
     Raises:
         ValueError: for a name that is none of `MECHANISMS`.
@@ -121,7 +122,7 @@ def find_policy(without: Collection[str] = ()) -> SandboxPolicy:
         raise ValueError(f"no mechanism of confinement: {', '.join(sorted(unknown))}")
     abi = 0 if "files" in without else landlock.abi()
     return SandboxPolicy(
-        space=namespaces.find_space(processes="processes" not in without, network="network" not in without),
-        landlock=abi if abi >= landlock.LEAST_ABI else 0,
+        namespaces=namespaces.find_namespaces(processes="processes" not in without, network="network" not in without),
+        landlock_abi=abi if abi >= landlock.LEAST_ABI else 0,
         seccomp="calls" not in without and seccomp.available(),
     )

@@ -1,8 +1,8 @@
-"""A filter of system calls: what no kernel, compiler or driver needs, and an attacker would. Refused with EPERM.
+"""A seccomp filter of system calls that an attacker needs, and no kernel, compiler or driver does.
 
-A classic BPF program, made here. It refuses what reaches into other processes, changes mounts or namespaces, loads code
-into the kernel, goes round the filter (io_uring, other calling conventions), connects sockets, or sends SIGKILL: a
-killed worker was then killed from outside, or by the kernel.
+It is a classic BPF program, built here. It refuses with EPERM what reaches into other processes, changes mounts or
+namespaces, loads code into the kernel, goes round the filter (io_uring, other calling conventions), connects sockets,
+or sends SIGKILL. A worker that dies of SIGKILL was therefore killed from outside, or by the kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REFUSE = 0x00050000 | errno.EPERM
 _ABSENT = 0x00050000 | errno.ENOSYS
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _X32 = 0x40000000
-"""Bit of the calls of x86-64's second convention, which would go round a filter of the first."""
+"""Bit that marks calls of the x32 convention, which would go round a filter of x86-64's own."""
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* flag of clone and unshare."""
 
@@ -86,7 +86,7 @@ _REFUSED = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-"""Numbers on x86-64 and on 64-bit ARM."""
+"""Refused system calls: name -> number on x86-64 and on 64-bit ARM."""
 _CLONE, _UNSHARE, _CLONE3, _SOCKET, _PRCTL = (56, 220), (272, 97), (435, 435), (41, 198), (157, 167)
 _SENDS_SIGNAL = (
     ((62, 129), 1),
@@ -96,7 +96,7 @@ _SENDS_SIGNAL = (
     ((297, 240), 2),
     ((424, 424), 1),
 )
-"""kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, and which argument is the signal."""
+"""kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal: numbers, index of the signal argument."""
 _CONNECTING = ((42, 203), (46, 211), (307, 269))
 """connect, sendmsg, sendmmsg"""
 _SENDTO = (44, 206)
@@ -108,22 +108,22 @@ _FAMILIES: dict[Sockets, tuple[int, ...]] = {
 
 
 def available() -> bool:
-    """Whether this kernel has filters, and this machine is one whose system calls are known here."""
+    """Return whether this kernel has seccomp filters and this module knows the machine's system call numbers."""
     libc = ctypes.CDLL(None, use_errno=True)
     if platform.machine() not in _ARCHITECTURES:
         return False
     if libc.prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) < 0:
         return False
-    # A filter at no address: a kernel that has filters complains of the address, one that has none of the request.
+    # The filter is at address 0: a kernel with filters reports a bad address, a kernel without them a bad request.
     return libc.prctl(_PR_SET_SECCOMP, _FILTER, None, 0, 0) < 0 and ctypes.get_errno() == errno.EFAULT
 
 
 def install(sockets: Sockets) -> None:
-    """Filter the calls of this process and its descendants. Cannot be undone; needs no_new_privs.
+    """Filter the system calls of this process and its descendants. Cannot be undone; needs no_new_privs.
 
     Args:
-        sockets: `unconnected` ones that reach nothing (CUDA's driver makes one), `local` ones (AF_UNIX), or also
-            those of a `loopback`. Socket pairs always work.
+        sockets: which sockets work: `unconnected` AF_UNIX sockets only (CUDA's driver makes one), connected AF_UNIX
+            sockets too (`local`), or also those of the Internet families (`loopback`). Socket pairs always work.
 
     Raises:
         OSError: if the kernel refuses.
@@ -137,7 +137,7 @@ def install(sockets: Sockets) -> None:
 
 
 def program(machine: str, sockets: Sockets) -> bytes:
-    """The filter for a machine, instructions of 8 bytes each."""
+    """Build the filter for a machine (`x86_64`, `aarch64`): BPF instructions of 8 bytes each."""
     architecture, column = _ARCHITECTURES[machine]
     code = [
         _step(_LOAD, 4),
@@ -150,22 +150,21 @@ def program(machine: str, sockets: Sockets) -> bytes:
     for numbers in _REFUSED.values():
         if (number := numbers[column]) is not None:
             code += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _REFUSE)]
-    code += [
-        _step(_EQUAL, _CLONE3[column], 0, 1),
-        _step(_RETURN, _ABSENT),
-    ]  # its flags are out of sight
+    # The flags of clone3 lie in memory, which a filter cannot read: libc falls back to clone.
+    code += [_step(_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _ABSENT)]
     for numbers in (_CLONE, _UNSHARE):
         code += _on_argument(numbers[column], 0, [_step(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _step(_RETURN, _REFUSE)])
     for numbers, argument in _SENDS_SIGNAL:
         code += _on_argument(numbers[column], argument, [_step(_EQUAL, signal.SIGKILL, 0, 1), _step(_RETURN, _REFUSE)])
-    code += _on_argument(
-        _PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)]
-    )  # who hides from the fork server could hide open files, too
+    # A process that is not dumpable hides its open files from the fork server.
+    code += _on_argument(_PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)])
     if sockets == "unconnected":
         for numbers in _CONNECTING:
             code += [_step(_EQUAL, numbers[column], 0, 1), _step(_RETURN, _REFUSE)]
         halves = [(_step(_LOAD, 16 + 8 * 4 + at), _step(_EQUAL, 0, 1, 0), _step(_RETURN, _REFUSE)) for at in (0, 4)]
-        code += _on_argument(_SENDTO[column], 4, [step for half in halves for step in half])  # an address is given
+        code += _on_argument(
+            _SENDTO[column], 4, [step for half in halves for step in half]
+        )  # refused if it gives an address
     allowed = [step for family in _FAMILIES[sockets] for step in (_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW))]
     code += _on_argument(_SOCKET[column], 0, [*allowed, _step(_RETURN, _REFUSE)])
     code.append(_step(_RETURN, _ALLOW))
@@ -173,7 +172,7 @@ def program(machine: str, sockets: Sockets) -> bytes:
 
 
 def _on_argument(number: int, argument: int, then: list[bytes]) -> list[bytes]:
-    """For one call: look at the low half of an argument (both machines keep it first); allowed if `then` is silent."""
+    """Instructions for one system call: load the low half of an argument, run `then`, allow if that did not return."""
     body = [_step(_LOAD, 16 + 8 * argument), *then, _step(_RETURN, _ALLOW)]
     return [_step(_EQUAL, number, 0, len(body)), *body]
 

@@ -1,1 +1,1 @@
-"""What crosses the boundary between judge and candidate: values, launches, faults, and the poison in fresh memory."""
+"""What judge and candidate's process share: the forms of values, launches and faults that cross, and poison."""

@@ -1,6 +1,6 @@
-"""Values between processes: raw bytes and a JSON manifest, never a pickle.
+"""Pass values between processes as raw bytes and a JSON manifest, never as a pickle.
 
-A child's bytes are read as numbers and nothing else, so that what a candidate writes can be wrong but not harmful.
+A child's bytes are read as numbers and nothing else, so that what a candidate writes can be wrong, but not harmful.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ DTYPES = {
     )
 }
 SCALARS = (bool, int, float, str, type(None))
+"""Types that JSON holds as they are."""
 
 
 class ExchangeError(ValueError):
-    """The bytes or the manifest of the other process make no sense."""
+    """A value cannot be passed, or what the other process wrote cannot be read."""
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
-    """`float32`, as manifests and messages write it."""
+    """Return a tensor's dtype as `float32`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def describe(value: Any) -> str:
-    """`float32[16, 1024]` for a tensor, `int 3` for anything else."""
+    """Describe a value for a message: `float32[16, 1024]` for a tensor, `int 3` for anything else."""
     if isinstance(value, torch.Tensor):
         return f"{dtype_name(value)}[{', '.join(str(n) for n in value.shape)}]"
     return f"{type(value).__name__} {value!r}"[:80]
 
 
 def flatten(value: Any) -> tuple[str, list[Any]]:
-    """Structure of a forward's answer and its leaves: `("(*, {a: *})", [first, second])`.
+    """Return the structure of a forward's output and its leaves: `("(*, {a: *})", [first, second])`.
 
-    A list counts as a tuple, and so does a named tuple: code that replaces a module may use either.
+    Lists and named tuples count as tuples, because code that replaces a module may use either.
     """
     leaves: list[Any] = []
 
@@ -62,7 +63,7 @@ def flatten(value: Any) -> tuple[str, list[Any]]:
 
 
 def save(folder: Path, name: str, values: Sequence[Any], *, structure: str = "") -> None:
-    """Write values as `name.bin` and `name.json`; tensors keep dtype, shape and (where dense) strides.
+    """Write values as `name.bin` and `name.json`. Tensors keep dtype, shape and, if dense, strides.
 
     Raises:
         ExchangeError: if a value is neither a tensor, a scalar, nor a list, tuple or dict of these.
@@ -73,7 +74,7 @@ def save(folder: Path, name: str, values: Sequence[Any], *, structure: str = "")
 
 
 def load(folder: Path, name: str) -> tuple[str, list[Any]]:
-    """Read back what `save` wrote: structure and values. Tensors are fresh and writable.
+    """Read what `save` wrote: structure and values. Tensors are fresh and writable.
 
     Raises:
         ExchangeError: if manifest or bytes are not what `save` writes.
@@ -89,10 +90,10 @@ def load(folder: Path, name: str) -> tuple[str, list[Any]]:
 
 
 def encode(value: Any, tensor: Callable[[torch.Tensor], dict[str, Any]]) -> Any:
-    """A value as JSON; `tensor` says what stands for a tensor.
+    """Write a value as JSON; `tensor` returns what stands for a tensor.
 
     Raises:
-        ExchangeError: for what has no such form.
+        ExchangeError: if a value has no JSON form.
     """
     if isinstance(value, torch.Tensor):
         return {"tensor": tensor(value)}
@@ -110,7 +111,7 @@ def encode(value: Any, tensor: Callable[[torch.Tensor], dict[str, Any]]) -> Any:
 
 
 def decode(entry: Any, tensor: Callable[[dict[str, Any]], Any]) -> Any:
-    """The value that `encode` wrote; `tensor` makes a tensor of what stood for it."""
+    """Read the value that `encode` wrote; `tensor` makes a tensor of what stands for it."""
     if not isinstance(entry, dict):
         return entry
     ((kind, content),) = entry.items()
@@ -125,12 +126,12 @@ def decode(entry: Any, tensor: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def inline(tensor: torch.Tensor) -> dict[str, Any]:
-    """A small tensor within JSON (arguments of a constructor)."""
+    """Write a small tensor within JSON (arguments of a constructor)."""
     return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "bytes": as_bytes(tensor).hex()}
 
 
 def inline_tensor(entry: dict[str, Any]) -> torch.Tensor:
-    """The tensor that `inline` wrote."""
+    """Read the tensor that `inline` wrote."""
     raw = bytearray.fromhex(entry["bytes"])
     dtype = DTYPES[entry["dtype"]]
     return (
@@ -139,12 +140,12 @@ def inline_tensor(entry: dict[str, Any]) -> torch.Tensor:
 
 
 def form(tensor: torch.Tensor) -> dict[str, Any]:
-    """Shape, dtype and strides alone, for tensors that are never filled."""
+    """Write dtype, shape and strides of a tensor, without its elements."""
     return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "stride": list(tensor.stride())}
 
 
 def as_bytes(tensor: torch.Tensor) -> bytes:
-    """The elements' bytes in logical order, for bytewise comparison."""
+    """Return the elements' bytes in logical order, for bytewise comparison."""
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 

@@ -1,4 +1,4 @@
-"""The one exception by which a child process says what is wrong with a candidate."""
+"""Exceptions by which a child process reports what is wrong with a candidate, or what cannot be tried."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from egg_graph.schema import Finding, FindingKind
 
 
 class KernelFault(Exception):
-    """The candidate did something wrong; never raised because of the evaluator itself.
+    """The candidate did something wrong. It is never raised because of the evaluator itself.
 
     Args:
-        kind: the schema's word for it.
-        message: what is wrong, one sentence.
-        where: kernel and line, argument, element, program.
-        cure: how to mend it, where we know.
+        kind: kind of the finding.
+        message: what is wrong, in one sentence.
+        where: kernel and line, argument, element or program.
+        cure: how to mend it, if known.
     """
 
     def __init__(self, kind: FindingKind, message: str, where: str = "", cure: str = "") -> None:
@@ -23,7 +23,7 @@ class KernelFault(Exception):
         self.cure = cure
 
     def finding(self) -> Finding:
-        """The same as a value that crosses process boundaries."""
+        """Return the fault as a value that crosses process boundaries."""
         return Finding(kind=self.kind, message=self.message, where=self.where, cure=self.cure)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -31,4 +31,4 @@ class KernelFault(Exception):
 
 
 class Unfakeable(Exception):
-    """The candidate cannot run on shapes alone (it branches on values, say); nothing is proven against it."""
+    """The candidate cannot run on tensors without values (for example, it branches on one). This is no fault of it."""

@@ -1,4 +1,4 @@
-"""What a candidate launched, as values that cross from the interpreter's process to the compiler's as JSON."""
+"""What a candidate launched, as values that pass from the interpreter's process to the compiler's as JSON."""
 
 from typing import Any, Literal
 
@@ -7,99 +7,106 @@ from pydantic import Field
 from egg_graph.schema import Finding, Knob, Value
 
 ENOUGH = 0.97
-"""Part of a tensor that counts as all of it: programs are alike but for a ragged end."""
+"""Fraction of a tensor that counts as all of it, because the last programs may do less than the others."""
 
 
 class Launch(Value):
-    """One `kernel[grid](...)`: all that its compilation needs, and what it moved and computed."""
+    """One `kernel[grid](...)`: what its compilation needs, and what it moved and computed."""
 
     kernel: str
     """Name of the `@triton.jit` function."""
     line: int
-    """Line of its `def` in the candidate."""
+    """Line of the kernel's `def` in the candidate."""
     launched_at: int = 0
-    """Line of the candidate that launched it."""
+    """Line of the launch in the candidate."""
     grid: tuple[int, int, int]
     signature: dict[str, Any]
-    """Parameter -> `*fp32`, `i32`, `u1`, `constexpr`, `tensordesc<fp32[128, 32]>`, or a list of these (a tuple)."""
+    """Parameter -> `*fp32`, `i32`, `u1`, `constexpr`, `tensordesc<fp32[128, 32]>`; a list of these for a tuple."""
     constexprs: dict[str, Any] = Field(default_factory=dict)
-    """Path of a parameter (`BLOCK`, `shape.1`) -> constant, written by `encode_constant`."""
+    """Path of a parameter (`BLOCK`, `shape.1`) -> constant, as `encode_constant` writes it."""
     divisible_by_16: tuple[str, ...] = ()
-    """Paths of pointers (address) and integers (value) that the launcher specialises as multiples of 16."""
+    """Paths of parameters that the launcher specialises as multiples of 16: pointers by address, integers by value."""
     options: dict[str, Knob] = Field(default_factory=dict)
-    """`num_warps`, `num_stages`, ... as given."""
+    """`num_warps`, `num_stages`, … as the launch gives them."""
     arguments: dict[str, str] = Field(default_factory=dict)
-    """Tensor arguments: name -> `float32[16, 1024]`."""
+    """Tensor argument -> `float32[16, 1024]`."""
     configs: tuple[dict[str, Knob], ...] = ()
     """All autotune configurations; the first was launched."""
     programs: int
+    """Programs in the grid."""
     executed: int
-    """How many of the programs were interpreted; the counts below are estimates, scaled from these to all, but for the
-    two that say otherwise."""
+    """Programs that were interpreted. The counts below are estimates, scaled from these to the whole grid, except the
+    two lower bounds."""
     load_bytes: float = 0.0
-    """Bytes its loads ask for, masked-off lanes excluded, before any cache."""
+    """Bytes that its loads request, before any cache; masked-off lanes do not count."""
     store_bytes: float = 0.0
-    """Bytes its stores and atomics ask for."""
+    """Bytes that its stores and atomics request; masked-off lanes do not count."""
     compulsory_bytes: float = 0.0
-    """Lower bound of DRAM traffic: every tensor read and every tensor written, once, as far as programs surely ask for
-    it: one that was not interpreted counts as the least of those that were."""
+    """Lower bound of DRAM traffic [bytes]: every tensor read and every tensor written, once. A program that was not
+    interpreted counts as the least of those that were."""
     dot_flops: dict[str, float] = Field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`, `bf16`) -> 2*M*N*K over all `tl.dot`."""
     least_dot_flops: dict[str, float] = Field(default_factory=dict)
-    """The same from below: a program that was not interpreted counts as the least of those that were."""
+    """Lower bound of `dot_flops`: a program that was not interpreted counts as the least of those that were."""
     atomics: float = 0.0
     """Elements updated atomically."""
     seconds: float = 0.0
+    """Time that interpreting took."""
 
     @property
     def requested_bytes(self) -> float:
+        """Bytes that loads, stores and atomics request together."""
         return self.load_bytes + self.store_bytes
 
 
 class LibraryCall(Value):
-    """One ATen operator that runs on the device beside the kernels."""
+    """One call of an ATen operator that runs on the device beside the kernels."""
 
     name: str
     bytes: float
-    """Operands read plus results written, each once."""
+    """Bytes of its operands and results, each once."""
     flops: float = 0.0
-    """Of matrix products and convolutions; 0 for the rest."""
+    """Floating-point operations of matrix products, convolutions and attention; 0 for other operators."""
     dtype: str = ""
-    """Of the first tensor operand, as `float32`."""
+    """Dtype of the first tensor operand, as `float32`."""
     outputs: tuple[str, ...] = ()
+    """Results, as `float32[16, 1024]`."""
     result_bytes: int = 0
-    """Of the results."""
+    """Bytes of its results."""
 
 
 class Reach(Value):
-    """What the programs of a run can ask of one tensor at most, if all are like those that were interpreted."""
+    """An upper bound on how much of one tensor a run reads or writes, if all programs are like the interpreted ones."""
 
     tensor: Literal["input", "output"]
     index: int
+    """Position among the inputs, or among the outputs' leaves."""
     nbytes: float
+    """Size of the tensor."""
     most: float
-    """Bytes read of an input, or written of an output; 0 where no launch that was interpreted did."""
+    """Most bytes that can be read of an input or written of an output; 0 if no interpreted launch touched it."""
 
     @property
     def short(self) -> bool:
-        """Whether some of it is surely left out."""
+        """Whether part of the tensor is certainly left out."""
         return 0 < self.most < ENOUGH * self.nbytes
 
 
 class FakeRun(Value):
-    """One forward at full shape, without memory: what is launched, moved and computed."""
+    """One forward at full shape on tensors without memory: what it launches, moves and computes."""
 
     launches: tuple[Launch, ...]
     library: tuple[LibraryCall, ...] = ()
+    """Calls of ATen operators beside the launches."""
     outputs: tuple[str, ...] = ()
-    """Leaves of the output, as `float32[16, 1024]`."""
+    """Leaves of the output as `float32[16, 1024]`."""
     reaches: tuple[Reach, ...] = ()
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 
     @property
     def triton_share(self) -> float:
-        """Part of the compulsory DRAM bytes that the candidate's own kernels move; 0 if nothing moves any."""
+        """Fraction of the compulsory DRAM bytes that the candidate's own kernels move; 0 if there are no bytes."""
         own = sum(launch.compulsory_bytes for launch in self.launches)
         total = own + sum(call.bytes for call in self.library)
         return own / total if total else 0.0
@@ -126,10 +133,10 @@ def encode_constant(value: Any) -> Any:
 
 
 def decode_constant(value: Any, functions: dict[str, Any]) -> Any:
-    """Read back `encode_constant`; `functions` gives the candidate's functions by name.
+    """Read what `encode_constant` wrote; `functions` maps the names of the candidate's functions to them.
 
     Raises:
-        KeyError: if a function is not among them.
+        KeyError: if a function is not in `functions`.
     """
     if not isinstance(value, dict):
         return value

@@ -1,6 +1,6 @@
-"""What a forward returned, as its own process describes it: form, place and whose memory it is.
+"""One leaf of a forward's output, as the candidate's process describes it: form, place and whose memory it lies in.
 
-The judge believes none of it that would speak for the candidate: values are read from the judge's own buffers.
+The judge believes nothing of it that would favour the candidate: it reads values from its own buffers.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import torch
 from egg_graph.evaluator.wire.exchange import dtype_name
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types that count as plain tensors."""
 Owner = tuple[str, torch.Tensor]
+"""A tensor whose memory an output should not lie in, after its name."""
 
 
 def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
-    """A leaf of an answer as JSON.
+    """Describe a leaf of an output as JSON.
 
     Args:
         leaf: anything a forward may return.
-        owners: tensors whose memory it should not lie in, and what to call them.
+        owners: tensors whose memory it should not lie in.
 
     Returns:
-        `{"strange": type}` for what is no plain strided tensor, else dtype, shape, stride, device, `overlapping` (two
-        elements at one address), `gaps` (memory between the elements) and `aliases`, the names of those owners.
+        `{"strange": type}` if it is no plain strided tensor. Else dtype, shape, stride, device, `overlapping` (two
+        elements at one address), `gaps` (memory between the elements) and `aliases`, the names of owners
+        whose memory it lies in.
     """
     if type(leaf) not in PLAIN:
         return {"strange": type(leaf).__name__}
@@ -45,7 +48,7 @@ def describe_leaf(leaf: Any, owners: Iterable[Owner]) -> dict[str, Any]:
 
 
 def _backed(tensor: torch.Tensor) -> bool:
-    """Whether a strided tensor lies within its storage, as all do but those whose storage somebody shrank."""
+    """Whether a strided tensor lies within its storage; it does not if somebody shrank the storage."""
     if not tensor.numel():
         return True
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -53,7 +56,7 @@ def _backed(tensor: torch.Tensor) -> bool:
 
 
 def overlapping(tensor: torch.Tensor) -> bool:
-    """Whether two elements share an address, as far as sizes and strides tell at a glance (an expanded tensor)."""
+    """Return whether two elements may share an address, by sizes and strides alone (as in an expanded tensor)."""
     sizes = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
     if tensor.numel() == 0:
         return False
@@ -66,7 +69,7 @@ def overlapping(tensor: torch.Tensor) -> bool:
 
 
 def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two strided tensors lie in one piece of memory."""
+    """Return whether the address ranges of two strided tensors overlap."""
     if not a.numel() or not b.numel():
         return False
     first, second = _span(a), _span(b)
@@ -74,6 +77,6 @@ def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Addresses from its first byte to past its last."""
+    """Return the address of a tensor's first byte, and that after its last."""
     reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     return tensor.data_ptr(), tensor.data_ptr() + reach * tensor.element_size()

@@ -1,4 +1,4 @@
-"""The NaN that fresh memory is filled with, so that an element which no kernel wrote is recognised."""
+"""Poison: the NaN that fills fresh memory, so that elements which no kernel wrote are recognised."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ POISON_BITS = {
     torch.float32: 0x7FDEDEAD,
     torch.float64: 0x7FFBDEADDEADDEAD,
 }
-"""The NaN that fresh memory is filled with, by dtype; arithmetic on numbers never makes it."""
+"""Bits of the poison NaN by dtype; arithmetic never produces them."""
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def poison_(tensor: torch.Tensor) -> torch.Tensor:
-    """Fill with the poison NaN (integers: a sentinel, booleans: True), in place."""
+    """Fill a tensor in place with the poison NaN; booleans with True, other dtypes with 90, complex ones not at all."""
     bits = POISON_BITS.get(tensor.dtype)
     if bits is None:
         return tensor if tensor.dtype.is_complex else tensor.fill_(tensor.dtype == torch.bool or 90)
@@ -26,7 +26,7 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """Mask of elements that still hold the poison."""
+    """Return a mask of the elements that still hold the poison NaN; all False for dtypes not in `POISON_BITS`."""
     bits = POISON_BITS.get(tensor.dtype)
     if bits is None:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)

@@ -1,4 +1,4 @@
-"""Reading what a candidate's process wrote, where the text and the file themselves may be traps."""
+"""Read what a candidate's process wrote, where the text or the file itself may be a trap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 
 def parse(text: str | bytes) -> Any:
-    """JSON that a candidate's process wrote, as text that can be shown and stored: halves of characters become `?`.
+    """Parse JSON that a candidate's process wrote. Lone surrogates become `?`, so that text can be shown and stored.
 
     Raises:
         ValueError: if it is not JSON, or nested too deeply.
@@ -25,10 +25,10 @@ def parse(text: str | bytes) -> Any:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file that a candidate's process left, to be read.
+    """Open a regular file that a candidate's process left.
 
     Raises:
-        OSError: if it is none, but a link, a pipe or a folder: reading these could lead elsewhere, or never end.
+        OSError: if it is a link, a pipe or a folder: reading these could lead elsewhere, or never end.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):

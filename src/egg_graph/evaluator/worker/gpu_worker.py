@@ -23,9 +23,9 @@ from egg_graph.evaluator.host.candidate import construct, load_module, load_weig
 from egg_graph.evaluator.host.child import describe_failure, name_the_line_when_stuck
 from egg_graph.evaluator.host.library_state import changes, settings
 from egg_graph.evaluator.wire.exchange import DTYPES, decode, flatten, inline_tensor
-from egg_graph.evaluator.wire.fresh_memory import Leftovers
 from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
 from egg_graph.evaluator.wire.poison import poison_
+from egg_graph.evaluator.wire.uninitialized import Leftovers
 from egg_graph.evaluator.worker import witness
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import WorkerClock

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from egg_graph.evaluator.device.shared_memory import raw_bytes
-from egg_graph.evaluator.wire import fresh_memory
+from egg_graph.evaluator.wire import uninitialized
 from egg_graph.evaluator.wire.poison import poison_
 
 NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
@@ -23,16 +23,16 @@ class FreshPoison(TorchDispatchMode):
         leftovers: what it holds instead.
     """
 
-    def __init__(self, leftovers: fresh_memory.Leftovers | None = None) -> None:
+    def __init__(self, leftovers: uninitialized.Leftovers | None = None) -> None:
         super().__init__()
         self.fill = poison_ if leftovers is None else leftovers.fill
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if fresh_memory.name_of(function) not in fresh_memory.GROWING:
+        if uninitialized.aten_name(function) not in uninitialized.GROWING:
             return function(*args, **(kwargs or {}))
-        before = fresh_memory.sizes((args, kwargs))
+        before = uninitialized.storage_sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        fresh = fresh_memory.added(result, before)
+        fresh = uninitialized.new_memory(result, before)
         if fresh is not None and fresh.is_cuda:
             self.fill(fresh)
         return result

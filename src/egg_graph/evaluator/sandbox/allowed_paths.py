@@ -1,4 +1,4 @@
-"""What a candidate's process needs of the file system: libraries, compilers, devices, and nothing of the user's."""
+"""The paths that a candidate's process may open: libraries, compilers and devices, and nothing of the user's."""
 
 from __future__ import annotations
 
@@ -11,37 +11,41 @@ from glob import glob
 from pathlib import Path
 
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/sys", "/nix/store", "/gnu/store")
-"""Programs and libraries that a distribution installs, and what the hardware is."""
+"""Programs and libraries that a distribution installs, and what describes the hardware."""
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives",
             "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/OpenCL", "/etc/nvidia",
             "/dev/urandom", "/dev/random")  # fmt: skip
-"""What loaders and the C library read. `passwd` holds names, no passwords."""
+"""Files that the loader and the C library read. `passwd` holds names, no passwords."""
 MACHINE = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/devices", "/proc/driver", "/proc/filesystems",
            "/proc/loadavg", "/proc/modules", "/proc/stat", "/proc/sys", "/proc/uptime", "/proc/version")  # fmt: skip
-"""What is shown of /proc where other processes would be in it."""
+"""The part of /proc that is readable where the whole of it would show other processes."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/nvidia*", "/dev/kfd")
+"""Device files, as glob patterns."""
 FOLDERS = ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CONDA_PREFIX", "VIRTUAL_ENV")
-"""Variables that name a folder of tools."""
+"""Environment variables that name a folder of tools."""
 TOOLS = ("cc", "gcc", "clang", "ptxas", "ncu", "compute-sanitizer")
+"""Programs that are looked up on the PATH."""
 LARGE_PACKAGES = ("torch", "triton", "numpy", "pydantic")
-"""A folder on Python's path that holds one of these is a folder of packages."""
+"""A folder on Python's path that holds one of these counts as a folder of packages."""
 
 
 @dataclass(frozen=True)
-class Belongings:
-    """Paths by what may be done with them."""
+class AllowedPaths:
+    """Paths by what a candidate's process may do with them."""
 
     readable: tuple[str, ...]
+    """Files and folders to read, and to run programs from."""
     devices: tuple[str, ...]
+    """Device files to read, write and control."""
     listable: tuple[str, ...]
-    """Folders on Python's path that may hold more than packages: names alone, for a fresh Python to find ours."""
+    """Folders whose file names may be listed: those on Python's path, so that a fresh Python finds this package."""
 
 
-def belongings(*, own_proc: bool) -> Belongings:
-    """What children of this process need. Ask once everything they use is imported.
+def find_allowed_paths(*, own_proc: bool) -> AllowedPaths:
+    """Return the paths that children of this process need. Call it once everything they use is imported.
 
     Args:
-        own_proc: whether /proc shows them nothing but themselves.
+        own_proc: whether /proc will show the children no processes but their own.
     """
     readable = [
         *SYSTEM,
@@ -57,11 +61,11 @@ def belongings(*, own_proc: bool) -> Belongings:
     if "/dev/kfd" in devices:
         devices.append("/dev/dri")
     listable = tuple(path for path in sys.path if path and os.path.isdir(path))
-    return Belongings(_without_what_lies_within(filter(_grantable, readable)), tuple(devices), listable)
+    return AllowedPaths(_outermost(filter(_grantable, readable)), tuple(devices), listable)
 
 
-def _without_what_lies_within(paths: Iterable[str]) -> tuple[str, ...]:
-    """The outermost of these paths, symbolic links resolved (but not /proc/self, which is another's later)."""
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Drop paths that lie within others. Resolves symbolic links, but not /proc/self, which differs in the child."""
     kept: list[str] = []
     for path in sorted({path if path.startswith("/proc") else os.path.realpath(path) for path in paths}):
         if not any(path == outer or path.startswith(outer + "/") for outer in kept):
@@ -70,23 +74,24 @@ def _without_what_lies_within(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _grantable(path: str) -> bool:
-    """There, and not everything: a prefix of `/` would grant all."""
+    """Whether a path exists and is neither `/` nor the home folder, which would grant too much."""
     return os.path.isabs(path) and Path(path).resolve() not in (Path("/"), Path.home()) and os.path.exists(path)
 
 
 def _tools() -> Iterator[str]:
+    """Compilers and NVIDIA's tools, each with the folder of its headers and libraries."""
     for tool in filter(
         None, (os.environ.get("CC"), os.environ.get("CXX"), os.environ.get("TRITON_PTXAS_PATH"), *TOOLS)
     ):
         if path := shutil.which(tool):
             for file in (Path(path), Path(path).resolve()):
-                yield str(file.parents[1] if file.parent.name == "bin" else file)  # with the headers and libraries
+                yield str(file.parents[1] if file.parent.name == "bin" else file)
     if path := os.environ.get("TRITON_LIBCUDA_PATH"):
         yield path
 
 
 def _packages() -> Iterator[str]:
-    """Folders of packages whole; of other folders (a project's own) only the packages that are imported already."""
+    """Whole folders of packages; from other folders (a project's own) only the packages that are already imported."""
     for folder in filter(os.path.isdir, filter(None, sys.path)):
         if any((Path(folder) / name).is_dir() for name in LARGE_PACKAGES):
             yield folder

@@ -1,4 +1,4 @@
-"""What a job holds at this moment, read from /proc by the fork server: processes, memory and disk."""
+"""What a job uses at this moment, read from /proc: processes, threads, memory and disk space."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 MANY_FILES = 50_000
-"""A folder with more entries is not looked through further: it counts as full."""
+"""Entries after which a folder is not searched further; it then counts as full."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def family(roots: Iterable[int], most: int) -> list[int]:
-    """Process ids of these processes and all their descendants, at most `most` of them."""
+def process_tree(roots: Iterable[int], most: int) -> list[int]:
+    """Return the process ids of `roots` and all their descendants, at most `most` of them."""
     found: list[int] = []
     waiting = [pid for pid in roots if pid]
     while waiting and len(found) < most:
@@ -25,7 +25,7 @@ def family(roots: Iterable[int], most: int) -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Direct children, whichever of its threads started them."""
+    """Return the direct children of a process, whichever of its threads started them."""
     children = []
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -34,8 +34,8 @@ def children_of(pid: int) -> list[int]:
     return children
 
 
-def threads(pids: Iterable[int]) -> int:
-    """Threads of these processes, together."""
+def thread_count(pids: Iterable[int]) -> int:
+    """Count the threads of these processes."""
     total = 0
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -44,7 +44,7 @@ def threads(pids: Iterable[int]) -> int:
 
 
 def private_bytes(pids: Iterable[int]) -> int:
-    """Memory that these processes hold and share with no file."""
+    """Return the resident memory of these processes that no file backs [bytes]."""
     total = 0
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -54,11 +54,19 @@ def private_bytes(pids: Iterable[int]) -> int:
 
 
 def stored_bytes(folder: Path, pids: Iterable[int] = ()) -> float:
-    """Disk, and memory that poses as files: all in the folder, and open files without a name."""
-    return _in_folder(folder) + sum(_nameless(pids).values())
+    """Return the bytes that a job stores: files in its folder, and open files without a name.
+
+    Args:
+        folder: the job's folder.
+        pids: the job's processes.
+
+    Returns:
+        Bytes on disk or in memory files; infinity for a folder of more than `MANY_FILES` entries.
+    """
+    return _folder_bytes(folder) + sum(_unlinked_files(pids).values())
 
 
-def _in_folder(folder: Path) -> float:
+def _folder_bytes(folder: Path) -> float:
     total, entries, waiting = 0, 0, [str(folder)]
     while waiting:
         try:
@@ -76,8 +84,8 @@ def _in_folder(folder: Path) -> float:
     return total
 
 
-def _nameless(pids: Iterable[int]) -> dict[tuple[int, int], int]:
-    """Sizes of open files that no folder holds (deleted, or made by memfd_create), each once."""
+def _unlinked_files(pids: Iterable[int]) -> dict[tuple[int, int], int]:
+    """Bytes of open files that no folder holds (deleted, or made by memfd_create), by device and inode."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -90,7 +98,7 @@ def _nameless(pids: Iterable[int]) -> dict[tuple[int, int], int]:
 
 
 def out_of_memory_kills() -> int:
-    """How often the kernel has killed for memory since it started; 0 where it does not tell."""
+    """Return how many processes the kernel has killed for lack of memory since boot; 0 where it does not say."""
     with suppress(OSError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.host.failure import describe
+from egg_graph.evaluator.host.exceptions import describe
 from egg_graph.evaluator.wire.faults import KernelFault
 
 CANDIDATE = """
