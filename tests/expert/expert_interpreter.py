@@ -16,10 +16,10 @@ from expert_references import CASES, Case
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import load_reference
-from egg_graph.expert.export import export_graph
-from egg_graph.expert.plan import make_plan
-from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
-from egg_graph.expert.writer import write_module
+from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.codegen.module import write_module
+from egg_graph.expert.playbooks.planner import make_plan
+from egg_graph.expert.playbooks.registry import BY_NAME, PLAYBOOKS
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:

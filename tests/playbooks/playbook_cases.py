@@ -227,10 +227,10 @@ def candidates() -> list[tuple[str, str]]:
 
 def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, str], object]) -> Path:
     """The candidate's file; `graphs` keeps what was captured, one graph for all kinds of the same dtype."""
-    from egg_graph.expert.export import export_graph
-    from egg_graph.expert.plan import make_plan
-    from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
-    from egg_graph.expert.writer import write_module
+    from egg_graph.expert.capture.export import export_graph
+    from egg_graph.expert.codegen.module import write_module
+    from egg_graph.expert.playbooks.planner import make_plan
+    from egg_graph.expert.playbooks.registry import BY_NAME, PLAYBOOKS
 
     precision, variant = kind.split("/")
     reference = CASES[name].reference

@@ -8,13 +8,13 @@ from functools import cache
 import pytest
 from playbook_cases import CASES, attention, module, product, scan
 
-from egg_graph.expert import decomposing
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.export import export_graph
-from egg_graph.expert.plan import Plan, make_plan
-from egg_graph.expert.playbook import KernelCode
-from egg_graph.expert.playbooks.gemm import GemmPlaybook
-from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
+from egg_graph.expert.capture.decompose import decomposer
+from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
+from egg_graph.expert.playbooks.planner import Plan, make_plan
+from egg_graph.expert.playbooks.playbook import KernelCode
+from egg_graph.expert.playbooks.registry import BY_NAME, PLAYBOOKS
 from egg_graph.schema import Hardware
 
 AB = "torch.randn(M, K), torch.randn(K, N)"
@@ -43,11 +43,11 @@ def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardwar
     return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not decomposing.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
+@pytest.mark.skipif(not decomposer.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
 @pytest.mark.parametrize("name", ["long_epilogue", "written_out"])
 def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = capture(CASES[name].reference)
-    monkeypatch.setattr(decomposing, "KNOWN", False)
+    monkeypatch.setattr(decomposer, "KNOWN", False)
     assert capture.__wrapped__(CASES[name].reference) == ours
 
 

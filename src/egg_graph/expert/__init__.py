@@ -7,30 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egg_graph.expert.captured import CapturedGraph
-    from egg_graph.expert.capturing import CannotCapture, capture
-    from egg_graph.expert.registry import playbook_guidance
-    from egg_graph.expert.report import CaptureReport, capture_report
-    from egg_graph.expert.team import EmbeddedExpert
+    from egg_graph.expert.capture.graph import CapturedGraph
+    from egg_graph.expert.capture.process import CannotCapture, capture_graph
+    from egg_graph.expert.playbooks.registry import playbook_guidance
+    from egg_graph.expert.roles.report import CaptureReport, capture_report
+    from egg_graph.expert.roles.team import EmbeddedExpert
 
 __all__ = [
     "CannotCapture",
     "CaptureReport",
     "CapturedGraph",
     "EmbeddedExpert",
-    "capture",
+    "capture_graph",
     "capture_report",
     "playbook_guidance",
 ]
 
 _HOME = {
-    "CannotCapture": "capturing",
-    "CaptureReport": "report",
-    "CapturedGraph": "captured",
-    "EmbeddedExpert": "team",
-    "capture": "capturing",
-    "capture_report": "report",
-    "playbook_guidance": "registry",
+    "CannotCapture": "capture.process",
+    "CaptureReport": "roles.report",
+    "CapturedGraph": "capture.graph",
+    "EmbeddedExpert": "roles.team",
+    "capture_graph": "capture.process",
+    "capture_report": "roles.report",
+    "playbook_guidance": "playbooks.registry",
 }
 
 

@@ -1,13 +1,13 @@
 """Reductions along an axis with everything elementwise around them: softmax, norms, row statistics, picks."""
 
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import is_moving
-from egg_graph.expert.growth import grow
-from egg_graph.expert.indexing import Unfusable
-from egg_graph.expert.playbook import Group, KernelCode
-from egg_graph.expert.reduction_kernel import ReductionWriter, Tuning, grouped, reductions_in
-from egg_graph.expert.reductions import Space, is_reduction, space_of
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.codegen.fusion import is_moving
+from egg_graph.expert.codegen.indexing import Unfusable
+from egg_graph.expert.codegen.reduction_kernel import ReductionWriter, Tuning, grouped, reductions_in
+from egg_graph.expert.codegen.reductions import Space, is_reduction, space_of
+from egg_graph.expert.playbooks.grow import grow
+from egg_graph.expert.playbooks.playbook import Group, KernelCode
 from egg_graph.schema import Hardware, Precision
 
 WHOLE_ROW = 32768

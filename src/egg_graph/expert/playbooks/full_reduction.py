@@ -1,14 +1,14 @@
 """Everything becomes one number: losses, norms of a whole tensor."""
 
-from egg_graph.expert.captured import CapturedGraph, Node
-from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import Body, is_moving
-from egg_graph.expert.growth import grow
-from egg_graph.expert.indexing import SCALAR, Index, Unfusable
-from egg_graph.expert.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.playbook import Group, KernelCode
-from egg_graph.expert.reduction_kernel import Tuning, grouped, reductions_in
-from egg_graph.expert.reductions import IDENTITY, Space, check, is_reduction, space_of
+from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.codegen.fusion import Body, is_moving
+from egg_graph.expert.codegen.indexing import SCALAR, Index, Unfusable
+from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.codegen.reduction_kernel import Tuning, grouped, reductions_in
+from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, is_reduction, space_of
+from egg_graph.expert.playbooks.grow import grow
+from egg_graph.expert.playbooks.playbook import Group, KernelCode
 from egg_graph.schema import Hardware, Precision
 
 OFFSETS = Index("offsets", "mask", tile=True)

@@ -1,12 +1,12 @@
 """Elementwise chains: one pass over memory, whatever the chain's length."""
 
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import Body, is_flat_view, is_moving
-from egg_graph.expert.growth import grow
-from egg_graph.expert.indexing import Index, Unfusable
-from egg_graph.expert.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.playbook import Group, KernelCode
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_moving
+from egg_graph.expert.codegen.indexing import Index, Unfusable
+from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.playbooks.grow import grow
+from egg_graph.expert.playbooks.playbook import Group, KernelCode
 from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
 
 OFFSETS = Index("offsets", "mask", tile=True)
