@@ -7,7 +7,7 @@ import pytest
 from expert_references import module
 
 from egg_graph.expert import EmbeddedExpert
-from egg_graph.expert.codegen.module import read_plan
+from egg_graph.expert.codegen.plan import read_plan
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import (
     Analysis,

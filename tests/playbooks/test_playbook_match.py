@@ -11,10 +11,11 @@ from playbook_cases import CASES, attention, module, product, scan
 from egg_graph.expert.capture.decompose import decomposer
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import KernelCode
+from egg_graph.expert.codegen.plan import Plan
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
-from egg_graph.expert.playbooks.planner import Plan, make_plan
-from egg_graph.expert.playbooks.playbook import KernelCode
-from egg_graph.expert.playbooks.registry import BY_NAME, PLAYBOOKS
+from egg_graph.expert.playbooks.planner import make_plan
+from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.schema import Hardware
 
 AB = "torch.randn(M, K), torch.randn(K, N)"
@@ -109,7 +110,7 @@ def test_attention_with_dropout_stays_pytorch() -> None:
 def test_only_flips_of_the_scanned_dimension_reverse(body: str, reverse: bool) -> None:
     plan = planned(scan(body, "torch.randn(B, N)"))
     name, group = next((n, g) for n, g in plan.groups.items() if g.playbook == "scan")
-    source = BY_NAME["scan"].write(plan.graph, group, name, "tf32").source
+    source = playbooks_by_name()["scan"].write(plan.graph, group, name, "tf32").source
     assert ("reverse=True" in source) is reverse
 
 
@@ -154,5 +155,5 @@ def test_linear_without_bias_needs_no_epilogue() -> None:
         init="k, n; self.linear = nn.Linear(k, n, bias=False)", init_args="K, N",
     )  # fmt: skip
     plan = planned(body)
-    code = BY_NAME["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
+    code = playbooks_by_name()["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
     assert "epilogue(" not in code.source.replace("= epilogue(", "")

@@ -1,4 +1,7 @@
-"""The capturing child's work: `torch.export` at several shapes, merged into one graph. Imports torch."""
+"""Export a reference with `torch.export` at several shapes and merge them into one graph. Imports torch.
+
+The export runs under fake tensors, so that it takes no memory at any size.
+"""
 
 import logging
 import math
@@ -11,28 +14,32 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
-from egg_graph.expert.capture.decompose.decomposer import Decomposing
+from egg_graph.expert.capture.decompose.decomposer import Decomposer
+from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.capture.merge import merge, skeleton
-from egg_graph.expert.capture.process import CannotCapture
+from egg_graph.expert.capture.merge import ShapeCapture, merge, skeleton
 
 SMALLEST_SIZE = 8
-"""Integers up to this are axes, kernel sizes and the like."""
+"""Do not vary integers up to this one: they are axes, kernel sizes and the like."""
 ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
-"""Checks that the exporter adds; they compute nothing."""
+"""Drop these checks, which the exporter adds: they compute nothing."""
 POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def export_graph(source: str, precision: str) -> CapturedGraph:
-    """Capture at the full shape and at the evaluator's two smaller ones, and merge.
+    """Capture a reference at its full shape, at the evaluator's two smaller shapes and at one that tells sizes apart.
+
+    Args:
+        source: The reference's source.
+        precision: The precision policy; bf16 and fp16 cast parameters and floating inputs.
 
     Raises:
         BadInput: if the reference cannot be loaded.
         CannotCapture: if the full shape has no graph.
     """
     logging.disable(logging.WARNING)
-    decomposing = Decomposing()
-    full = _export(source, {}, precision, decomposing)
+    decomposer = Decomposer()
+    full = _export(source, {}, precision, decomposer)
     captures = [full]
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
@@ -40,7 +47,7 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
         if overrides in knobs:
             continue
         try:
-            smaller = _export(source, overrides, precision, decomposing)
+            smaller = _export(source, overrides, precision, decomposer)
         except CannotCapture as error:
             notes.append(f"not captured at {overrides}: {error}")
             continue
@@ -54,20 +61,15 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     return merge(captures, tuple(knobs), tuple(notes))
 
 
-class _Capture:
-    """One export, as plain data."""
+class _ProgramReader:
+    """Reads an exported program into plain data."""
 
-    def __init__(self, program: Any, model: torch.nn.Module, names: list[str]) -> None:
+    def __init__(self, program: Any, model: torch.nn.Module) -> None:
         self.program = program
-        self.placeholders: list[dict[str, Any]] = []
-        self.nodes: list[dict[str, Any]] = []
-        self.renamed: dict[str, str] = {}
-        self.outputs: JsonValue = None
-        self.mutations: dict[str, str] = {}
-        self.attributes = dict(_integers(model))
-        self._read(names)
+        self.capture = ShapeCapture(dict(_integers(model)))
 
-    def _read(self, names: list[str]) -> None:
+    def read(self, names: list[str]) -> ShapeCapture:
+        """Read all nodes; `names` are the forward's arguments, in order."""
         signature = self.program.graph_signature
         specs = iter(signature.input_specs)
         arguments = iter(names)
@@ -81,6 +83,7 @@ class _Capture:
                 self._output(node, signature.output_specs)
             else:
                 raise CannotCapture(f"the exported graph holds a {node.op} ({node.target})")
+        return self.capture
 
     def _placeholder(self, node: Any, spec: Any, arguments: Any) -> None:
         kinds = {InputKind.USER_INPUT: "input", InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer",
@@ -91,12 +94,12 @@ class _Capture:
         target = next(arguments) if kind == "input" else spec.target
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
-            self.placeholders.append({"name": node.name, "kind": kind, "target": target, "shape": None})
+            self.capture.placeholders.append({"name": node.name, "kind": kind, "target": target, "shape": None})
             return
         entry = {"name": node.name, "kind": kind, "target": target, **_tensor(value)}
         if kind == "constant":
             entry["value"] = _constant(self.program.constants.get(spec.target), spec.target)
-        self.placeholders.append(entry)
+        self.capture.placeholders.append(entry)
 
     def _call(self, node: Any) -> None:
         target = node.target
@@ -109,7 +112,7 @@ class _Capture:
         value = node.meta.get("val")
         entry = {"name": node.name, "op": op, "args": [_arg(a) for a in node.args]}
         entry["kwargs"] = {k: _arg(v) for k, v in node.kwargs.items()}
-        self.nodes.append(entry | (_tensor(value) if isinstance(value, torch.Tensor) else {"shape": None}))
+        self.capture.nodes.append(entry | (_tensor(value) if isinstance(value, torch.Tensor) else {"shape": None}))
 
     def _output(self, node: Any, specs: list[Any]) -> None:
         user = []
@@ -117,17 +120,17 @@ class _Capture:
             if spec.kind is OutputKind.USER_OUTPUT:
                 user.append(_arg(arg))
             elif spec.kind is OutputKind.BUFFER_MUTATION:
-                self.mutations[spec.target] = arg.name
+                self.capture.mutations[spec.target] = arg.name
             else:
                 raise CannotCapture(f"the forward has an effect beside its outputs: {spec.kind.name.lower()}")
         tree = pytree.tree_unflatten(user, self.program.call_spec.out_spec)
-        self.outputs = _structure(tree)
+        self.capture.outputs = _structure(tree)
 
 
 def _varied(source: str) -> dict[str, int]:
-    """Every size multiplied by a prime of its own, where the reference still runs: tells equal sizes apart.
+    """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
 
-    The evaluator's shapes shrink what costs time; this one moves the others too. Fake tensors: size costs nothing.
+    The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing.
     """
     full = shape_knobs(source)
     chosen: dict[str, int] = {}
@@ -155,7 +158,7 @@ def _runs(source: str, knobs: dict[str, int]) -> bool:
     return True
 
 
-def _export(source: str, knobs: dict[str, int], precision: str, decomposing: Decomposing) -> _Capture:
+def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:
     reference = load_reference(source, knobs)
     dtype = POLICY_DTYPE.get(precision)
     try:
@@ -165,18 +168,18 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposing: Dec
                 _cast(model, dtype)
                 inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
             program = torch.export.export(model, tuple(inputs), strict=False)
-        program = decomposing.run(program)
+        program = decomposer.run(program)
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError) as error:
         raise CannotCapture(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
     names = reference.forward_names(len(inputs))
     flat = [name if isinstance(x, torch.Tensor) else None for name, x in zip(names, inputs, strict=True)]
     if any(isinstance(x, list | tuple | dict) for x in inputs):
         raise CannotCapture("forward takes a list, tuple or dict; only tensors and numbers are generalised")
-    return _Capture(program, model, [n or names[i] for i, n in enumerate(flat)])
+    return _ProgramReader(program, model).read([n or names[i] for i, n in enumerate(flat)])
 
 
 def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    """`model.to(dtype)`, which cannot swap fake parameters that the fake mode still refers to."""
+    """Cast parameters and buffers. `model.to(dtype)` cannot: the fake mode still refers to the fake parameters."""
     cast: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the original too: a freed one's id would come again
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
@@ -194,7 +197,7 @@ def _tensor(value: torch.Tensor) -> dict[str, Any]:
 
 
 def _constant(value: Any, target: str) -> float | int | bool | None:
-    """Value of a tensor that the forward itself makes (`torch.tensor(2.0)`); such a tensor has no qualified name."""
+    """Return the value of a tensor that the forward itself makes (`torch.tensor(2.0)`), None for any other constant."""
     if not target.startswith("lifted_tensor"):
         return None
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
@@ -236,7 +239,7 @@ def _structure(tree: Any) -> JsonValue:
 
 
 def _integers(model: torch.nn.Module) -> Any:
-    """Integers that modules hold, as they are spelled after `self.`."""
+    """Yield the integers that modules hold, with their names as spelled after `self.`."""
     for name, module in model.named_modules():
         prefix = f"{name}." if name else ""
         for key, value in vars(module).items():

@@ -1,26 +1,30 @@
-"""Several captures of one reference into one graph: what differs between them becomes a vector."""
+"""Merge captures of one reference at several shapes into one graph: a number that differs becomes a vector."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import JsonValue
 
+from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
-from egg_graph.expert.capture.process import CannotCapture
 
 
-class Capture(Protocol):
-    """One export, as plain data."""
+@dataclass
+class ShapeCapture:
+    """The exported program at one shape, as plain data."""
 
-    placeholders: list[dict[str, Any]]
-    nodes: list[dict[str, Any]]
-    outputs: JsonValue
-    mutations: dict[str, str]
     attributes: dict[str, int]
+    """Integer attributes of the module, by their qualified names."""
+    placeholders: list[dict[str, Any]] = field(default_factory=list)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    outputs: JsonValue = None
+    mutations: dict[str, str] = field(default_factory=dict)
+    """Qualified buffer name -> the node whose value it takes."""
 
 
-def skeleton(capture: Capture) -> list[Any]:
-    """What must agree between captures: operators and who reads whom."""
+def skeleton(capture: ShapeCapture) -> list[Any]:
+    """Return what must agree between captures: the operators and their data flow, without numbers."""
     return [
         *((p["kind"], p["target"]) for p in capture.placeholders),
         *((n["op"], _shape_of_args(n["args"]), _shape_of_args(n["kwargs"])) for n in capture.nodes),
@@ -35,7 +39,17 @@ def _shape_of_args(arg: Any) -> Any:
     return "number" if isinstance(arg, int | float) and not isinstance(arg, bool) else arg
 
 
-def merge(captures: Sequence[Capture], knobs: tuple[dict[str, int], ...], notes: tuple[str, ...]) -> CapturedGraph:
+def merge(captures: Sequence[ShapeCapture], knobs: tuple[dict[str, int], ...], notes: tuple[str, ...]) -> CapturedGraph:
+    """Merge captures with equal skeletons into one graph.
+
+    Args:
+        captures: The full shape first.
+        knobs: The module-level integers that each capture overrides.
+        notes: What could not be captured or generalised, in words.
+
+    Raises:
+        CannotCapture: if an argument has another type at another shape.
+    """
     full = captures[0]
     placeholders = []
     for rows in zip(*(c.placeholders for c in captures), strict=True):

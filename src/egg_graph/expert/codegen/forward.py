@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder, member
-from egg_graph.expert.codegen.indexing import Unfusable
+from egg_graph.expert.capture.graph import Node, Placeholder, member
+from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.plan import Plan, execution_order
+from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.codegen.sizes import Scope, forward_scope
-from egg_graph.expert.playbooks.planner import Plan, execution_order
-from egg_graph.expert.playbooks.playbook import Group, KernelCode
 
 FUNCTIONAL = frozenset(
     {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "max_pool1d",
@@ -37,10 +37,6 @@ TORCH = frozenset(
 RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE"})
 
 
-class CannotWrite(Exception):
-    """The module cannot be written at every shape; one line why."""
-
-
 class ForwardWriter:
     """Writes the statements of `forward`."""
 
@@ -65,8 +61,6 @@ class ForwardWriter:
                 self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
-
-    # --------------------------------------------------------------------------------------------------- names
 
     def text(self, name: str) -> str:
         """How a tensor is spelled here."""
@@ -97,8 +91,6 @@ class ForwardWriter:
             if p.kind != "constant":
                 return f"{p.text}.device"
         raise CannotWrite("the forward has neither an input nor a parameter to take its device from")
-
-    # --------------------------------------------------------------------------------------------------- calls
 
     def _call(self, code: KernelCode) -> None:
         arguments = [self.text(name) for name in code.tensors]
@@ -189,14 +181,3 @@ class ForwardWriter:
 
 def _is_noise(keyword: str, value: JsonValue) -> bool:
     return value is None or keyword in ("layout", "pin_memory")
-
-
-def library_works(graph: CapturedGraph, node: Node) -> bool:
-    """Whether an operator can be called as it was captured, at any shape. For plans that leave it to PyTorch."""
-    try:
-        writer = ForwardWriter(Plan(graph, {}), {}, [])
-        writer.names = {n.name: n.name for n in graph.nodes}
-        writer._library(node)
-    except (CannotWrite, Unfusable):
-        return False
-    return True

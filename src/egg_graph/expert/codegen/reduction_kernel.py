@@ -1,33 +1,21 @@
-"""Writes the kernel and wrapper of a group that reduces one axis (or one run of axes), whole or looped."""
-
-from dataclasses import dataclass
+"""Write kernel and wrapper of a group that reduces one axis (or one run of axes), whole or looped."""
 
 from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.codegen.reductions import Space, is_reduction
+from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import TileBody
-from egg_graph.expert.playbooks.playbook import Group, KernelCode
-from egg_graph.schema import ConfigSpace, Knob
 
 LOOP = "for start in tl.range(0, {count}, {step}, num_stages=STAGES):"
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """First choice of the knobs, and what each stage may try instead. Names are without the group's prefix."""
-
-    config: dict[str, Knob]
-    space: ConfigSpace
-
-    def prefixed(self, name: str) -> tuple[dict[str, Knob], ConfigSpace]:
-        config = {f"{name}_{k}": v for k, v in self.config.items()}
-        space = {stage: {f"{name}_{k}": v for k, v in knobs.items()} for stage, knobs in self.space.items()}
-        return config, space
-
-
 class ReductionWriter:
-    """One kernel: prologue, reductions, and whatever follows them on the same tile."""
+    """Writes one kernel: prologue, reductions, and what follows them on the same tile.
+
+    Raises:
+        Unfusable: if these nodes cannot become one kernel over this space.
+    """
 
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, looped: bool, name: str) -> None:
         self.graph, self.space, self.looped, self.name = graph, space, looped, name
@@ -46,6 +34,7 @@ class ReductionWriter:
         self.doc = describe(graph, graph.ordered(nodes), self.outputs)
 
     def code(self, tuning: Tuning, summary: str) -> KernelCode:
+        """Write the source with these knobs; `summary` begins the group's line in the module's docstring."""
         config, space = tuning.prefixed(self.name)
         return KernelCode(
             function=self.name,
@@ -58,8 +47,6 @@ class ReductionWriter:
             helpers=tuple(sorted(self.body.helpers)),
             summary=f"{summary}: {self.doc}",
         )
-
-    # --------------------------------------------------------------------------------------------- statements
 
     def _whole(self) -> list[str]:
         body = self.body
@@ -104,8 +91,6 @@ class ReductionWriter:
             "offsets = (outer * n_steps + steps) * n_inner + inner",
             "mask = step_mask & inner_mask",
         ]
-
-    # ------------------------------------------------------------------------------------------------- source
 
     def _kernel(self) -> str:
         body = self.body
@@ -159,16 +144,3 @@ class ReductionWriter:
         lines += call(f"{self.kernel_name}[grid]", arguments, indent=4)
         lines.append(f"return {', '.join(self.labels[o] for o in self.outputs)}")
         return wrapper.function(f"{self.doc}.", lines)
-
-
-def grouped(graph: CapturedGraph, playbook: str, nodes: frozenset[str]) -> Group:
-    """The group of a grown set, without views at its end (they cost nothing outside)."""
-    while True:
-        last = [n for n in graph.writes(nodes) if graph[n].base in ("view", "unsqueeze", "reshape", "expand")]
-        if not last:
-            return Group.of(graph, playbook, set(nodes))
-        nodes = nodes - set(last)
-
-
-def reductions_in(graph: CapturedGraph, nodes: "tuple[str, ...] | frozenset[str]") -> list[str]:
-    return [n for n in nodes if is_reduction(graph[n])]

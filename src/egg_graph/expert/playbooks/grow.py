@@ -1,4 +1,4 @@
-"""Greedy growth of a group: neighbours join for as long as the whole still makes one kernel."""
+"""Grow a group greedily: neighbours join for as long as the whole still makes one kernel."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,7 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.indexing import Unfusable
 
 MAX_OPERANDS = 10
-"""Tensors one kernel reads: beyond that registers and cache lines are the bottleneck."""
+"""The most tensors that one kernel reads. Beyond it registers and cache lines become the bottleneck."""
 
 
 def grow(
@@ -17,15 +17,15 @@ def grow(
     write: Callable[[frozenset[str]], object],
     sibling: Callable[[str], bool] = lambda name: False,
 ) -> frozenset[str] | None:
-    """The largest group around a seed that `write` can write, by adding consumers, then producers, then siblings.
+    """Find the largest group around a seed that `write` can write: add consumers, then producers, then siblings.
 
     Args:
         graph: The captured graph.
         seed: Nodes that must be in the group.
         free: Nodes that no other group has.
-        may_join: Cheap test of a single node.
+        may_join: A cheap test of a single node.
         write: Writes the kernel for a set of nodes, or raises Unfusable.
-        sibling: Whether a node that reads the same large tensor should share its reading.
+        sibling: Returns whether a node that reads the same large tensor should share its load.
 
     Returns:
         None where not even the seed can be written.
@@ -49,6 +49,15 @@ def grow(
     return group
 
 
+def without_last_views(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:
+    """Drop the views at the group's end: outside the kernel they cost nothing."""
+    while True:
+        last = [n for n in graph.writes(group) if graph[n].base in ("view", "unsqueeze", "reshape", "expand")]
+        if not last:
+            return group
+        group = group - set(last)
+
+
 def _writable(graph: CapturedGraph, group: frozenset[str], write: Callable[[frozenset[str]], object]) -> bool:
     if len(graph.reads(group)) > MAX_OPERANDS or not graph.is_convex(group):
         return False
@@ -64,12 +73,12 @@ def _consumers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
 
 
 def _producers(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
-    """Nearest first. One that others need too is computed here and stored for them, which spares reading it again."""
+    """Producers, nearest first. The kernel stores one that others need too, so that it is not read again."""
     return tuple(reversed([n for n in graph.reads(group) if not graph.is_placeholder(n)]))
 
 
 def _siblings(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
-    """Other readers of the largest tensors that the group reads."""
+    """Return the other readers of the largest tensors that the group reads."""
     reads = graph.reads(group)
     largest = max((max(graph[n].numel, default=0) for n in reads), default=0)
     return graph.ordered(u for n in reads if max(graph[n].numel, default=0) == largest for u in graph.users[n])
@@ -78,7 +87,7 @@ def _siblings(graph: CapturedGraph, group: frozenset[str]) -> tuple[str, ...]:
 def _with_operands(
     graph: CapturedGraph, group: frozenset[str], free: frozenset[str], may_join: Callable[[str], bool]
 ) -> frozenset[str]:
-    """The group, and the small private computations (a view of a weight, say) that feed its newest node."""
+    """Add the small private computations (a view of a weight, say) that feed the group."""
     for name in _producers(graph, group):
         private = set(graph.users[name]) <= group and name not in graph.returned
         if private and name in free and may_join(name) and all(graph.is_placeholder(i) for i in graph[name].inputs):

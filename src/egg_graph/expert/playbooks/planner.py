@@ -1,28 +1,15 @@
-"""Split a graph into groups, one kernel each. Greedy: anchors first (they claim prologue and epilogue), chains last."""
+"""Split a graph into groups, one kernel each, and have the playbooks write them.
+
+Greedy: playbooks in order of precedence claim an anchor with its prologue and epilogue; elementwise chains come last.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.codegen.fusion import is_moving
-from egg_graph.expert.playbooks.playbook import Group, Playbook
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which kernels the module gets, by name, and what stays PyTorch."""
-
-    graph: CapturedGraph
-    groups: Mapping[str, Group]
-    """In execution order. The name prefixes the kernel's functions and knobs."""
-    dropped: tuple[str, ...] = ()
-    """Groups that could have had a kernel and were told to stay PyTorch."""
-
-    @property
-    def left(self) -> tuple[Node, ...]:
-        """Operators that stay PyTorch, without those that only move or rename elements."""
-        taken = {n for group in self.groups.values() for n in group.nodes}
-        return tuple(n for n in self.graph.nodes if n.name not in taken and not is_moving(n, self.graph))
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.plan import Plan
+from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.schema import Hardware, Precision
 
 
 def make_plan(
@@ -36,13 +23,14 @@ def make_plan(
     Args:
         graph: The captured reference.
         playbooks: In order of precedence.
-        variants: Structural alternative by group name, where not the playbook's first.
-        drop: Names of groups that stay PyTorch.
+        variants: Structure by group name, where it is not the one that `Playbook.match` chose.
+        drop: Names of groups that stay PyTorch. They are dropped in this order, and each name belongs to the plan
+            that the drops before it left.
     """
     rejected: list[Group] = []
     groups = _matched(graph, playbooks, rejected)
     dropped = []
-    for name in drop:  # in order: a name belongs to the plan that the drops before it left
+    for name in drop:
         if name in groups:
             rejected.append(groups[name])
             groups = _matched(graph, playbooks, rejected)
@@ -52,8 +40,19 @@ def make_plan(
     return Plan(graph, named, tuple(dropped))
 
 
+def write_kernels(
+    plan: Plan, playbooks: Sequence[Playbook], precision: Precision, target: Hardware | None = None
+) -> dict[str, KernelCode]:
+    """Write the source of every group, by the group's name. See `Playbook.write`."""
+    by_name = {playbook.name: playbook for playbook in playbooks}
+    return {
+        name: by_name[group.playbook].write(plan.graph, group, name, precision, target)
+        for name, group in plan.groups.items()
+    }
+
+
 def _matched(graph: CapturedGraph, playbooks: Sequence[Playbook], rejected: list[Group]) -> dict[str, Group]:
-    """Groups by name. A playbook gets no second try at nodes where its group was rejected; the others do."""
+    """Match all playbooks. Where its group was rejected, a playbook gets no second try; the others do."""
     free = frozenset(node.name for node in graph.nodes)
     found: list[Group] = []
     for playbook in playbooks:
@@ -61,7 +60,7 @@ def _matched(graph: CapturedGraph, playbooks: Sequence[Playbook], rejected: list
         for node in graph.nodes:
             if node.name not in free or (group := playbook.match(graph, node.name, free)) is None:
                 continue
-            if refused & set(group.nodes) or _tangles([*found, group], graph):
+            if refused & set(group.nodes) or _newest_waits_for_itself([*found, group], graph):
                 continue
             found.append(group)
             free -= set(group.nodes)
@@ -70,7 +69,7 @@ def _matched(graph: CapturedGraph, playbooks: Sequence[Playbook], rejected: list
 
 
 def _named(groups: list[Group]) -> dict[str, Group]:
-    """`softmax`, or `pointwise_1`, `pointwise_2` where there are several of a kind."""
+    """Name each group after its playbook, numbered where it has several: `row`, `pointwise_1`, `pointwise_2`."""
     count: dict[str, int] = {}
     for group in groups:
         count[group.playbook] = count.get(group.playbook, 0) + 1
@@ -83,31 +82,8 @@ def _named(groups: list[Group]) -> dict[str, Group]:
     return named
 
 
-def execution_order(plan: Plan) -> list[Group | Node]:
-    """Groups and single nodes in an order in which each one's operands come before it."""
-    graph = plan.graph
-    unit_of: dict[str, Group | Node] = {}
-    for group in plan.groups.values():
-        unit_of.update(dict.fromkeys(group.nodes, group))
-    units: list[Group | Node] = []
-    seen: set[int] = set()
-
-    def visit(unit: Group | Node) -> None:
-        if id(unit) in seen:
-            return
-        seen.add(id(unit))
-        for name in unit.inputs:
-            if not graph.is_placeholder(name):
-                visit(unit_of.get(name, graph[name]))
-        units.append(unit)
-
-    for node in graph.nodes:
-        visit(unit_of.get(node.name, node))
-    return units
-
-
-def _tangles(groups: list[Group], graph: CapturedGraph) -> bool:
-    """Whether two groups wait for each other: each is convex alone, together they may not be."""
+def _newest_waits_for_itself(groups: list[Group], graph: CapturedGraph) -> bool:
+    """Return whether the last group depends on itself through other groups, each of which is convex alone."""
     owner = {name: i for i, group in enumerate(groups) for name in group.nodes}
     waits: dict[int | str, set[int | str]] = {}
     for node in graph.nodes:

@@ -1,59 +1,73 @@
-"""The playbooks, in order of precedence: what fuses most comes first, elementwise chains take the rest."""
+"""The playbooks in order of precedence: what fuses most comes first, elementwise chains take the rest."""
 
 from collections.abc import Iterable
 
 from egg_graph.expert.playbooks.attention.playbook import AttentionPlaybook
-from egg_graph.expert.playbooks.axis import Column, Row
-from egg_graph.expert.playbooks.full_reduction import FullReduction
+from egg_graph.expert.playbooks.column import ColumnPlaybook
+from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
-from egg_graph.expert.playbooks.pointwise import Pointwise
+from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
+from egg_graph.expert.playbooks.row import RowPlaybook
 from egg_graph.expert.playbooks.scan.playbook import ScanPlaybook
+from egg_graph.schema import BadInput
 
 PLAYBOOKS: tuple[Playbook, ...] = (
     AttentionPlaybook(),
     GemmPlaybook(),
     ScanPlaybook(),
-    Row(),
-    Column(),
-    FullReduction(),
-    Pointwise(),
+    RowPlaybook(),
+    ColumnPlaybook(),
+    FullReductionPlaybook(),
+    PointwisePlaybook(),
 )
-BY_NAME: dict[str, Playbook] = {playbook.name: playbook for playbook in PLAYBOOKS}
+"""The playbooks that ship. A new one of ours is one more line here."""
+
+_registered = PLAYBOOKS
 
 
-def playbooks_of(groups: Iterable[str]) -> dict[str, str]:
-    """The playbook of each group, from its name (`row`, `pointwise_2`)."""
-    return {g: g if g in BY_NAME else g.rsplit("_", 1)[0] for g in groups}
+def playbooks() -> tuple[Playbook, ...]:
+    """Return all playbooks of this process, in order of precedence."""
+    return _registered
 
 
-def playbook_guidance(operators: tuple[str, ...] = ()) -> dict[str, str]:
-    """What each playbook knows, by its name: a few lines each, for prompts and for people.
+def playbooks_by_name() -> dict[str, Playbook]:
+    """Return all playbooks of this process by name, in order of precedence."""
+    return {playbook.name: playbook for playbook in _registered}
+
+
+def add_playbook(playbook: Playbook, before: str = PLAYBOOKS[0].name) -> None:
+    """Add a playbook of your own for the rest of this process.
 
     Args:
-        operators: ATen operators of a task; only playbooks about one of them are told. Empty tells all.
+        playbook: Its name is an identifier that no other playbook has.
+        before: The playbook that gets its turn after the new one; by default the new one comes first of all.
+
+    Raises:
+        BadInput: if the name is taken or is no identifier, or `before` names no playbook.
     """
-    bases = {op.split(".")[1] if "." in op else op for op in operators}
-    return {p.name: p.guidance for p in PLAYBOOKS if not bases or _is_about(p.name, bases)}
+    global _registered
+    names = [known.name for known in _registered]
+    if not playbook.name.isidentifier() or playbook.name in names:
+        raise BadInput(f"playbook {playbook.name!r}: give it a name that is an identifier and none of {names}")
+    if before not in names:
+        raise BadInput(f"before={before!r}: no such playbook; choose one of {', '.join(names)}")
+    place = names.index(before)
+    _registered = (*_registered[:place], playbook, *_registered[place:])
 
 
-def _is_about(playbook: str, bases: set[str]) -> bool:
-    from egg_graph.expert.codegen.expressions import POINTWISE
-
-    about = {
-        "attention": {"scaled_dot_product_attention", "softmax", "_softmax"},
-        "gemm": {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"},
-        "scan": {"cumsum", "cumprod"},
-        "row": _REDUCING,
-        "column": _REDUCING,
-        "full_reduction": {b for b in bases if b.endswith("_loss") or b == "kl_div"} | {"sum", "mean", "max", "min"},
-        "pointwise": set(POINTWISE),
-    }
-    return bool(about.get(playbook, bases) & bases)
+def playbook_names(groups: Iterable[str]) -> dict[str, str]:
+    """Map each group to its playbook's name, which the group's name begins with (`row`, `pointwise_2`)."""
+    known = playbooks_by_name()
+    return {g: g if g in known else g.rsplit("_", 1)[0] for g in groups}
 
 
-_REDUCING = {
-    "softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp", "layer_norm", "native_layer_norm", "rms_norm",
-    "group_norm", "native_group_norm", "instance_norm", "linalg_vector_norm", "sum", "mean", "amax", "amin", "max",
-    "min", "argmax", "argmin", "var", "std", "var_mean", "cross_entropy_loss", "cosine_similarity",
-}  # fmt: skip
+def guidance_for(operators: Iterable[str]) -> dict[str, str]:
+    """Return the guidance of every playbook that is about one of these operators, by the playbook's name.
+
+    Args:
+        operators: ATen operators of a reference, as in `Baseline.operators` (`aten.linear.default`).
+    """
+    names = {name.removeprefix("aten.") for name in operators}
+    names |= {name.split(".")[0] for name in names}
+    return {p.name: p.guidance for p in _registered if p.operators & names}

@@ -1,20 +1,21 @@
 """The embedded analyst: how far a kernel is from the hardware's bound, and what is left to try."""
 
-from egg_graph.expert.codegen.module import read_plan
-from egg_graph.expert.playbooks.registry import playbooks_of
-from egg_graph.expert.roles.switch import LIBRARY, Alternative, alternatives, chosen_in, cited
+from egg_graph.expert.codegen.plan import read_plan
+from egg_graph.expert.playbooks.playbook import LIBRARY
+from egg_graph.expert.roles.switch import Switch, read_switch, switches
 from egg_graph.schema import Analysis, Attempt, Brief, Candidate, Expectation, StageName
 
 NEAR_THE_BOUND = 1.10
-"""A kernel within this factor of its roofline bound has nothing left that a structure could win."""
-TUNING: dict[StageName, tuple[str, Expectation]] = {
+"""Propose no other structure for a kernel within this factor of its roofline bound."""
+SWEPT: dict[StageName, tuple[str, Expectation]] = {
     "parallel_mapping": ("warps and work per program", Expectation(metric="occupancy", direction="up")),
     "tensor_tiling": ("block shapes", Expectation(metric="registers", direction="down")),
     "memory_optimization": ("pipelining depth and access", Expectation(metric="milliseconds", direction="down")),
 }
+"""What each tuning stage sweeps, and the effect to expect where nothing is timed."""
 
 
-def structure(brief: Brief, kernel: Candidate) -> Analysis:
+def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
     """Propose the next untried structure, unless the kernel is already near what the hardware allows."""
     bottleneck, ratio = _bottleneck(brief)
     groups, _ = read_plan(kernel.source)
@@ -29,19 +30,18 @@ def structure(brief: Brief, kernel: Candidate) -> Analysis:
             worth_optimizing=False,
             bottleneck=bottleneck,
             root_cause=f"nothing but what {_kernels(groups)} must read and write is moved; no structure moves less",
-            principles=cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
+            principles=_cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
         )
-    for choice in alternatives(groups, playbooks_of(groups)):
-        if not _tried(brief.attempts, choice) and _promising(brief, choice):
-            now = groups[choice.groups[0]]
+    for switch in switches(groups):
+        if not _tried(brief.attempts, switch) and _promising(brief, switch):
             return Analysis(
                 worth_optimizing=True,
                 bottleneck=bottleneck,
-                root_cause=f"{' and '.join(choice.groups)}: written as {now or 'the first structure'}",
-                category=choice.category,
-                plan=choice.plan(now),
+                root_cause=f"{' and '.join(switch.groups)}: written as {switch.now or 'the first structure'}",
+                category=switch.to.category,
+                plan=switch.sentence(),
                 expected=Expectation(metric="milliseconds" if _timed(brief) else "bound_ms", direction="down"),
-                principles=cited(brief, choice.principles),
+                principles=_cited(brief, switch.to.principles),
             )
     return Analysis(
         worth_optimizing=False,
@@ -50,30 +50,30 @@ def structure(brief: Brief, kernel: Candidate) -> Analysis:
     )
 
 
-def _promising(brief: Brief, choice: Alternative) -> bool:
-    """Whether evidence speaks for trying it: a time beyond the bound; without a clock, spills that it would cure."""
+def _promising(brief: Brief, switch: Switch) -> bool:
+    """Return whether evidence speaks for it: a time beyond the bound, or without a clock spills that it would cure."""
     if _timed(brief):
         return True
     resources = brief.evaluation.resources if brief.evaluation is not None else ()
-    spills = any(r.spill_bytes and r.kernel.startswith(choice.groups) for r in resources)
-    return spills and choice.variant in ("looped", "rows")
+    spills = any(r.spill_bytes and r.kernel.startswith(switch.groups) for r in resources)
+    return spills and switch.to.saves_registers
 
 
-def _tried(attempts: tuple[Attempt, ...], choice: Alternative) -> bool:
-    """Whether an attempt of this stage followed the same plan, or had the same structure."""
+def _tried(attempts: tuple[Attempt, ...], switch: Switch) -> bool:
+    """Return whether an attempt of this stage followed the same plan or had the same structure."""
     for attempt in attempts:
         groups, dropped = read_plan(attempt.candidate.source)
-        if chosen_in(attempt.candidate.plan) == (choice.groups, choice.variant):
+        if read_switch(attempt.candidate.plan) == (switch.groups, switch.to.variant):
             return True
-        if all(groups.get(group) == choice.variant for group in choice.groups):
+        if all(groups.get(group) == switch.to.variant for group in switch.groups):
             return True
-        if choice.variant == LIBRARY and set(choice.groups) <= set(dropped):
+        if switch.to.variant == LIBRARY and set(switch.groups) <= set(dropped):
             return True
     return False
 
 
-def tuning(brief: Brief, kernel: Candidate) -> Analysis:
-    """Worth it exactly where the kernel leaves this stage knobs to turn and the stage has not looked at them yet."""
+def plan_tuning(brief: Brief, kernel: Candidate) -> Analysis:
+    """Propose one sweep if the kernel leaves this stage knobs to turn and the stage has made no attempt yet."""
     bottleneck, _ = _bottleneck(brief)
     knobs = {knob: values for knob, values in kernel.space.get(brief.stage, {}).items() if len(values) > 1}
     if not knobs:
@@ -82,7 +82,7 @@ def tuning(brief: Brief, kernel: Candidate) -> Analysis:
         return Analysis(
             worth_optimizing=False, bottleneck=bottleneck, root_cause="the structure stands; only the sweep is left"
         )
-    what, expected = TUNING[brief.stage]
+    what, expected = SWEPT[brief.stage]
     if _timed(brief):
         expected = Expectation(metric="milliseconds", direction="down")
     listed = "; ".join(f"{k} in {', '.join(str(v) for v in values)}" for k, values in knobs.items())
@@ -96,12 +96,12 @@ def tuning(brief: Brief, kernel: Candidate) -> Analysis:
         plan=f"Keep the source; sweep {what}: {listed}.",
         by="sweep",
         expected=expected,
-        principles=cited(brief, tuple(p.id for p in brief.principles)),
+        principles=_cited(brief, tuple(p.id for p in brief.principles)),
     )
 
 
 def _bottleneck(brief: Brief) -> tuple[str, float | None]:
-    """Where the time goes, in words, and how far the kernel is from what it could be at best."""
+    """Return where the time goes, in words, and the ratio of time (or bound) to the best possible, None if unknown."""
     evaluation = brief.evaluation
     if evaluation is None or evaluation.bound is None:
         return "unknown: the evaluation holds no roofline bound", None
@@ -124,3 +124,13 @@ def _kernels(groups: dict[str, str]) -> str:
 
 def _timed(brief: Brief) -> bool:
     return brief.evaluation is not None and brief.evaluation.timing is not None
+
+
+def _cited(brief: Brief, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Choose the brief's principles that lead to a plan: those wanted, else the first two about the operators."""
+    ids = tuple(p.id for p in brief.principles if p.id in wanted)
+    if ids:
+        return ids
+    operators = brief.baseline.operators
+    about = (p.id for p in brief.principles if any(o in op for o in p.operators for op in operators))
+    return tuple(about)[:2]

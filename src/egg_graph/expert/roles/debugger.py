@@ -1,8 +1,25 @@
-"""What the embedded debugger says: root cause and plan for each class of failure, at most 30 words each."""
+"""The embedded debugger: from a failed evaluation to the blamed group, its root cause and the playbook's remedy.
 
-from egg_graph.expert.roles.remedy import Remedy
+A remedy is applied to a plan, and the plan is read from the broken module itself, so that repairing needs no memory.
+"""
+
+import re
+from collections.abc import Mapping
+
+from egg_graph.expert.codegen.plan import read_plan
+from egg_graph.expert.playbooks.playbook import Remedy
+from egg_graph.expert.playbooks.registry import playbook_names, playbooks_by_name
+from egg_graph.schema import Candidate, Diagnosis, Evaluation, Finding
 
 MOST_WORDS = 30
+"""The most words of a cause or a plan."""
+NOT_TO_BLAME = ("infrastructure", "degenerate_problem", "reference_failed")
+"""Findings that no change of the kernel mends."""
+STATUS_KIND = {
+    "compile_error": "kernel_compile_error", "runtime_error": "exception", "timeout": "timeout",
+    "out_of_memory": "memory_exceeded", "incorrect": "wrong_values", "invalid": "forbidden_construct",
+}  # fmt: skip
+"""The kind to assume for a failure without findings, by the evaluation's status."""
 
 CAUSES: dict[str, str] = {
     "no_code": "The answer holds no module",
@@ -39,21 +56,65 @@ CAUSES: dict[str, str] = {
     "reference_failed": "The reference itself fails",
     "infrastructure": "The machine failed, not the kernel",
 }
+"""The root cause in words, by the finding's kind."""
 
 
-def cause(remedy: Remedy, message: str) -> str:
-    """The root cause, with the evaluator's own words as far as they fit."""
+def diagnose(evaluation: Evaluation, kernel: Candidate) -> Diagnosis:
+    """Name the root cause and the remedy, each in at most 30 words."""
+    remedy = choose_remedy(evaluation, kernel)
+    finding = _first_finding(evaluation)
+    message = finding.message if finding is not None else evaluation.reason
+    where = f" ({finding.where})" if finding is not None and finding.where else ""
+    return Diagnosis(critical_issue=_cause(remedy, message + where), modification_plan=_plan(remedy))
+
+
+def choose_remedy(evaluation: Evaluation, kernel: Candidate) -> Remedy:
+    """Choose what to change in a failing kernel; debugger and coder follow the same choice.
+
+    The blamed group's playbook decides. A module without a plan is written anew. A group whose playbook is unknown
+    goes back to PyTorch.
+    """
+    groups, _ = read_plan(kernel.source)
+    finding = _first_finding(evaluation)
+    kind = finding.kind if finding is not None else STATUS_KIND.get(evaluation.status, "exception")
+    if not groups:
+        return Remedy("rewrite", kind)
+    if kind in NOT_TO_BLAME:
+        return Remedy("none", kind)
+    group = _blamed(finding, evaluation.log, groups)
+    playbook = playbooks_by_name().get(playbook_names([group])[group])
+    if playbook is None:
+        return Remedy("drop", kind, group)
+    knobs = {k: v for k, v in kernel.config.items() if k.startswith(f"{group}_")}
+    return playbook.remedy(kind, group, groups[group], knobs)
+
+
+def _first_finding(evaluation: Evaluation) -> Finding | None:
+    """Return the finding to act on; the evaluator puts the one nearest to the cause first."""
+    return evaluation.findings[0] if evaluation.findings else None
+
+
+def _blamed(finding: Finding | None, log: str, groups: Mapping[str, str]) -> str:
+    """Return the group whose kernel the finding or the log's tail names; else that of the most complex playbook."""
+    for text in (finding.where, finding.message, log[-2000:]) if finding else (log[-2000:],):
+        named = [g for g in groups if re.search(rf"\b{re.escape(g)}(_\w*kernel\b|\b)", text)]
+        if named:
+            return max(named, key=len)
+    known, owner = playbooks_by_name(), playbook_names(groups)
+    return max(groups, key=lambda g: known[owner[g]].complexity if owner[g] in known else 0)
+
+
+def _cause(remedy: Remedy, message: str) -> str:
     where = f" in {remedy.group}" if remedy.group else ""
-    return clipped(
+    return _clipped(
         f"{CAUSES.get(remedy.kind, remedy.kind)}{where}: {message}" if message else CAUSES[remedy.kind] + where
     )
 
 
-def plan(remedy: Remedy) -> str:
-    """What the coder should change."""
+def _plan(remedy: Remedy) -> str:
     group = remedy.group
     knobs = ", ".join(f"{k} = {v}" for k, v in (remedy.knobs or {}).items())
-    return clipped(
+    return _clipped(
         {
             "shrink": f"Shrink {group}: set {knobs} in CONFIG; keep everything else.",
             "spread": f"Spread {group} over more warps: set {knobs} in CONFIG; keep everything else.",
@@ -65,7 +126,6 @@ def plan(remedy: Remedy) -> str:
     )
 
 
-def clipped(text: str) -> str:
-    """At most 30 words."""
+def _clipped(text: str) -> str:
     words = text.split()
     return " ".join(words) if len(words) <= MOST_WORDS else " ".join(words[: MOST_WORDS - 1]) + " …"

@@ -1,4 +1,4 @@
-"""`run_decompositions` for several exports of one forward, without PyTorch's preparations for each. Imports torch."""
+"""Decompose several exports of one forward without repeating PyTorch's preparations. Imports torch."""
 
 import functools
 import inspect
@@ -14,33 +14,33 @@ SPLIT: Any = getattr(exported_program, "_split_decomp_table_to_cia_and_python_de
 DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
 OPTIONS = ("ep", "cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops")
 KNOWN = bool(SPLIT and DECOMPOSE and tuple(inspect.signature(DECOMPOSE).parameters) == OPTIONS)
-"""Whether this PyTorch has the two halves of `run_decompositions` as we know them."""
+"""Whether this PyTorch has the two private halves of `run_decompositions` with the signature used here."""
 
 
-class Decomposing:
+class Decomposer:
     """Decomposes programs of one forward at several shapes by `TABLE`.
 
-    Before each program PyTorch overrides every composite operator that it has, some 500, to keep them whole; that takes
-    as long as all the rest of an export. Here only the first program pays for it, and notes which of them it met; for
-    the others those are overridden. One that meets another operator beside them has another structure in any case, and
-    structures are compared.
+    For each program PyTorch overrides all of its some 500 composite operators to keep them whole, which takes as long
+    as the rest of the export. Here only the first program does so and records which operators it met; the other
+    programs override those alone. A program that meets a further operator has another structure, and structures are
+    compared afterwards.
     """
 
     def __init__(self) -> None:
         self.met: dict[Any, Rule] | None = None
-        """Composite operators that the first program met, with their rules; None before it."""
+        """Composite operators that the first program met, with their rules; None before the first program."""
         self.primitive: dict[Any, Rule] = {}
-        """The rules of operators that are not composite."""
+        """Rules for operators that are not composite."""
 
     def run(self, program: Any) -> Any:
-        """The program in operators that the playbooks know."""
+        """Return the program in operators that the playbooks know."""
         if not KNOWN:
             return program.run_decompositions(TABLE)
         if self.met is not None:
             return self._decomposed(program, self.met)
         composite, self.primitive = SPLIT(dict(TABLE))
         met: dict[Any, Rule] = {}
-        answer = self._decomposed(program, {op: _noting(met, op, rule) for op, rule in composite.items()})
+        answer = self._decomposed(program, {op: _recording(met, op, rule) for op, rule in composite.items()})
         self.met = met
         return answer
 
@@ -54,10 +54,10 @@ class Decomposing:
         )
 
 
-def _noting(met: dict[Any, Rule], op: Any, rule: Rule) -> Rule:
+def _recording(met: dict[Any, Rule], op: Any, rule: Rule) -> Rule:
     @functools.wraps(rule)
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def recorded(*args: Any, **kwargs: Any) -> Any:
         met[op] = rule
         return rule(*args, **kwargs)
 
-    return noted
+    return recorded

@@ -1,4 +1,4 @@
-"""Losses in primitives: an elementwise expression and a reduction. See `decompose`."""
+"""Write losses in primitives: an elementwise expression and a reduction."""
 
 from typing import Any
 

@@ -1,12 +1,10 @@
-"""Softmax, its relatives and the norms in primitives. See `decompose`."""
+"""Write softmax, log-softmax, logsumexp and the norms in primitives."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-# ------------------------------------------------------------------------------------------- softmax and friends
 
 
 def softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -28,9 +26,6 @@ def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Tensor:
     top = torch.where(top.abs() == float("inf"), 0.0, top)
     total = torch.exp(x - top).sum(dim, keepdim=True).log() + top
     return total if keepdim else total.squeeze(dim[0])
-
-
-# --------------------------------------------------------------------------------------------------------- norms
 
 
 def _standardized(x: Tensor, dims: Sequence[int], eps: float) -> Tensor:
@@ -79,7 +74,7 @@ def instance_norm(
 def batch_norm(
     x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, ...]:
-    """Of a matrix, where the statistics are plain column reductions; of images it stays the library's."""
+    """Decompose for a matrix, whose statistics are plain column reductions; images stay with the library."""
     if x.dim() != 2 or not training:
         return NotImplemented
     batch_mean, batch_var = x.mean([0]), x.var([0], correction=0)

@@ -1,8 +1,8 @@
-"""Composite ATen operators rewritten in the primitives that the playbooks fuse: pointwise operators and reductions.
+"""The decomposition table: composite ATen operator -> rule in pointwise operators and reductions. Imports torch.
 
-Kept whole are the anchors that a playbook or a library computes as one (linear, matmul, convolution, attention, scans,
-pooling) and the activations that `expressions` writes. A rule that returns NotImplemented keeps its operator.
-Imports torch; only the capturing child process loads it.
+Operators that a playbook or a library computes as a whole have no rule (linear, matmul, convolution, attention, scans,
+pooling), and neither have activations that `codegen.expressions` writes. A rule that returns NotImplemented keeps its
+operator.
 """
 
 import math
@@ -39,7 +39,6 @@ from egg_graph.expert.capture.decompose.norms import (
 )
 
 aten = torch.ops.aten
-# ---------------------------------------------------------------------------------------------------- reductions
 
 
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -75,9 +74,6 @@ def global_average(x: Tensor, size: Sequence[int]) -> Tensor:
     return x.mean(list(range(x.dim() - len(size), x.dim())), keepdim=True)
 
 
-# ---------------------------------------------------------------------------------------------------------- other
-
-
 def log_sigmoid(x: Tensor) -> Tensor:
     return -torch.nn.functional.softplus(-x)
 
@@ -88,7 +84,7 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Tensor:
-    """A contraction of two operands as one batched matrix product; anything else keeps its operator."""
+    """Contract two operands by one batched matrix product; keep the operator in all other cases."""
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     labels = inputs.split(",")
     if len(labels) != 2 or not arrow or "." in equation or any(len(set(t)) < len(t) for t in (*labels, output)):

@@ -1,4 +1,4 @@
-"""The kernels of attention: keys and values read through pointers, or by the tensor memory accelerator."""
+"""Templates of attention: keys and values through pointers, or by the tensor memory accelerator (TMA)."""
 
 ATTEND = '''@triton.jit
 def {name}_attend(

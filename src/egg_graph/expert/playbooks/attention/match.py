@@ -1,4 +1,4 @@
-"""Recognise attention: the fused operator, or its matrix product, scale, mask, softmax and second product in a row."""
+"""Recognise attention: the fused operator, or matrix product, scale, mask, softmax and second product in a row."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,10 +6,11 @@ from typing import Literal
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.playbooks.playbook import Group
+from egg_graph.expert.codegen.group import Group
 
 FLOATS = ("float32", "bfloat16", "float16")
 LARGEST_HEAD = 256
+"""The largest head dimension whose tiles fit into registers and shared memory."""
 MaskKind = Literal["none", "allowed", "filled", "added"]
 
 
@@ -23,22 +24,22 @@ class Attention:
     k: str
     v: str
     keys_transposed: bool = False
-    """`k` is given as [B, H_K, D, T_K]."""
+    """Whether `k` is [B, H_K, D, T_K]."""
     mask: str | None = None
     mask_kind: MaskKind = "none"
-    """A boolean mask of the pairs that count, one of the pairs whose score becomes `fill`, or a float that is added."""
+    """`allowed`: True where a pair counts. `filled`: True where the score becomes `fill`. `added`: a float to add."""
     fill: JsonValue = None
     causal: bool = False
     scale: JsonValue = None
-    """A number (per capture); None means 1 / sqrt(D)."""
+    """The factor of the scores, a number per capture where it differs; None means 1 / sqrt(D)."""
     divide: bool = False
-    """`scale` divides the scores."""
+    """Whether `scale` divides the scores."""
     empty_rows_are_zero: bool = True
-    """A row with no key at all gives zeros (the fused operator) instead of NaN (a softmax written out)."""
+    """Whether a row without keys gives zeros (the fused operator) or NaN (a softmax written out)."""
 
 
 def attention_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Attention | None:
-    """The attention that begins at a node, or None."""
+    """Return the attention that begins at a node, or None."""
     node = graph[start]
     if graph.is_placeholder(start) or node.dtype not in FLOATS:
         return None
@@ -48,6 +49,7 @@ def attention_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Atte
 
 
 def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str) -> Group | None:
+    """Make the group of the attention at `start`; None unless it is convex and its output alone is needed outside."""
     found = attention_at(graph, start, free)
     if found is None or graph.writes(found.nodes) != (found.output.name,) or not graph.is_convex(found.nodes):
         return None
@@ -79,11 +81,8 @@ def _fits(graph: CapturedGraph, found: Attention) -> bool:
     return found.mask is None or 0 < graph[found.mask].rank <= q.rank
 
 
-# ------------------------------------------------------------------------------------------ attention written out
-
-
 def _written_out(graph: CapturedGraph, node: Node, free: frozenset[str]) -> Attention | None:
-    """matmul, then scale and mask in either order, softmax over the last dimension in primitives, matmul."""
+    """Match matmul, then scale and mask in either order, softmax over the last dimension in primitives, matmul."""
     if node.base not in ("matmul", "bmm") or node.rank not in (3, 4):
         return None
     walk = _Walk(graph, free, [node.name])
@@ -119,7 +118,7 @@ def _written_out(graph: CapturedGraph, node: Node, free: frozenset[str]) -> Atte
 
 
 def _softmax_then_product(walk: "_Walk") -> Node | None:
-    """exp(s - amax(s)) / sum, over the last dimension, and the product it feeds."""
+    """Match exp(s - amax(s)) / sum over the last dimension and the product that it feeds; return that product."""
     graph, scores = walk.graph, walk.last
     users = [graph[user] for user in graph.users[scores]]
     if scores in graph.returned or [user.base for user in users] != ["amax", "sub"]:
@@ -149,7 +148,7 @@ def _softmax_then_product(walk: "_Walk") -> Node | None:
 
 
 class _Walk:
-    """A path of nodes, each read by the next alone."""
+    """A path of nodes, each read by the next one alone."""
 
     def __init__(self, graph: CapturedGraph, free: frozenset[str], nodes: list[str]) -> None:
         self.graph, self.free, self.nodes = graph, free, nodes
@@ -165,7 +164,7 @@ class _Walk:
         self.last = node.name
 
     def take_private(self, node: Node) -> bool:
-        """Take a side branch that one node alone reads."""
+        """Add a side branch if one node alone reads it; return whether that is so."""
         if len(self.graph.users[node.name]) != 1 or node.name in self.graph.returned or node.name not in self.free:
             return False
         self.nodes.append(node.name)

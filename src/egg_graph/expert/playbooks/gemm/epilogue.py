@@ -1,4 +1,4 @@
-"""Write the epilogue of a matrix product: one device function that turns a tile of sums into a tile of the output."""
+"""Write the epilogue of a matrix product: a device function that turns a tile of sums into a tile of the output."""
 
 import json
 import re
@@ -8,26 +8,26 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Placeholder
 from egg_graph.expert.codegen.expressions import expression, literal, triton_dtype
+from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.helpers import HELPERS
 from egg_graph.expert.playbooks.gemm.match import Product, dimensions
-from egg_graph.expert.playbooks.playbook import Group
 
 RESERVED = frozenset({"acc", "rows", "cols", "inside", "matrix", "row", "M", "N", "K", "a", "b", "out", "tl", "shape"})
 
 
 @dataclass
 class Epilogue:
-    """The epilogue's source and what kernel and wrapper must pass through to it."""
+    """The epilogue's source, and what kernel and wrapper must pass to it."""
 
     function: str
-    """Its name; empty where the sums themselves are the output."""
+    """Name of the device function; empty where the sums themselves are the output."""
     source: str = ""
     tensors: list[str] = field(default_factory=list)
     """Nodes and placeholders it reads besides the product's operands."""
     variables: list[str] = field(default_factory=list)
     """The wrapper's parameter for each of `tensors`, then for each number."""
     prepare: list[str] = field(default_factory=list)
-    """Lines of the wrapper that make the operands readable by offset."""
+    """Wrapper lines that make the operands readable by offset."""
     parameters: list[str] = field(default_factory=list)
     """Kernel parameters, in order."""
     arguments: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Epilogue:
     """One line for docstrings."""
 
     def call(self, acc: str, rows: str, cols: str, matrix: str) -> str:
-        """The expression for one tile of output; `matrix` is the index of the batch, empty where there is none."""
+        """Write the expression for one tile of output. `matrix` is the batch index, empty where there is no batch."""
         if not self.function:
             return acc
         place = [acc, *([matrix] if matrix else []), rows, cols, "M", "N"]
@@ -46,11 +46,13 @@ class Epilogue:
 
 
 def write_epilogue(graph: CapturedGraph, group: Group, product: Product, name: str) -> Epilogue:
-    """The epilogue of a group made by `gemm_match.group_at`: addend, then the pointwise chain, in fp32."""
-    return _Writer(graph, group, product, name).write()
+    """Write the epilogue of a group made by `match.group_at`: addend, then the pointwise chain, in fp32."""
+    return _EpilogueWriter(graph, group, product, name).write()
 
 
-class _Writer:
+class _EpilogueWriter:
+    """Writes one epilogue."""
+
     def __init__(self, graph: CapturedGraph, group: Group, product: Product, name: str) -> None:
         self.graph, self.group, self.product = graph, group, product
         self.epilogue = Epilogue(f"{name}_epilogue")
@@ -106,11 +108,11 @@ class _Writer:
         return self._name(name)
 
     def _load(self, name: str) -> None:
-        """Add an operand: kernel parameters, the wrapper's arguments, and the line that loads its part of the tile."""
+        """Add an operand: kernel parameters, wrapper arguments, and the line that loads its part of the tile."""
         epilogue, operand = self.epilogue, self.graph[name]
         variable = self._name(name)
         pattern = dimensions(operand, self.product.node)
-        assert pattern is not None, "gemm_match.broadcasts admits no other operand"
+        assert pattern is not None, "match.broadcasts admits no other operand"
         epilogue.tensors.append(name)
         epilogue.variables.insert(len(epilogue.tensors) - 1, variable)
         epilogue.parameters.append(f"{variable}_ptr")
@@ -135,7 +137,7 @@ class _Writer:
         self.loads.append(f"{variable} = tl.load({variable}_ptr{place}{masked}).to({kind})")
 
     def _row_index(self, variable: str, pattern: str) -> str:
-        """The operand's own row for each row of the output; parameters for it where the two differ."""
+        """Write the operand's own row for each row of the output; add parameters where the two differ."""
         if "1" not in pattern:
             return ""
         whole = index = "row" if self.product.batched else "rows"
@@ -153,7 +155,7 @@ class _Writer:
         self.epilogue.arguments.append(" * ".join(f"shape[{dim}]" for dim in dims))
 
     def _number(self, raw: JsonValue) -> str:
-        """A number that differs between the captures: an argument of the wrapper, passed through to the kernel."""
+        """Name a number that differs between captures: an argument that the wrapper passes to the kernel."""
         if isinstance(raw, dict) and "float" in raw:
             return literal(float(str(raw["float"])))
         key = json.dumps(raw, sort_keys=True)

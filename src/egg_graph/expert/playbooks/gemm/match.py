@@ -1,12 +1,13 @@
 """Recognise a matrix product and the pointwise chain that can run in its epilogue."""
 
 from dataclasses import dataclass
+from math import prod
 
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import is_pointwise
-from egg_graph.expert.playbooks.playbook import Group
+from egg_graph.expert.codegen.group import Group
 
 FLOATS = ("float32", "bfloat16", "float16")
 PRODUCTS = frozenset({"linear", "mm", "bmm", "matmul", "addmm", "baddbmm"})
@@ -34,14 +35,14 @@ class Product:
         return "[..., M, K]" if self.batched else "[..., K]"
 
     def mnk(self, graph: CapturedGraph) -> tuple[int, int, int, int]:
-        """Matrices, rows, columns and summands at full shape."""
+        """Return the numbers of matrices, rows, columns and summands at full shape."""
         shape, k = self.node.shape, graph[self.a].shape[-1]
-        rows = shape[-2] if self.batched else _product(shape[:-1])
-        return (_product(shape[:-2]) if self.batched else 1), rows, shape[-1], k
+        rows = shape[-2] if self.batched else prod(shape[:-1])
+        return (prod(shape[:-2]) if self.batched else 1), rows, shape[-1], k
 
 
 def product_at(graph: CapturedGraph, name: str) -> Product | None:
-    """The matrix product at a node, or None where it is none that the templates can write."""
+    """Return the matrix product at a node, or None where there is none that the templates can write."""
     node = graph[name]
     if node.base not in PRODUCTS or graph.is_placeholder(name):
         return None
@@ -66,7 +67,7 @@ def _read(node: Node) -> Product:
 
 
 def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str) -> Group | None:
-    """The product at `start` and as much of the pointwise chain behind it as one kernel can store with one output."""
+    """Group the product at `start` with as much of the pointwise chain behind it as leaves the kernel one output."""
     if product_at(graph, start) is None:
         return None
     chain = [start]
@@ -79,7 +80,7 @@ def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[st
 
 
 def _continues(graph: CapturedGraph, chain: list[str], node: Node) -> bool:
-    """Whether a node is pointwise over the product's own shape and reads what the chain computes."""
+    """Return whether a node is pointwise over the product's own shape and reads what the chain computes."""
     anchor = graph[chain[0]]
     return (
         is_pointwise(node)
@@ -91,7 +92,7 @@ def _continues(graph: CapturedGraph, chain: list[str], node: Node) -> bool:
 
 
 def broadcasts(graph: CapturedGraph, name: str, to: Node) -> bool:
-    """Whether an operand from outside broadcasts to the tile grid of `to` in a way the epilogue can index.
+    """Return whether an operand from outside broadcasts to the shape of `to` in a way that the epilogue can index.
 
     Its last dimension is whole or 1; of the others, those that are whole must be neighbours, as in a bias [N],
     a residual [B, T, N], a positional table [T, N] or a mask [B, 1, 1, N].
@@ -104,7 +105,7 @@ def broadcasts(graph: CapturedGraph, name: str, to: Node) -> bool:
 
 
 def dimensions(operand: Node, to: Node) -> str | None:
-    """One character for each dimension of `to`: "1" where the operand has it whole, "0" where it is broadcast.
+    """Return one character for each dimension of `to`: "1" where the operand has it whole, "0" where it is broadcast.
 
     None where the captures disagree or the shapes do not broadcast.
     """
@@ -123,10 +124,3 @@ def dimensions(operand: Node, to: Node) -> str | None:
 def _name(arg: JsonValue) -> str:
     assert isinstance(arg, dict)
     return str(arg["node"])
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result

@@ -1,17 +1,17 @@
 """The fast structure on Hopper: one program per multiprocessor walks over the tiles, operands come by TMA.
 
-Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So the accelerator rounds
-an operand as it loads it (Triton 3.7 and later), or a pass of its own packs it (rounded, K contiguous, rows on 16
-bytes), or it goes through registers and is rounded there.
+Tensor cores take fp32 operands from shared memory only with K contiguous, and truncate them. So TMA rounds an operand
+as it loads it (Triton 3.7 and later), or a pass of its own packs it (rounded, K contiguous, rows on 16 bytes), or the
+operand goes through registers and is rounded there.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from egg_graph.expert.playbooks.gemm.spec import Parts, assemble
+from egg_graph.expert.playbooks.gemm.spec import GemmSpec, assemble
 
 Way = Literal["direct", "rounded", "registers"]
-"""As it is; rounded on its way into shared memory, or by a pass of its own; rounded in registers."""
+"""`direct`: as it is. `rounded`: on its way into shared memory or by a pass of its own. `registers`: rounded there."""
 
 STORE = '''@triton.jit
 def {name}_store(
@@ -95,26 +95,26 @@ class Ways:
     a: Way
     b: Way
     b_is_nk: bool = True
-    """Read b as [N, K] (K contiguous); otherwise as [K, N], which tensor cores take at 16 bits only."""
+    """Whether b is read as [N, K] with K contiguous, or as [K, N], which tensor cores take at 16 bits only."""
 
     @property
     def swapped(self) -> bool:
-        """Only the left operand of a product may come from registers: with b there, compute the transposed tile."""
+        """Whether the transposed tile is computed: only the left operand of a product may come from registers."""
         return self.b == "registers"
 
 
-def write_persistent(parts: Parts, ways: Ways) -> str:
-    """Source of kernel, store and wrapper."""
-    batched = parts.batched
+def write_persistent(spec: GemmSpec, ways: Ways) -> str:
+    """Write kernel, store and wrapper."""
+    batched = spec.batched
     fields = {
-        "name": parts.name,
-        "parameters": parts.epilogue_parameters,
+        "name": spec.name,
+        "parameters": spec.epilogue_parameters,
         "matrix": " matrix," if batched else "",
         "at": "matrix, " if batched else "",
     }
     store = STORE.format(
         **fields,
-        epilogue=parts.epilogue.call("acc", "rows", "cols", "matrix" if batched else ""),
+        epilogue=spec.epilogue.call("acc", "rows", "cols", "matrix" if batched else ""),
         stored="y.reshape(1, acc.shape[0], acc.shape[1])" if batched else "y",
         out_matrix=" matrix.to(tl.int64) * M * N +" if batched else "",
     )
@@ -132,56 +132,56 @@ def write_persistent(parts: Parts, ways: Ways) -> str:
         a_shape=".reshape(BLOCK_M, BLOCK_K)" if batched else "",
         b_at=("matrix, " if batched else "") + ("tile_n * BLOCK_N, k" if ways.b_is_nk else "k, tile_n * BLOCK_N"),
         b_shape=(".reshape(BLOCK_N, BLOCK_K)" if ways.b_is_nk else ".reshape(BLOCK_K, BLOCK_N)") if batched else "",
-        dot=_dot(parts, ways),
-        precision=parts.precision,
+        dot=_dot(spec, ways),
+        precision=spec.precision,
         swap_back="        acc = acc.T\n" if ways.swapped else "",
     )
-    return assemble(parts.epilogue.source, store, kernel, parts.wrapper_head() + _launch(parts, ways))
+    return assemble(spec.epilogue.source, store, kernel, spec.wrapper_head() + _launch(spec, ways))
 
 
-def _dot(parts: Parts, ways: Ways) -> str:
-    a = parts.rounded("a") if ways.a == "registers" else "a"
-    b = parts.rounded("b") if ways.b == "registers" else "b"
+def _dot(spec: GemmSpec, ways: Ways) -> str:
+    a = spec.rounded("a") if ways.a == "registers" else "a"
+    b = spec.rounded("b") if ways.b == "registers" else "b"
     if ways.swapped:
         return f"{b}, {a}.T"
     return f"{a}, {b}.T" if ways.b_is_nk else f"{a}, {b}"
 
 
-def _launch(parts: Parts, ways: Ways) -> str:
-    batched = parts.batched
+def _launch(spec: GemmSpec, ways: Ways) -> str:
+    batched = spec.batched
     return LAUNCH.format(
-        name=parts.name,
-        operands=_operands(parts, ways),
-        block_m=parts.knob("BLOCK_M"),
-        block_n=parts.knob("BLOCK_N"),
-        block_k=parts.knob("BLOCK_K"),
-        split=parts.knob("EPILOGUE_SPLIT"),
-        programs=parts.knob("PROGRAMS"),
-        a_descriptor=_descriptor(parts, ways.a),
-        b_descriptor=_descriptor(parts, ways.b),
+        name=spec.name,
+        operands=_operands(spec, ways),
+        block_m=spec.knob("BLOCK_M"),
+        block_n=spec.knob("BLOCK_N"),
+        block_k=spec.knob("BLOCK_K"),
+        split=spec.knob("EPILOGUE_SPLIT"),
+        programs=spec.knob("PROGRAMS"),
+        a_descriptor=_descriptor(spec, ways.a),
+        b_descriptor=_descriptor(spec, ways.b),
         one="1, " if batched else "",
         b_block="block_n, block_k" if ways.b_is_nk else "block_k, block_n",
         view="-1, M, N" if batched else "M, N",
         matrices="matrices * " if batched else "",
         pass_matrices="matrices, " if batched else "",
-        arguments=parts.epilogue_arguments,
-        options=parts.launch_options("GROUP_M", "PROGRAMS", "num_warps", "num_stages"),
+        arguments=spec.epilogue_arguments,
+        options=spec.launch_options("GROUP_M", "PROGRAMS", "num_warps", "num_stages"),
     )
 
 
-def _descriptor(parts: Parts, way: Way) -> str:
-    return "tf32_descriptor" if way == "rounded" and parts.round_tf32 else "TensorDescriptor.from_tensor"
+def _descriptor(spec: GemmSpec, way: Way) -> str:
+    return "tf32_descriptor" if way == "rounded" and spec.round_tf32 else "TensorDescriptor.from_tensor"
 
 
-def _operands(parts: Parts, ways: Ways) -> str:
-    """Lines that make a and b readable by the tensor memory accelerator; b as [N, K] where it is read so."""
+def _operands(spec: GemmSpec, ways: Ways) -> str:
+    """Write the lines that make a and b readable by TMA, b as [N, K] where it is read so."""
     lines = ["b = b.transpose(-2, -1)"] if ways.b_is_nk else []
     rows = {"a": "M", "b": "N" if ways.b_is_nk else "K"}
     for operand, way in (("a", ways.a), ("b", ways.b)):
-        if parts.batched:
-            packed = f"pack_rows({operand}.unsqueeze(1), {parts.round_tf32}).squeeze(1)"
+        if spec.batched:
+            packed = f"pack_rows({operand}.unsqueeze(1), {spec.round_tf32}).squeeze(1)"
         else:
-            packed = f"pack_rows({operand}.unsqueeze(0).unsqueeze(0), {parts.round_tf32}).view({rows[operand]}, -1)"
+            packed = f"pack_rows({operand}.unsqueeze(0).unsqueeze(0), {spec.round_tf32}).view({rows[operand]}, -1)"
         ready = f"TMA_ROUNDS and tma_ready({operand})" if way == "rounded" else f"tma_ready({operand})"
         lines.append(f"{operand} = {operand} if {ready} else {packed}")
     return "".join(f"    {line}\n" for line in lines)

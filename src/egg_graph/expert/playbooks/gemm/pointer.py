@@ -1,6 +1,6 @@
 """The plain structure of a matrix product: one program per tile of the output, operands read through their strides."""
 
-from egg_graph.expert.playbooks.gemm.spec import Parts, assemble
+from egg_graph.expert.playbooks.gemm.spec import GemmSpec, assemble
 
 KERNEL = '''@triton.jit
 def {name}_kernel(
@@ -58,27 +58,27 @@ LAUNCH = """    grid = ({matrices}triton.cdiv(M, {block_m}) * triton.cdiv(N, {bl
 """
 
 
-def write_pointer(parts: Parts) -> str:
-    """Source of kernel and wrapper."""
-    batched, epilogue = parts.batched, parts.epilogue
+def write_pointer(spec: GemmSpec) -> str:
+    """Write kernel and wrapper."""
+    batched, epilogue = spec.batched, spec.epilogue
     kernel = KERNEL.format(
-        name=parts.name,
-        parameters=parts.epilogue_parameters,
+        name=spec.name,
+        parameters=spec.epilogue_parameters,
         strides="stride_az, stride_am, stride_ak, stride_bz, stride_bk, stride_bn"
         if batched
         else "stride_am, stride_ak, stride_bk, stride_bn",
         tile=BATCHED_TILE if batched else TILE,
-        a=parts.rounded("a"),
-        b=parts.rounded("b"),
-        precision=parts.precision,
+        a=spec.rounded("a"),
+        b=spec.rounded("b"),
+        precision=spec.precision,
         epilogue=epilogue.call("acc", "rows", "cols", "matrix" if batched else ""),
     )
     launch = LAUNCH.format(
-        name=parts.name,
+        name=spec.name,
         matrices="matrices * " if batched else "",
-        arguments=parts.epilogue_arguments,
-        strides=parts.strides(),
-        options=parts.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages"),
-        **{knob.lower(): parts.knob(knob) for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K")},
+        arguments=spec.epilogue_arguments,
+        strides=spec.strides(),
+        options=spec.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages"),
+        **{knob.lower(): spec.knob(knob) for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K")},
     )
-    return assemble(epilogue.source, kernel, parts.wrapper_head() + launch)
+    return assemble(epilogue.source, kernel, spec.wrapper_head() + launch)

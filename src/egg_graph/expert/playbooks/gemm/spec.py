@@ -1,4 +1,4 @@
-"""What the templates of a matrix product have in common: the choice of arithmetic, launch arguments, wrapper lines."""
+"""What the templates of a matrix product share: the arithmetic, launch arguments and wrapper lines of one product."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from egg_graph.schema import Knob
 
 
 @dataclass(frozen=True)
-class Parts:
+class GemmSpec:
     """One product as the templates see it."""
 
     name: str
@@ -17,11 +17,11 @@ class Parts:
     epilogue: Epilogue
     output: Node
     round_tf32: bool
-    """fp32 operands go to tensor cores, which would truncate them: round them first."""
+    """Whether fp32 operands go to tensor cores and must be rounded first, because the cores truncate."""
     ieee: bool
-    """fp32 operands are multiplied in fp32."""
+    """Whether fp32 operands are multiplied in fp32."""
     config: dict[str, Knob]
-    """Knobs without the group's prefix."""
+    """Knobs by names without the group's prefix."""
 
     @property
     def batched(self) -> bool:
@@ -29,12 +29,13 @@ class Parts:
 
     @property
     def precision(self) -> str:
-        """The rest of a `tl.dot` call."""
+        """The precision argument of a `tl.dot` call, with its comma."""
         if self.ieee:
             return ', input_precision="ieee"'
         return ', input_precision="tf32"' if self.round_tf32 else ""
 
     def rounded(self, text: str) -> str:
+        """Round an operand to TF32 where the arithmetic asks for it."""
         return f"round_to_tf32({text})" if self.round_tf32 else text
 
     @property
@@ -46,20 +47,21 @@ class Parts:
         return "".join(f" {argument}," for argument in self.epilogue.arguments)
 
     def knob(self, knob: str) -> str:
+        """Return the text that reads a knob."""
         return f'CONFIG["{self.name}_{knob}"]'
 
     def launch_options(self, *knobs: str, indent: int = 8) -> str:
-        """Keyword arguments of a launch, one knob a line."""
+        """Return the keyword arguments of a launch, one knob a line."""
         return "".join(f"{' ' * indent}{knob}={self.knob(knob)},\n" for knob in knobs).rstrip("\n")
 
     @property
     def output_dtype(self) -> str:
-        """The output keeps the operands' dtype unless the chain casts it."""
+        """Text of the output's dtype: the operands' own unless the chain casts it."""
         captured = self.product.node.dtype
         return "a.dtype" if self.output.dtype == captured else f"torch.{self.output.dtype}"
 
     def wrapper_head(self) -> str:
-        """Signature, docstring and shapes: leaves a as [M, K] and b as [K, N], or `matrices` of them."""
+        """Write signature, docstring and shapes. After these lines a is [M, K] and b [K, N], or `matrices` of them."""
         variables = ", ".join(["a", "b", *self.epilogue.variables])
         b_text = "b [N, K] transposed" if self.product.transposed_b else "b [..., K, N]" if self.batched else "b [K, N]"
         lines = [f'"""{self.epilogue.formula}: a {self.product.a_text} times {b_text}, as [..., N]."""']
@@ -85,11 +87,11 @@ class Parts:
         return f"def {self.name}({variables}):\n" + "".join(f"    {line}\n" for line in lines)
 
     def strides(self) -> str:
-        """Stride arguments of a, then of b, each with its batch stride first where there is one."""
+        """Return the stride arguments of a, then of b, each with its batch stride first where there is one."""
         order = (0, 1, 2) if self.batched else (0, 1)
         return ", ".join(f"{tensor}.stride({dim})" for tensor in ("a", "b") for dim in order)
 
 
 def assemble(*pieces: str) -> str:
-    """Top-level definitions, two blank lines between."""
+    """Join top-level definitions with two blank lines between them."""
     return "\n\n".join(piece for piece in pieces if piece)

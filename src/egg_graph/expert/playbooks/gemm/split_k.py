@@ -1,6 +1,6 @@
-"""Few tiles of output and a long K: several programs share one tile's sum, and a second pass adds their parts."""
+"""Split-K, for few output tiles and a long K: programs share one tile's sum, and a second pass adds their shares."""
 
-from egg_graph.expert.playbooks.gemm.spec import Parts, assemble
+from egg_graph.expert.playbooks.gemm.spec import GemmSpec, assemble
 
 KERNEL = '''@triton.jit
 def {name}_kernel(
@@ -73,26 +73,26 @@ LAUNCH = """    split_k = {split_k}
 """
 
 
-def write_split_k(parts: Parts) -> str:
-    """Source of both kernels and the wrapper."""
-    epilogue, batched = parts.epilogue, parts.batched
+def write_split_k(spec: GemmSpec) -> str:
+    """Write both kernels and the wrapper."""
+    epilogue, batched = spec.epilogue, spec.batched
     kernel = KERNEL.format(
-        name=parts.name,
+        name=spec.name,
         strides="stride_az, stride_am, stride_ak, stride_bz, stride_bk, stride_bn",
-        a=parts.rounded("a"),
-        b=parts.rounded("b"),
-        precision=parts.precision,
-        parameters=parts.epilogue_parameters,
+        a=spec.rounded("a"),
+        b=spec.rounded("b"),
+        precision=spec.precision,
+        parameters=spec.epilogue_parameters,
         epilogue=epilogue.call("acc", "rows", "cols", "matrix" if batched else ""),
     )
     launch = LAUNCH.format(
-        name=parts.name,
-        split_k=parts.knob("SPLIT_K"),
+        name=spec.name,
+        split_k=spec.knob("SPLIT_K"),
         matrices="matrices" if batched else "1",
-        block_m=parts.knob("BLOCK_M"),
-        block_n=parts.knob("BLOCK_N"),
-        strides=parts.strides() if batched else "0, a.stride(0), a.stride(1), 0, b.stride(0), b.stride(1)",
-        arguments=parts.epilogue_arguments,
-        options=parts.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K", "num_warps", "num_stages"),
+        block_m=spec.knob("BLOCK_M"),
+        block_n=spec.knob("BLOCK_N"),
+        strides=spec.strides() if batched else "0, a.stride(0), a.stride(1), 0, b.stride(0), b.stride(1)",
+        arguments=spec.epilogue_arguments,
+        options=spec.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K", "num_warps", "num_stages"),
     )
-    return assemble(epilogue.source, kernel, parts.wrapper_head() + launch)
+    return assemble(epilogue.source, kernel, spec.wrapper_head() + launch)

@@ -1,4 +1,4 @@
-"""What a scan's kernel does at one tile of offsets: load and prologue before the scan, epilogue and store after."""
+"""Write what a scan's kernel does at one tile of offsets: load and prologue, then epilogue and store."""
 
 import json
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ RESERVED = frozenset(
 
 
 @dataclass
-class Body:
-    """Lines of the kernel and what the wrapper passes for them."""
+class ScanBody:
+    """Lines of the kernel, and what the wrapper passes for them."""
 
     load: list[str] = field(default_factory=list)
     store: list[str] = field(default_factory=list)
@@ -26,23 +26,23 @@ class Body:
     variables: list[str] = field(default_factory=list)
     """The wrapper's parameter for each of `tensors`."""
     whole: list[str] = field(default_factory=list)
-    """Those of `variables` that have the scan's shape."""
+    """The variables that have the scan's shape."""
     numbers: list[str] = field(default_factory=list)
     sizes: list[tuple[int, ...] | tuple[float, ...]] = field(default_factory=list)
     helpers: set[str] = field(default_factory=set)
 
 
-class BodyWriter:
-    """Writes a Body; `neutral` is what elements outside the tensor must hold so that the scan ignores them."""
+class ScanBodyWriter:
+    """Writes a ScanBody. Elements outside the tensor hold `neutral`, which the scan ignores."""
 
     def __init__(self, graph: CapturedGraph, scan: Scan, neutral: str) -> None:
         self.graph, self.scan, self.neutral = graph, scan, neutral
-        self.body = Body()
+        self.body = ScanBody()
         self.names: dict[str, str] = {}
         self.loaded: dict[str, str] = {}
         self.number_names: dict[str, str] = {}
 
-    def write(self) -> Body:
+    def write(self) -> ScanBody:
         scan, body = self.scan, self.body
         body.load = self._prologue()
         self.names[scan.result] = "scan"
@@ -60,7 +60,7 @@ class BodyWriter:
         return [*lines, f"x = tl.where(mask, {self._variable(scan.source)}.to({kind}), {self.neutral})"]
 
     def _chain(self, nodes: tuple[str, ...]) -> list[str]:
-        """One line a node, loads just before their first use."""
+        """Write one line per node; loads stand just before their first use."""
         lines: list[str] = []
         for name in nodes:
             node = self.graph[name]
@@ -84,7 +84,7 @@ class BodyWriter:
         return [f"{variable} = tl.load({pointer}_ptr).to({kind})"]
 
     def _argument(self, name: str) -> str:
-        """The wrapper's name for a tensor; a tensor that is read twice is passed once."""
+        """Return the wrapper's name for a tensor. A tensor that is read twice is passed once."""
         node = self.graph[name]
         text = node.target.replace(".", "_") if isinstance(node, Placeholder) else name
         return (

@@ -1,4 +1,4 @@
-"""The kernels of a scan: a row in pieces, rows by blocks, columns by blocks."""
+"""Kernel and launch templates of a scan: a row in pieces, rows by blocks, columns by blocks."""
 
 PIECES = '''@triton.jit
 def {name}_kernel({pointers}, n,{numbers} PIECES: tl.constexpr, PIECE: tl.constexpr, ROUNDS: tl.constexpr):

@@ -1,10 +1,10 @@
-"""Recognise a cumulative sum or product, from either end, and the pointwise work before and after it."""
+"""Recognise a cumulative sum or product from either end, with the pointwise work before and after it."""
 
 from dataclasses import dataclass
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import INTEGER, is_pointwise
-from egg_graph.expert.playbooks.playbook import Group
+from egg_graph.expert.codegen.group import Group
 
 FLOATS = ("float32", "bfloat16", "float16")
 
@@ -35,7 +35,7 @@ class Scan:
 
 
 def scan_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Scan | None:
-    """The scan at `start` with what can be fused around it, or None."""
+    """Return the scan at `start` with what can be fused around it, or None."""
     node = graph[start]
     if graph.is_placeholder(start) or node.base not in ("cumsum", "cumprod") or node.rank == 0:
         return None
@@ -55,6 +55,7 @@ def scan_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Scan | No
 
 
 def group_of(graph: CapturedGraph, scan: Scan, playbook: str, variant: str) -> Group:
+    """Make the group of a scan and of what is fused around it."""
     nodes = {scan.node.name, scan.result, *scan.before, *scan.after}
     if scan.reverse:
         nodes.add(scan.node.inputs[0])
@@ -62,13 +63,13 @@ def group_of(graph: CapturedGraph, scan: Scan, playbook: str, variant: str) -> G
 
 
 def _flip_before(graph: CapturedGraph, name: str, dim: int, scan: str, free: frozenset[str]) -> str | None:
-    """The flip that feeds the scan and nothing else."""
+    """Return the flip that feeds the scan and nothing else, or None."""
     usable = name in free and name not in graph.returned and graph.users[name] == (scan,)
     return name if usable and _flips(graph[name], dim) else None
 
 
 def _flip_after(graph: CapturedGraph, scan: str, dim: int, free: frozenset[str]) -> str | None:
-    """The flip that alone reads the scan."""
+    """Return the flip that is the scan's only reader, or None."""
     users = graph.users[scan]
     usable = len(users) == 1 and users[0] in free and scan not in graph.returned
     return users[0] if usable and _flips(graph[users[0]], dim) else None
@@ -81,7 +82,7 @@ def _flips(node: Node, dim: int) -> bool:
 
 
 def _fits(graph: CapturedGraph, node: Node, to: Node) -> bool:
-    """Whether a node is pointwise over the scan's shape, with operands of that shape or of one element."""
+    """Return whether a node is pointwise over the scan's shape, with operands of that shape or of one element."""
     if not is_pointwise(node) or node.shapes != to.shapes:
         return False
     operands = [graph[name] for name in node.inputs]
@@ -89,7 +90,7 @@ def _fits(graph: CapturedGraph, node: Node, to: Node) -> bool:
 
 
 def _before(graph: CapturedGraph, source: str, scan: Node, inside: set[str], free: frozenset[str]) -> tuple[str, ...]:
-    """Pointwise nodes that only the group reads, from the source backwards."""
+    """Collect the pointwise nodes that only the group reads, from the source backwards."""
     found: set[str] = set()
     waiting = [source]
     while waiting:
@@ -102,7 +103,7 @@ def _before(graph: CapturedGraph, source: str, scan: Node, inside: set[str], fre
 
 
 def _after(graph: CapturedGraph, result: str, scan: Node, inside: set[str], free: frozenset[str]) -> tuple[str, ...]:
-    """Pointwise nodes over the result, as many as leave one output."""
+    """Collect pointwise nodes over the result, as many as leave the group one output."""
     chain = [result]
     for node in graph.nodes[graph.position[result] - len(graph.placeholders) + 1 :]:
         usable = node.name in free and node.is_float and _fits(graph, node, scan)

@@ -2,18 +2,19 @@
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.expressions import triton_dtype
-from egg_graph.expert.playbooks.gemm.tiles import power_of_two
-from egg_graph.expert.playbooks.playbook import Group, KernelCode
-from egg_graph.expert.playbooks.scan.body import Body, BodyWriter
+from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.playbooks.knobs import power_of_two
+from egg_graph.expert.playbooks.playbook import Alternative, Playbook
+from egg_graph.expert.playbooks.scan.body import ScanBody, ScanBodyWriter
 from egg_graph.expert.playbooks.scan.kernels import KERNELS, LAUNCHES
 from egg_graph.expert.playbooks.scan.match import Scan, group_of, scan_at
-from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
+from egg_graph.schema import Hardware, Knob, Precision
 
-SHORTEST, LONGEST = 2048, 65536
-"""Numbers in a row that one program had better hold all at once, in pieces."""
+SHORTEST_IN_PIECES, LONGEST_IN_PIECES = 2048, 65536
+"""Row lengths between which one program should hold the whole row at once, in pieces."""
 
 
-class ScanPlaybook:
+class ScanPlaybook(Playbook):
     """cumsum and cumprod: one read and one write of the tensor."""
 
     name = "scan"
@@ -24,47 +25,55 @@ class ScanPlaybook:
         "loads in flight. Along another dimension than the last, scan neighbouring columns side by side, so that "
         "loads stay contiguous."
     )
+    operators = frozenset({"cumsum", "cumprod"})
     variants = ("pieces", "rows", "columns")
+    alternatives = (
+        Alternative(
+            "rows", "algorithm_replacement", "blocks with a carry need fewer registers", ("scan_whole_row",),
+            saves_registers=True,
+        ),
+    )  # fmt: skip
+    complexity = 5
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
-        """The scan at `start`, flips around it, and the pointwise nodes that only it reads or that follow it."""
+        """Group the scan at `start` with its flips and with pointwise nodes that only it reads or that follow it."""
         scan = scan_at(graph, start, free)
         return None if scan is None else group_of(graph, scan, self.name, structures(scan)[0])
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
-        """Kernel and wrapper; sums and products of floats are in fp32."""
+        """Write kernel and wrapper. Sums and products of floats are in fp32."""
         inside = frozenset(group.nodes)
         anchor = next(node for node in group.nodes if graph[node].base in ("cumsum", "cumprod"))
         scan = scan_at(graph, anchor, inside)
         assert scan is not None, "a group made by match"
         structure = group.variant if group.variant in structures(scan) else structures(scan)[0]
-        body = BodyWriter(graph, scan, "1" if scan.is_product else "0").write()
-        config, space = _knobs(scan, structure)
+        body = ScanBodyWriter(graph, scan, "1" if scan.is_product else "0").write()
+        config, space = _tuning(scan, structure).prefixed(name)
         return KernelCode(
             function=name,
             source=_kernel(scan, body, structure, name) + "\n\n" + _wrapper(graph, group, scan, body, structure, name),
             tensors=tuple(dict.fromkeys(body.tensors)),
             returns=group.outputs,
             sizes=tuple(body.sizes),
-            config={f"{name}_{knob}": value for knob, value in config.items()},
-            space={stage: {f"{name}_{k}": v for k, v in knobs.items()} for stage, knobs in space.items()},
+            config=config,
+            space=space,
             helpers=tuple(sorted(body.helpers)),
             summary=f"{scan.node.base} along dimension {scan.dim} in one pass, {structure}",
         )
 
 
 def structures(scan: Scan) -> tuple[str, ...]:
-    """The structures that fit this scan, best first."""
+    """Return the structures that fit this scan, the best first."""
     if scan.dim != scan.node.rank - 1:
         return ("columns",)
-    if scan.is_product or scan.is_integer or scan.node.shape[-1] < SHORTEST:
+    if scan.is_product or scan.is_integer or scan.node.shape[-1] < SHORTEST_IN_PIECES:
         return ("rows",)
-    return ("pieces", "rows") if scan.node.shape[-1] <= LONGEST else ("rows", "pieces")
+    return ("pieces", "rows") if scan.node.shape[-1] <= LONGEST_IN_PIECES else ("rows", "pieces")
 
 
-def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
+def _kernel(scan: Scan, body: ScanBody, structure: str, name: str) -> str:
     kind = triton_dtype(scan.node.dtype)
     end = "0" if scan.reverse else "BLOCK - 1"
     axis, pick = (0, "[:, None]") if structure == "columns" else (1, "[None, :]")
@@ -90,7 +99,7 @@ def _kernel(scan: Scan, body: Body, structure: str, name: str) -> str:
     )
 
 
-def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: Body, structure: str, name: str) -> str:
+def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: ScanBody, structure: str, name: str) -> str:
     variables = list(dict.fromkeys(body.variables))
     output, model = graph[group.outputs[0]], body.whole[0]
     is_same = output.dtype == graph[body.tensors[body.variables.index(model)]].dtype
@@ -116,15 +125,18 @@ def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: Body, structu
     return head + "".join(f"    {line}\n" for line in lines) + launch + "    return out\n"
 
 
-def _knobs(scan: Scan, structure: str) -> tuple[dict[str, Knob], ConfigSpace]:
+def _tuning(scan: Scan, structure: str) -> Tuning:
     n = scan.node.shape[scan.dim]
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
         config: dict[str, Knob] = {"PIECES": 64 if n > 16384 else 32, "num_warps": warps}
-        return config, {
-            "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
-            "tensor_tiling": {"PIECES": (16, 32, 64, 128)},
-        }
+        return Tuning(
+            config,
+            {
+                "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
+                "tensor_tiling": {"PIECES": (16, 32, 64, 128)},
+            },
+        )
     if structure == "rows":
         block = power_of_two(n, 16, 1024 if n <= 1024 else 2048)
         config = {"ROWS": max(1, 2048 // block), "BLOCK": block, "num_warps": 4, "num_stages": 3}
@@ -138,8 +150,11 @@ def _knobs(scan: Scan, structure: str) -> tuple[dict[str, Knob], ConfigSpace]:
             inner *= size
         config = {"BLOCK": 32, "COLUMNS": power_of_two(inner, 16, 64), "num_warps": 4, "num_stages": 3}
         tiling = {"BLOCK": (16, 32, 64), "COLUMNS": (16, 32, 64, 128)}
-    return config, {
-        "parallel_mapping": {"num_warps": (2, 4, 8)},
-        "tensor_tiling": tiling,
-        "memory_optimization": {"num_stages": (1, 2, 3, 4)},
-    }
+    return Tuning(
+        config,
+        {
+            "parallel_mapping": {"num_warps": (2, 4, 8)},
+            "tensor_tiling": tiling,
+            "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+        },
+    )
