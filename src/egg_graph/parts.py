@@ -91,6 +91,12 @@ class Parts:
         principles = self.principles if self.principles is not None else load_principles(context.knowledge_dir)
         return match_principles(principles, task=task, stage=stage, baseline=baseline)
 
+    def guidance_for(self, baseline: Baseline) -> dict[str, str]:
+        """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
+        from egg_graph.expert import guidance_for
+
+        return guidance_for(baseline.operators)
+
     def expert_seed(self, brief: Brief) -> Candidate | None:
         """The embedded expert's kernel for the same brief, None where it has none."""
         with _MAKING:

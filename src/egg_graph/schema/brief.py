@@ -28,6 +28,8 @@ class Brief(Value):
     summaries: tuple[StageSummary, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     principles: tuple[Principle, ...] = ()
+    guidance: dict[str, str] = {}
+    """What is known about kernels for the reference's operators: playbook name -> a few lines."""
     seed_hint: Candidate | None = None
     """A kernel the coder may start from or must beat (the embedded expert's, say)."""
 

@@ -17,7 +17,7 @@ class ColumnPlaybook(AxisPlaybook):
     """A tile of steps x inner elements, with the inner axis across the lanes."""
 
     name = "column"
-    operators = REDUCING_OPERATORS | {"batch_norm", "_native_batch_norm_legit_functional"}
+    operators = REDUCING_OPERATORS
     guidance = (
         "Reduction over a dimension that is not the last, seen as [outer, steps, inner]: a tile of steps x inner with "
         "the inner axis across the lanes, so that every load is contiguous; the reduction runs down the tile. Up to "

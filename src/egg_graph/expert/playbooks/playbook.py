@@ -94,6 +94,14 @@ class Playbook(ABC):
             target: The GPU that the first choice of the knobs is for; None for an H200.
         """
 
+    def is_about(self, operators: frozenset[str]) -> bool:
+        """Return whether the guidance fits a reference.
+
+        Args:
+            operators: Names of its ATen operators without namespace, each with and without its overload.
+        """
+        return bool(self.operators & operators)
+
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Choose the structure of a seed: what paid on hardware like the target, else what `match` chose."""
         return group.variant

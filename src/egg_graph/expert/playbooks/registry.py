@@ -63,11 +63,11 @@ def playbook_names(groups: Iterable[str]) -> dict[str, str]:
 
 
 def guidance_for(operators: Iterable[str]) -> dict[str, str]:
-    """Return the guidance of every playbook that is about one of these operators, by the playbook's name.
+    """Return the guidance of every playbook that fits these operators, by the playbook's name.
 
     Args:
         operators: ATen operators of a reference, as in `Baseline.operators` (`aten.linear.default`).
     """
-    names = {name.removeprefix("aten.") for name in operators}
-    names |= {name.split(".")[0] for name in names}
-    return {p.name: p.guidance for p in _registered if p.operators & names}
+    full = {name.removeprefix("aten.") for name in operators}
+    names = frozenset(full | {name.split(".")[0] for name in full})
+    return {playbook.name: playbook.guidance for playbook in _registered if playbook.is_about(names)}

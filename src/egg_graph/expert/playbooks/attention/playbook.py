@@ -37,6 +37,11 @@ class AttentionPlaybook(Playbook):
     )
     complexity = 7
 
+    def is_about(self, operators: frozenset[str]) -> bool:
+        """Return whether the reference has attention: the fused operator, or a softmax beside a batched product."""
+        softmax, product = operators & {"softmax", "_softmax"}, operators & {"bmm", "matmul", "baddbmm"}
+        return bool(self.operators & operators or (softmax and product))
+
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Group the fused operator at `start`, or an attention written out whose first matrix product is there."""
         return group_at(graph, self.name, start, free, self.variants[0])
