@@ -43,8 +43,9 @@ format: $(VENV)/.dev  ## rewrite the code in the house style
 studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
 
-docs: $(VENV)/.run  ## redraw the graph in docs/graph.md and README.md
+docs: $(VENV)/.run  ## write docs/graph.md, docs/playbooks.md and the graph in README.md anew
 	$(BIN)/python -m egg_graph.drawing > docs/graph.md
+	$(BIN)/python -m egg_graph.expert.playbooks.page > docs/playbooks.md
 	$(BIN)/egg-graph graph --write README.md
 
 bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
