@@ -27,7 +27,7 @@ VIEWS = frozenset(
     {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "alias", "detach", "contiguous",
      "clone", "lift_fresh_copy", "dropout_identity"}
 )  # fmt: skip
-"""Operators (base names) that keep every element in its place when their input is contiguous (`clone` copies it)."""
+"""Operators (base names) that keep the row-major order of the elements of a contiguous input; `clone` copies it."""
 
 
 class Node(Value):
@@ -39,11 +39,11 @@ class Node(Value):
     args: tuple[JsonValue, ...] = ()
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     shapes: tuple[tuple[int, ...], ...] = ()
-    """One per capture; empty for an operator with several outputs (its `getitem` nodes have them)."""
+    """One shape per capture; empty for an operator with several outputs, whose `getitem` nodes have them."""
     dtype: str = ""
-    """`float32`, `int64`, ..."""
+    """The dtype's name without `torch.`: `float32`, `int64`, ..."""
     stride: tuple[int, ...] = ()
-    """At full shape."""
+    """Strides at full shape [elements]."""
 
     @property
     def base(self) -> str:
@@ -52,7 +52,7 @@ class Node(Value):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the nodes and placeholders it reads, in order, each once."""
+        """Names of the nodes and placeholders that it reads, in order, each once."""
         return tuple(dict.fromkeys(_nodes_in([*self.args, *self.kwargs.values()])))
 
     @property
@@ -65,7 +65,7 @@ class Node(Value):
         return len(self.shapes[0])
 
     def size(self, dim: int) -> tuple[int, ...]:
-        """The size of one dimension, in each capture."""
+        """Return the size of one dimension in each capture."""
         return tuple(shape[dim] for shape in self.shapes)
 
     @property
@@ -79,18 +79,18 @@ class Node(Value):
 
 
 class Placeholder(Node):
-    """A tensor the graph starts from."""
+    """A tensor that the graph starts from."""
 
     op: str = "placeholder"
     kind: Literal["input", "parameter", "buffer", "constant"]
     target: str
     """The argument's name for an input; the qualified name (`linear.weight`) for the others."""
     value: float | int | bool | None = None
-    """Of a constant with one element that the forward itself creates; such a constant has no qualified name."""
+    """The value of a one-element constant that the forward itself creates; it has no qualified name. Otherwise None."""
 
     @property
     def text(self) -> str:
-        """How `forward` spells it."""
+        """The expression for this tensor inside `forward`."""
         return self.target if self.kind == "input" else member(self.target)
 
 
@@ -102,7 +102,7 @@ class CapturedGraph(Value):
 
     placeholders: tuple[Placeholder, ...]
     nodes: tuple[Node, ...]
-    """In execution order."""
+    """The operator calls in execution order."""
     outputs: JsonValue
     """`{"node": ...}`, a constant, or `{"tuple": [...]}`, `{"list": [...]}`, `{"dict": {...}}` of such."""
     mutations: dict[str, str] = Field(default_factory=dict)
@@ -110,7 +110,7 @@ class CapturedGraph(Value):
     attributes: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     """Integer attributes of the module (`num_heads`, `norm.num_groups`), one value per capture."""
     knobs: tuple[dict[str, int], ...] = ({},)
-    """The module-level integers overridden in each capture; the first, full one overrides none."""
+    """Module-level integers that each capture overrides; the first capture, at full shape, overrides none."""
     notes: tuple[str, ...] = ()
     """What could not be captured or generalised, in words."""
 
@@ -120,7 +120,7 @@ class CapturedGraph(Value):
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """Name -> place in execution order; placeholders are before all nodes."""
+        """Name -> place in execution order; placeholders come before all nodes."""
         return {node.name: i for i, node in enumerate((*self.placeholders, *self.nodes))}
 
     @cached_property
@@ -149,22 +149,22 @@ class CapturedGraph(Value):
         return tuple(node.op for node in self.nodes if node.op != "getitem")
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names in execution order, each once."""
+        """Sort names by execution order, each once."""
         return tuple(sorted(set(names), key=self.position.__getitem__))
 
     def reads(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What a set of nodes reads from outside itself, in execution order."""
+        """Return what a set of nodes reads from outside itself, in execution order."""
         inside = set(names)
         return self.ordered(i for name in inside for i in self.by_name[name].inputs if i not in inside)
 
     def writes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Nodes of a set that are needed outside it, in execution order."""
+        """Return the nodes of a set that are needed outside it, in execution order."""
         inside = set(names)
         needed = (n for n in inside if n in self.returned or any(u not in inside for u in self.users[n]))
         return self.ordered(needed)
 
     def is_convex(self, names: Iterable[str]) -> bool:
-        """Whether no path leaves the set and comes back: only such a set can become one kernel."""
+        """Return whether no path leaves the set and comes back. Only such a set can become one kernel."""
         inside = set(names)
         last = max(self.position[n] for n in inside)
         outside = [u for n in inside for u in self.users[n] if u not in inside]
@@ -180,12 +180,12 @@ class CapturedGraph(Value):
 
 
 def member(qualified: str) -> str:
-    """A qualified name as an expression: `blocks.0.weight` -> `self.blocks[0].weight`."""
+    """Write a qualified name as an expression: `blocks.0.weight` -> `self.blocks[0].weight`."""
     return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in qualified.split("."))
 
 
 def vector(raw: JsonValue) -> tuple[int, ...] | tuple[float, ...] | None:
-    """The numbers of `{"sizes": …}` or `{"floats": …}`, None where an argument is something else."""
+    """Return the numbers of `{"sizes": …}` or `{"floats": …}`; None for any other argument."""
     values = (raw.get("sizes") or raw.get("floats")) if isinstance(raw, dict) else None
     if not isinstance(values, list):
         return None

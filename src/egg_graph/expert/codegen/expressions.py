@@ -1,7 +1,7 @@
-"""Pointwise ATen operators as Triton expressions: fp32 arithmetic, whatever the tensors' floating dtype.
+"""Write pointwise ATen operators as Triton expressions. Floats compute in fp32, whatever the tensors' dtype.
 
-`expression` is all a playbook needs to write the arithmetic of a fused kernel, in a prologue, an epilogue or a body:
-it gives the right-hand side for one node, in terms of the variables that hold its operands.
+A playbook calls `expression` to write the arithmetic of a prologue, an epilogue or a body: it returns the right-hand
+side for one node, in terms of the variables that hold its operands.
 """
 
 import math
@@ -18,7 +18,7 @@ NARROW = {"float16": "tl.float16", "bfloat16": "tl.bfloat16"}
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether `expression` can write this node."""
+    """Return whether `expression` can write this node."""
     return (
         node.base in _RULES
         and bool(node.shapes)
@@ -28,13 +28,13 @@ def is_pointwise(node: Node) -> bool:
 
 
 def triton_dtype(dtype: str) -> str:
-    """The dtype a value has inside a kernel: floats compute in fp32."""
+    """Return the dtype of a value inside a kernel: fp32 for all floats."""
     return INTEGER.get(dtype, "tl.int1" if dtype == "bool" else "tl.float32")
 
 
 @dataclass
 class Call:
-    """One operator call while its expression is written."""
+    """One operator call whose expression is being written."""
 
     graph: CapturedGraph
     node: Node
@@ -43,7 +43,7 @@ class Call:
     helpers: set[str] = field(default_factory=set)
 
     def raw(self, index: int, keyword: str = "", default: JsonValue = None) -> JsonValue:
-        """An argument as captured."""
+        """Return an argument as captured."""
         if index < len(self.node.args):
             return self.node.args[index]
         return self.node.kwargs.get(keyword, default)
@@ -52,7 +52,7 @@ class Call:
         return self.raw(index, keyword) is not None
 
     def arg(self, index: int, keyword: str = "", default: JsonValue = None) -> str:
-        """An argument as text: the operand's variable, cast where the result is of a higher category, or a number."""
+        """Return an argument as text: a number, or the operand's variable, cast where the result has a wider kind."""
         raw = self.raw(index, keyword, default)
         if isinstance(raw, dict) and "node" in raw:
             name = str(raw["node"])
@@ -72,14 +72,18 @@ class Call:
 
 
 def literal(value: bool | int | float) -> str:
-    """A Python number as kernel text."""
+    """Write a Python number as kernel text."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return f"({value!r})" if not isinstance(value, bool) and value < 0 else repr(value)
 
 
 def no_number(raw: JsonValue) -> str:
-    """For callers that accept no size-dependent number."""
+    """Refuse a number that depends on sizes.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"a kernel here cannot take the number {raw!r}, which depends on sizes")
 
 
@@ -89,7 +93,7 @@ def expression(
     variable: Callable[[str], str],
     number: Callable[[JsonValue], str] = no_number,
 ) -> tuple[str, set[str]]:
-    """The Triton expression of a pointwise node, and the helpers (`egg_graph.expert.codegen.helpers`) it calls.
+    """Return the Triton expression of a pointwise node, and the names of the helpers (`codegen.helpers`) that it calls.
 
     Args:
         graph: The graph the node is in.
@@ -134,7 +138,7 @@ def _div(c: Call) -> str:
 
 
 def _clamp(low: int | None, high: int | None, defaults: tuple[float, float] | None = None) -> Callable[[Call], str]:
-    """Comparisons that are false for NaN keep it, as PyTorch does."""
+    """Clamp by comparisons: they are false for NaN and so keep it, as PyTorch does."""
 
     def rule(c: Call) -> str:
         text = x = c.arg(0)
@@ -217,7 +221,7 @@ def _where(c: Call) -> str:
 
 
 def _plain(c: Call, index: int) -> str:
-    """An operand without the cast to the result's category (a condition, a comparison's side)."""
+    """Return an operand without a cast to the result's dtype, for conditions and comparisons."""
     raw = c.raw(index)
     if isinstance(raw, dict) and "node" in raw:
         return c.variable(str(raw["node"]))

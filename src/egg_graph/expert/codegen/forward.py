@@ -1,4 +1,4 @@
-"""The new `forward`: straight-line code that calls the wrappers, and PyTorch for what no playbook took."""
+"""Write the new `forward`: straight-line code that calls the wrappers, and PyTorch for operators without a kernel."""
 
 from collections.abc import Mapping
 
@@ -47,9 +47,14 @@ class ForwardWriter:
         self.names: dict[str, str] = {}
         self.scope: Scope = forward_scope(self.graph)
         self.in_place: set[str] = set()
-        """Nodes whose value a library call already wrote to its buffer."""
+        """Nodes that need no statement: a library call computes them or writes them to their buffer."""
 
     def statements(self) -> list[str]:
+        """Write the body of `forward`.
+
+        Raises:
+            CannotWrite: if a number of the captures follows from no tensor's size.
+        """
         group_name = {id(group): name for name, group in self.plan.groups.items()}
         for unit in execution_order(self.plan):
             if isinstance(unit, Group):
@@ -63,7 +68,7 @@ class ForwardWriter:
         return self.lines
 
     def text(self, name: str) -> str:
-        """How a tensor is spelled here."""
+        """Return the expression for a tensor inside `forward`."""
         node = self.graph[name]
         if isinstance(node, Placeholder):
             if node.value is not None:
@@ -109,7 +114,7 @@ class ForwardWriter:
         return text
 
     def _library(self, node: Node) -> str:
-        """One operator as PyTorch spells it."""
+        """Write the PyTorch call of one operator."""
         if node.base == "getitem":
             return f"{self.text(node.inputs[0])}[{node.args[1]}]"
         args = [self._arg(a, node) for a in node.args]
@@ -142,7 +147,7 @@ class ForwardWriter:
         return f'float("{value}")' if kind == "float" else f"torch.{value}"
 
     def _special(self, node: Node) -> bool:
-        """Operators that functionalization took apart, put together again as the library has them."""
+        """Write one library call for an operator that functionalization took apart; return False for any other."""
         if node.base == "native_dropout":
             results = self._results(node)
             if set(results) != {0}:

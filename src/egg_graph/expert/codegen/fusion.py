@@ -1,8 +1,8 @@
-"""The body of a fused kernel: from nodes of a graph to straight-line Triton over one tile.
+"""Write the body of a fused kernel: from nodes of a graph to straight-line Triton over one tile.
 
-A tile's elements are addressed by a flat, row-major index into the tensor that the kernel runs over. Views that keep
-that order (`view`, `unsqueeze`, …) therefore vanish, a broadcast operand is an arithmetic function of the index
-(`offsets // HW % C`), and so is a slice. Code is written on demand from the outputs: `value(name, index)`.
+A flat, row-major index into the tensor that the kernel runs over addresses the tile's elements. Views that keep that
+order (`view`, `unsqueeze`, …) need no code, and the index of a broadcast operand or a slice is an arithmetic function
+of it (`offsets // HW % C`). Statements are written on demand, from the outputs back: `value(name, index)`.
 """
 
 import re
@@ -20,7 +20,7 @@ KERNEL_NAMES = frozenset(HELPERS) | {
     "blocks", "inner_mask", "step_mask", "start", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
     "block", "lanes",
 }  # fmt: skip
-"""Names that kernel templates use themselves."""
+"""Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
      "block", "partial", "programs", "blocks"}
@@ -28,7 +28,7 @@ WRAPPER_NAMES = frozenset(
 
 
 class Body:
-    """Writes one kernel's statements. Subclasses know the tile (`project_special`, `reduce`)."""
+    """Writes one kernel's statements. Subclasses add what they know of their tile (`project_special`, `reduce`)."""
 
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], fill: bool = False) -> None:
         self.graph = graph
@@ -37,7 +37,7 @@ class Body:
         """Whether masked lanes are loaded as 0 (they enter a reduction) or left undefined (they are never stored)."""
         self.lines: list[str] = []
         self.before: list[str] | None = None
-        """Inside a loop: the lines ahead of it."""
+        """The lines ahead of the loop while a loop is written, else None."""
         self.helpers: set[str] = set()
         self.labels: dict[str, str] = {}
         self.roots: list[str] = []
@@ -47,10 +47,8 @@ class Body:
         self._variables: set[str] = set(KERNEL_NAMES)
         self._labels: set[str] = set(WRAPPER_NAMES)
 
-    # ------------------------------------------------------------------------------------------------- names
-
     def label(self, name: str) -> str:
-        """A readable, unique Python name for a tensor: `weight`, `mul_2`."""
+        """Return a readable, unique Python name for a tensor: `weight`, `mul_2`."""
         if name not in self.labels:
             node = self.graph[name]
             wish = node.target if isinstance(node, Placeholder) else name
@@ -58,36 +56,38 @@ class Body:
         return self.labels[name]
 
     def out(self, position: int, of: int) -> str:
-        """The name of an output."""
+        """Return the name of an output."""
         return "out" if of == 1 else f"out_{position}"
 
     def size(self, values: Vector) -> str:
-        """A size as kernel text: a constant, or a constexpr argument (division by a constant is cheap)."""
+        """Return a size as kernel text: a constant or a constexpr argument, because division by a constant is cheap."""
         if len(set(values)) == 1:
             return str(values[0])
         return self.sizes.setdefault(values, f"SIZE_{len(self.sizes)}")
 
     def number(self, raw: JsonValue) -> str:
-        """A number that depends on sizes, as a kernel argument."""
+        """Return a number that depends on sizes as the name of a kernel argument.
+
+        Raises:
+            Unfusable: if it is no number.
+        """
         if isinstance(raw, dict) and "float" in raw:
             return literal(float(str(raw["float"])))
         if (values := vector(raw)) is not None:
             return self.numbers.setdefault(values, f"number_{len(self.numbers)}")
         raise Unfusable(f"the argument {raw!r} has no place in a kernel")
 
-    # ------------------------------------------------------------------------------------------------ emission
-
     def emit(self, line: str, index: Index | None = None) -> None:
-        """Add a statement; what does not move with the loop goes ahead of it."""
+        """Add a statement; a statement that does not depend on the loop goes ahead of it."""
         lines = self.lines if self.before is None or index is None or index.tile else self.before
         lines.append(line)
 
     def forget_tile(self) -> None:
-        """At a loop's end: values of its tile are gone."""
+        """Forget the values of a loop's tile at the loop's end."""
         self._values = {key: text for key, text in self._values.items() if not key[1].tile}
 
     def value(self, name: str, index: Index) -> str:
-        """The variable that holds a tensor's elements at an index; writes what computes them.
+        """Return the variable that holds a tensor's elements at an index; write the statements that compute them.
 
         Raises:
             Unfusable: if this kernel cannot compute it.
@@ -98,12 +98,12 @@ class Body:
         return self._values[key]
 
     def at(self, name: str, shapes: tuple[Vector, ...], index: Index) -> str:
-        """The variable that holds an operand broadcast to `shapes`, at an index into those."""
+        """Return the variable that holds an operand broadcast to `shapes`, at an index into those."""
         own = self.graph[name].shapes
         return self.value(name, self.project(own, shapes, index))
 
     def project(self, own: tuple[Vector, ...], shapes: tuple[Vector, ...], index: Index) -> Index:
-        """Index of a broadcast operand, from an index into the shape it is broadcast to."""
+        """Return the index of a broadcast operand, from an index into the shape that it is broadcast to."""
         if own == shapes:
             return index
         pattern = runs(own, shapes)
@@ -114,11 +114,15 @@ class Body:
         return self.project_special(pattern, index) or self._decode(pattern, index)
 
     def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
-        """A tile's own name for a broadcast index (its rows, its columns); None where there is none."""
+        """Return the tile's name for a broadcast index (its rows, its columns); None where it has none."""
         return None
 
     def reduce(self, node: Node, index: Index) -> str:
-        """The variable that holds a reduction's result."""
+        """Return the variable that holds a reduction's result.
+
+        Raises:
+            Unfusable: if this kernel cannot compute it.
+        """
         raise Unfusable(f"{node.op} is no pointwise operator")
 
     def _compute(self, node: Node, index: Index) -> str:
@@ -135,7 +139,7 @@ class Body:
         return self.assign(node.name, text, index)
 
     def assign(self, name: str, text: str, index: Index) -> str:
-        """Write `variable = text` and give the variable's name."""
+        """Write `variable = text` and return the variable's name."""
         variable = _unique(re.sub(r"\W", "_", name), self._variables)
         self.emit(f"{variable} = {text}", index)
         return variable
@@ -160,10 +164,8 @@ class Body:
         where = f"{label}_ptr" + ("" if index is SCALAR else f" + {index.text}")
         self.emit(f"tl.store({where}, {value}{mask})", index)
 
-    # --------------------------------------------------------------------------------------------- index maps
-
     def _decode(self, pattern: tuple[Run, ...], index: Index) -> Index:
-        """Flat index of a broadcast operand by division and remainder."""
+        """Compute the flat index of a broadcast operand by division and remainder."""
         terms = []
         for place, (kept, size) in enumerate(pattern):
             if not kept:
@@ -179,14 +181,14 @@ class Body:
         return self._named(" + ".join(terms), index)
 
     def _named(self, text: str, index: Index) -> Index:
-        """Give an index expression a variable, once."""
+        """Assign an index expression to a variable, once."""
         key = (f"<{text}>", index)
         if key not in self._values:
             self._values[key] = self.assign("index", text, index)
         return Index(self._values[key], index.mask, index.tile)
 
     def _moved(self, node: Node, index: Index) -> tuple[str, Index] | None:
-        """Source tensor and index of an operator that only moves elements; None where it computes something."""
+        """Return source tensor and index of an operator that only moves elements; None where it computes something."""
         graph = self.graph
         if node.base == "expand":
             source = graph[node.inputs[0]]
@@ -212,7 +214,7 @@ class Body:
         return None
 
     def _slice(self, source: Node, part: Node, dim: int, before: Vector, index: Index) -> Index:
-        """Index into a tensor from an index into a slice of it along one dimension."""
+        """Compute the index into a tensor from an index into a slice of it along one dimension."""
         width = tuple(prod(s[dim:]) for s in part.shapes)
         full = tuple(prod(s[dim:]) for s in source.shapes)
         inner = tuple(prod(s[dim + 1 :]) for s in source.shapes)
@@ -234,12 +236,12 @@ def _unique(wish: str, taken: set[str]) -> str:
 
 
 def is_flat_view(node: Node) -> bool:
-    """Whether it keeps every element's place in row-major order."""
+    """Return whether a node keeps every element's place in row-major order."""
     return node.base in VIEWS
 
 
 def reduces_nothing(node: Node, graph: CapturedGraph) -> bool:
-    """Whether it is a sum, mean or extreme over dimensions of size 1: each element is its own result."""
+    """Return whether a node is a sum, mean or extreme over dimensions of size 1, so that each element is its result."""
     if node.base not in ("sum", "mean", "amax", "amin") or len(node.inputs) != 1 or not node.shapes:
         return False
     source = graph[node.inputs[0]]
@@ -247,7 +249,7 @@ def reduces_nothing(node: Node, graph: CapturedGraph) -> bool:
 
 
 def is_moving(node: Node, graph: CapturedGraph) -> bool:
-    """Whether it only moves elements, in a way `Body` can index."""
+    """Return whether a node only moves elements, in a way that `Body` can index."""
     if reduces_nothing(node, graph):
         return True
     if node.base == "getitem":
@@ -265,5 +267,5 @@ def _product(vectors: list[Vector]) -> Vector:
 
 
 def _factor(text: str) -> str:
-    """Parenthesized where it holds a sum or a quotient."""
+    """Put a sum or a quotient in parentheses."""
     return f"({text})" if " " in text and not text.startswith("(") else text

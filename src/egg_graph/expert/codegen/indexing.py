@@ -1,9 +1,9 @@
-"""How a kernel addresses tensors: flat indices, and how an operand's shape broadcasts to another."""
+"""How a kernel addresses tensors: flat indices, and the broadcasting of one shape to another."""
 
 from dataclasses import dataclass
 
 Vector = tuple[int, ...]
-"""A size, one entry per capture."""
+"""A size with one entry per capture."""
 
 
 class Unfusable(Exception):
@@ -12,21 +12,21 @@ class Unfusable(Exception):
 
 @dataclass(frozen=True)
 class Index:
-    """Which elements of a tensor a tile touches: kernel text of their flat index, and the mask of those that exist."""
+    """The elements of a tensor that a tile touches: kernel text of their flat index, and of the mask of valid ones."""
 
     text: str
     mask: str = ""
     tile: bool = False
-    """Whether it moves with the loop over a tile (a loop-invariant value is computed before the loop)."""
+    """Whether the index changes with the loop over tiles; other values are computed before the loop."""
 
 
 SCALAR = Index("0")
 Run = tuple[bool, Vector]
-"""Neighbouring dimensions that an operand all has, or all broadcasts, and their joint size in each capture."""
+"""Neighbouring dimensions, all of them the operand's own (True) or all broadcast, and their joint size per capture."""
 
 
 def runs(operand: tuple[Vector, ...], full: tuple[Vector, ...]) -> tuple[Run, ...]:
-    """How one shape broadcasts to another, in runs of dimensions; those of size 1 in every capture are dropped.
+    """Return how one shape broadcasts to another, in runs of dimensions; drop dimensions of size 1 in every capture.
 
     Raises:
         Unfusable: if the captures disagree about what is broadcast.
@@ -46,7 +46,7 @@ def runs(operand: tuple[Vector, ...], full: tuple[Vector, ...]) -> tuple[Run, ..
 
 
 def merged(parts: list[Run]) -> tuple[Run, ...]:
-    """Join neighbours of the same kind; drop those of size 1."""
+    """Join neighbouring runs of the same kind; drop runs of size 1."""
     result: list[Run] = []
     for kept, size in parts:
         if set(size) == {1}:

@@ -1,4 +1,4 @@
-"""The wrapper around a kernel: contiguous operands, sizes read off them, outputs allocated, the launch."""
+"""Write the wrapper around a kernel: make operands contiguous, read sizes off them, allocate outputs, launch."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,11 @@ from egg_graph.expert.codegen.sizes import Scope
 
 
 class Wrapper:
-    """Builds one wrapper function's text."""
+    """Writes one wrapper function.
+
+    Raises:
+        Unfusable: if the kernel reads no tensor, so that there is no device to run on.
+    """
 
     def __init__(self, graph: CapturedGraph, body: Body, name: str) -> None:
         if not body.roots:
@@ -26,7 +30,7 @@ class Wrapper:
         self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
 
     def size(self, values: Vector) -> str:
-        """A size as the wrapper's text, read off its tensors; what they do not tell becomes a parameter."""
+        """Return a size as the wrapper's text: read off its tensors where they tell it, else a parameter."""
         text = self._scope.express(values)
         if text is None:
             text = self._parameter("size", values)
@@ -34,7 +38,7 @@ class Wrapper:
         return text
 
     def number(self, values: tuple[float, ...]) -> str:
-        """A float likewise."""
+        """Return a float as the wrapper's text: computed from sizes where they tell it, else a parameter."""
         if all(isinstance(v, int) for v in values):
             return self.size(tuple(int(v) for v in values))
         return self._scope.express_float(values) or self._parameter("number", values)
@@ -45,13 +49,13 @@ class Wrapper:
         return self._parameters[-1]
 
     def shape(self, name: str) -> str:
-        """A tensor's shape as a tuple display."""
+        """Write a tensor's shape as a tuple display."""
         node = self.graph[name]
         dims = [self.size(node.size(d)) for d in range(node.rank)]
         return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
 
     def allocation(self, name: str) -> str:
-        """`torch.empty…` for an output, like an operand where one has its shape."""
+        """Write the allocation of an output: `empty_like` where an operand has its shape, else `empty`."""
         node = self.graph[name]
         same_dtype = [lb for lb, t in zip(self.labels, self.tensors, strict=True) if self.graph[t].dtype == node.dtype]
         dtype = f"{same_dtype[0]}.dtype" if same_dtype and node.is_float else f"torch.{node.dtype}"
@@ -62,26 +66,27 @@ class Wrapper:
         return f"torch.empty({self.shape(name)}, device={self.labels[0]}.device, dtype={dtype})"
 
     def contiguous(self) -> list[str]:
-        """One line for each operand with more than one dimension: kernels index in row-major order."""
+        """Write one line for each operand that has dimensions, because kernels index in row-major order."""
         pairs = zip(self.labels, self.tensors, strict=True)
         return [f"{label} = {label}.contiguous()" for label, tensor in pairs if self.graph[tensor].rank > 0]
 
     def constants(self) -> list[str]:
-        """Keyword arguments of the launch for the sizes that the body asked for."""
+        """Write the launch's keyword arguments for the sizes that the body uses."""
         return [f"{name}={self.size(values)}" for values, name in self.body.sizes.items()]
 
     def runtime_numbers(self) -> list[str]:
+        """Write the launch's arguments for the numbers that the body uses."""
         return [self.number(values) for values in self.body.numbers]
 
     def function(self, doc: str, lines: Sequence[str]) -> str:
-        """The whole function. Call last: only now is the signature known."""
+        """Write the whole function. Call this last, when all parameters are known."""
         text = "\n".join(f"    {line}" if line else "" for line in [*self.contiguous(), *lines])
         head = "\n".join(call(f"def {self.name}", [*self.labels, *self._parameters], ":"))
         return f'{head}\n    """{doc}"""\n{text}\n'
 
 
 def call(head: str, arguments: Sequence[str], tail: str = "", indent: int = 0) -> list[str]:
-    """`head(arguments)tail`, on one line where it fits, else the arguments below it."""
+    """Write `head(arguments)tail` on one line where it fits, else with the arguments below the head."""
     joined = ", ".join(arguments)
     if len(head) + len(joined) + len(tail) + indent < 116:
         return [f"{head}({joined}){tail}"]
@@ -94,13 +99,13 @@ def call(head: str, arguments: Sequence[str], tail: str = "", indent: int = 0) -
 
 
 def kernel(name: str, arguments: Sequence[str], doc: str, lines: Sequence[str]) -> str:
-    """A whole `@triton.jit` function."""
+    """Write a whole `@triton.jit` function."""
     body = "\n".join(f"    {line}" if line else "" for line in lines)
     return "@triton.jit\n" + "\n".join(call(f"def {name}", arguments, ":")) + f'\n    """{doc}"""\n{body}\n'
 
 
 def describe(graph: CapturedGraph, nodes: Sequence[str], outputs: Sequence[str], limit: int = 90) -> str:
-    """The arithmetic in one line: a formula where it is short, else the operators in order."""
+    """Describe the arithmetic in one line: by a formula where it is short, else by the operators in order."""
     texts: dict[str, str] = {}
     for name in nodes:
         node = graph[name]
@@ -139,7 +144,7 @@ def _operand(graph: CapturedGraph, arg: JsonValue, texts: dict[str, str]) -> str
 
 
 def _bracketed(text: str) -> bool:
-    """Whether its first parenthesis closes at its end."""
+    """Return whether the first parenthesis closes at the end."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""Reduction operators: which space they reduce over, and how a tile of values becomes one number."""
+"""Reduction operators: the space that they reduce over, and the expressions that reduce a tile."""
 
 from dataclasses import dataclass
 from math import prod
@@ -12,7 +12,7 @@ IDENTITY = {"amax": 'float("-inf")', "amin": 'float("inf")', "argmax": 'float("-
 
 @dataclass(frozen=True)
 class Space:
-    """[outer, reduced, inner]: the reduced tensor's dimensions in three joint sizes, one entry per capture each."""
+    """The reduced tensor seen as [outer, reduced, inner]: three joint sizes, each with one entry per capture."""
 
     outer: Vector
     reduced: Vector
@@ -20,12 +20,12 @@ class Space:
 
     @property
     def is_rows(self) -> bool:
-        """Whether what is reduced lies contiguous in memory."""
+        """Whether the reduced elements are contiguous in memory and there is more than one result."""
         return set(self.inner) == {1} and not self.is_full
 
     @property
     def is_full(self) -> bool:
-        """Whether everything becomes one number."""
+        """Whether the whole tensor becomes one number."""
         return set(self.inner) == {1} and set(self.outer) == {1}
 
     @property
@@ -33,16 +33,17 @@ class Space:
         return tuple(prod(v) for v in zip(self.outer, self.reduced, self.inner, strict=True))
 
     def pattern(self, outer: bool, reduced: bool, inner: bool) -> tuple[Run, ...]:
-        """How an operand that varies along these three broadcasts to the whole (see `fusion.runs`)."""
+        """Return how an operand that varies along these of the three broadcasts to the whole (see `indexing.runs`)."""
         return merged([(outer, self.outer), (reduced, self.reduced), (inner, self.inner)])
 
 
 def is_reduction(node: Node) -> bool:
+    """Return whether a node is a reduction that a kernel here may compute (`check` says whether it does)."""
     return node.base in REDUCTIONS and bool(node.shapes)
 
 
 def space_of(graph: CapturedGraph, node: Node) -> Space:
-    """The space of a reduction.
+    """Return the space of a reduction.
 
     Raises:
         Unfusable: if the reduced dimensions are not neighbours, or reduce nothing.
@@ -71,13 +72,13 @@ def _dims(node: Node, rank: int) -> set[int]:
 
 
 def correction(node: Node) -> float:
-    """Bessel's correction of a variance."""
+    """Return the correction of a variance: 1 for Bessel's, 0 for none."""
     raw = node.kwargs.get("correction", 1)
     return float(raw) if isinstance(raw, int | float) else 1.0
 
 
 def check(graph: CapturedGraph, node: Node) -> None:
-    """Refuse what the tile code below does not compute.
+    """Refuse a reduction that the tile code does not compute.
 
     Raises:
         Unfusable: with the reason.
@@ -99,9 +100,9 @@ def check(graph: CapturedGraph, node: Node) -> None:
 def whole_tile(
     node: Node, value: str, mask: str, axis: int, count: str, coordinate: str, picked: str = ""
 ) -> list[str]:
-    """Expressions that reduce a tile holding the whole reduced axis; the last one is the result.
+    """Return expressions that reduce a tile with the whole reduced axis; the last one is the result.
 
-    All but the last are assignments to be emitted in order, with `{0}` for the variable of the first.
+    The caller assigns all but the last to variables, in order; `{0}` stands for the variable of the first.
     """
     keep = f"axis={axis}, keep_dims=True"
     if node.base == "gather":

@@ -1,4 +1,4 @@
-"""From numbers seen in several captures back to expressions over tensor shapes, so that generated code fits any shape.
+"""Turn numbers of several captures back into expressions over tensor shapes, so that generated code fits any shape.
 
 A number that differs between captures is a vector, one entry each: `(8192, 64, 37)`. It is matched against atoms
 (`x.shape[0]`, `self.num_heads`, …) and small combinations of them, simplest first. Captures at unrelated sizes, one of
@@ -14,7 +14,7 @@ Vector = tuple[int, ...]
 
 
 class Scope:
-    """What an expression may refer to at some place of the generated code."""
+    """The numbers that an expression may refer to at one place of the generated code."""
 
     def __init__(self) -> None:
         self._atoms: dict[Vector, str] = {}
@@ -22,19 +22,19 @@ class Scope:
 
     @classmethod
     def of_tensors(cls, graph: CapturedGraph, tensors: Iterable[tuple[str, str]]) -> "Scope":
-        """A scope that sees the sizes of some tensors, given as (text, node name) pairs."""
+        """Make a scope with the sizes of some tensors, given as (text, node name) pairs."""
         scope = cls()
         for text, name in tensors:
             scope.add_tensor(text, graph[name].shapes)
         return scope
 
     def add(self, text: str, values: Vector) -> None:
-        """Make a number visible; an earlier text for the same values stays."""
+        """Add a number; an earlier text for the same values stays."""
         if len(set(values)) > 1:
             self._atoms.setdefault(tuple(values), text)
 
     def add_tensor(self, text: str, shapes: tuple[Vector, ...]) -> None:
-        """Make a tensor's sizes visible: each dimension, all elements, and products of neighbouring dimensions."""
+        """Add a tensor's sizes: each dimension, all elements, and products of neighbouring dimensions."""
         rank = len(shapes[0]) if shapes else 0
         for dim in range(rank):
             self.add(f"{text}.shape[{dim}]", tuple(s[dim] for s in shapes))
@@ -45,7 +45,7 @@ class Scope:
                 self._products.setdefault(values, f"{text}.numel()" if last - first == rank else factors)
 
     def express(self, values: Iterable[int]) -> str | None:
-        """An expression that gives these values in the captures; None where none is found.
+        """Return an expression that gives these values in the captures; None where none is found.
 
         A number equal in all captures is a constant. A compound expression comes in parentheses.
         """
@@ -59,7 +59,7 @@ class Scope:
         return self._with_constant(target) or self._combined(target)
 
     def express_float(self, values: Iterable[float]) -> str | None:
-        """The same for a float: n, 1 / n, sqrt(n), 1 / sqrt(n), or n / (n - 1) of an expressible n."""
+        """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`."""
         target = tuple(values)
         if len(set(target)) == 1:
             return repr(target[0])
@@ -79,7 +79,7 @@ class Scope:
         return None
 
     def _with_constant(self, target: Vector) -> str | None:
-        """One visible number times, over, plus or minus a constant."""
+        """Try one known number times, over, plus or minus a constant."""
         for values, text in (*self._atoms.items(), *self._products.items()):
             text = _wrapped(text)
             if all(v for v in values) and len({t / v for t, v in zip(target, values, strict=True)}) == 1:
@@ -95,7 +95,7 @@ class Scope:
         return None
 
     def _combined(self, target: Vector) -> str | None:
-        """A product of two or three visible numbers, or a quotient of such a product and one of them."""
+        """Try a product of two or three known numbers, or such a product divided by one of them."""
         singles = [*self._atoms.items(), *self._products.items()]
         pairs: dict[Vector, str] = {}
         for i, (a, a_text) in enumerate(singles):
@@ -115,7 +115,7 @@ class Scope:
 
 
 def forward_scope(graph: CapturedGraph, ready: Iterable[tuple[str, str]] = ()) -> Scope:
-    """What `forward` can refer to: its inputs, parameters, integer attributes, and tensors it already has."""
+    """Make the scope of `forward`: inputs, parameters, buffers, integer attributes, and tensors that it already has."""
     scope = Scope()
     for kind in ("input", "parameter", "buffer"):
         for p in graph.placeholders:

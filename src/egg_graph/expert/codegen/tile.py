@@ -1,8 +1,8 @@
-"""The tile of a reduction kernel: [rows, columns] where the reduced axis is contiguous, [steps, inner] where it is not.
+"""Write the tile of a reduction kernel: [rows, columns] where the reduced axis is contiguous, else [steps, inner].
 
-Two structures. Whole: the reduced axis fits into registers, one read. Looped: it is walked in blocks, once for each
-level of dependent reductions; a running maximum with its sum of exponentials (online softmax, arXiv 1805.02867) and a
-running mean with its variance (Welford) take one pass instead of two.
+There are two structures. Whole: the reduced axis fits into registers and is read once. Looped: it is walked in blocks,
+once for each level of dependent reductions. A running maximum with its sum of exponentials (online softmax, arXiv
+1805.02867) and a running mean with its variance (Welford) take one pass instead of two.
 """
 
 from dataclasses import dataclass
@@ -13,22 +13,25 @@ from egg_graph.expert.codegen.indexing import Index, Run, Unfusable
 from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, correction, is_reduction, space_of, whole_tile
 
 LOWEST = "-3.4e38"
-"""Start of a running maximum that is shifted by: finite, so that no infinity is subtracted from another."""
+"""Start of a running maximum that values are shifted by; finite, so that no infinity is subtracted from another."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a tile calls its axes."""
+    """The names of a tile's axes and masks."""
 
     full: Index
+    """Index of every element of the tile."""
     kept: Index
-    """One element for each result."""
+    """Index with one element for each result."""
     along: Index
-    """Along the reduced axis alone."""
+    """Index along the reduced axis alone."""
     across: Index | None
-    """Along the inner axis alone."""
+    """Index along the inner axis alone; None for rows."""
     outer: Index | None
+    """Index along the outer axis alone; None for rows."""
     axis: int
+    """The tile's reduced axis."""
     count: str
     """Length of the reduced axis."""
     limit: str
@@ -62,7 +65,11 @@ COLUMNS = Names(
 
 
 class TileBody(Body):
-    """Statements of a reduction kernel, over one tile or a loop of tiles."""
+    """Writes the statements of a reduction kernel over one tile or a loop of tiles.
+
+    Raises:
+        Unfusable: if a reduction among the nodes has another space or is not supported.
+    """
 
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, looped: bool) -> None:
         super().__init__(graph, nodes, fill=True)
@@ -101,7 +108,11 @@ class TileBody(Body):
         return self.results[node.name]
 
     def is_full(self, name: str) -> bool:
-        """Whether an output has one element for each of the tile's (else one for each result)."""
+        """Return whether an output has one element for each of the tile's, else one for each result.
+
+        Raises:
+            Unfusable: if it has neither.
+        """
         node = self.graph[name]
         kept = tuple(o * i for o, i in zip(self.space.outer, self.space.inner, strict=True))
         if node.numel == self.space.numel:
@@ -109,8 +120,6 @@ class TileBody(Body):
         if node.numel != kept:
             raise Unfusable(f"{name} fits neither the tile nor its results")
         return False
-
-    # ---------------------------------------------------------------------------------------------- one tile
 
     def _whole(self, node: Node) -> str:
         names = self.names
@@ -122,10 +131,8 @@ class TileBody(Body):
             variables.append(self.assign(node.name + suffix, text.format(*variables), names.full))
         return self.assign(node.name, steps[-1].format(*variables), names.kept)
 
-    # ---------------------------------------------------------------------------------------- a loop of tiles
-
     def levels(self) -> list[list[Node]]:
-        """Reductions by the pass that can compute them."""
+        """Group the reductions by the pass that can compute them."""
         level: dict[str, int] = {}
         for node in self.reductions:
             before = self._before(node)
@@ -134,7 +141,7 @@ class TileBody(Body):
         return [[n for n in self.reductions if level[n.name] == k] for k in range(1 + max(level.values(), default=-1))]
 
     def _before(self, node: Node) -> set[str]:
-        """Reductions that this one waits for."""
+        """Return the reductions that this one depends on."""
         found: set[str] = set()
         seen: set[str] = set()
         frontier = [i for i in node.inputs if i in self.inside]
@@ -149,7 +156,7 @@ class TileBody(Body):
         return found
 
     def online_partner(self, node: Node) -> str | None:
-        """The `amax` m, where this node is the sum of exp(x - m) over the same x: both take one pass."""
+        """Return the `amax` m if this node sums exp(x - m) over the same x, so that both take one pass; else None."""
         graph = self.graph
         if node.base != "sum" or (exp := graph[node.inputs[0]]).base != "exp" or exp.name not in self.inside:
             return None
@@ -167,7 +174,7 @@ class TileBody(Body):
         return name
 
     def accumulate(self, nodes: list[Node]) -> tuple[list[str], list[str], list[str]]:
-        """One pass: lines before the loop, in it, and after it.
+        """Write one pass: the lines before the loop, in it, and after it.
 
         Every lane of the tile keeps its own running value, so that the tile is reduced once, after the loop.
         """
@@ -217,7 +224,7 @@ class TileBody(Body):
         self.results[name] = name
 
     def _running_argument(self, node: Node, value: str, start: list[str], end: list[str]) -> None:
-        """Each lane keeps its best and where it was; of equal bests the first place wins, as in PyTorch."""
+        """Keep the best value and its place in each lane; of equal values the first place wins, as in PyTorch."""
         names, name = self.names, node.name
         identity = IDENTITY[node.base]
         better, function = (">", "max") if node.base == "argmax" else ("<", "min")
