@@ -33,7 +33,6 @@ from egg_graph.schema import Candidate, Finding, FindingKind
 
 TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
 TENSORS = frozenset({"Tensor", "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer"})
-TYPE_LIKE = frozenset({"NamedTuple", "namedtuple", "Generic", "Protocol", "TypedDict", "Enum", "IntEnum", "ABC"})
 HIDDEN_FIELD = re.compile(r"\{[^{}]*[.\[]_")
 """A field of a format string that reads a private attribute."""
 
