@@ -44,6 +44,7 @@ def shipped_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", registry.PLAYBOOKS)
 
 
+@pytest.mark.slow
 def test_a_playbook_is_one_file_and_one_line() -> None:
     expert = EmbeddedExpert()
     assert "no playbook matches" in expert.write(BRIEF).problem

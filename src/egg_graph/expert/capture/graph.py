@@ -184,6 +184,12 @@ def member(qualified: str) -> str:
     return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in qualified.split("."))
 
 
+def node_name(arg: JsonValue) -> str:
+    """Return the name in `{"node": …}`."""
+    assert isinstance(arg, dict)
+    return str(arg["node"])
+
+
 def vector(raw: JsonValue) -> tuple[int, ...] | tuple[float, ...] | None:
     """Return the numbers of `{"sizes": …}` or `{"floats": …}`; None for any other argument."""
     values = (raw.get("sizes") or raw.get("floats")) if isinstance(raw, dict) else None

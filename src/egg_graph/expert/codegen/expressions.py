@@ -12,6 +12,9 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 
+FLOATS = ("float32", "bfloat16", "float16")
+"""Floating dtypes that kernels load and store."""
+
 INTEGER = {"int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16", "int8": "tl.int8", "uint8": "tl.uint8"}
 
 NARROW = {"float16": "tl.float16", "bfloat16": "tl.bfloat16"}

@@ -21,6 +21,9 @@ class Index:
 
 
 SCALAR = Index("0")
+"""The only element of a scalar."""
+OFFSETS = Index("offsets", "mask", tile=True)
+"""The elements of a flat tile."""
 Run = tuple[bool, Vector]
 """Neighbouring dimensions, all of them the operand's own (True) or all broadcast, and their joint size per capture."""
 

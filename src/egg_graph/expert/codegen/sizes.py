@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from math import isqrt, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph, Placeholder, member
-
-Vector = tuple[int, ...]
+from egg_graph.expert.codegen.indexing import Vector
 
 
 class Scope:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import Body, is_flat_view
-from egg_graph.expert.codegen.indexing import Index, Run, Unfusable
+from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable
 from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, correction, is_reduction, space_of, whole_tile
 
 LOWEST = "-3.4e38"
@@ -41,7 +41,7 @@ class Names:
 
 
 ROWS = Names(
-    full=Index("offsets", "mask", tile=True),
+    full=OFFSETS,
     kept=Index("rows", "row_mask"),
     along=Index("cols", "col_mask", tile=True),
     across=None,
@@ -52,7 +52,7 @@ ROWS = Names(
     shape="[ROWS, BLOCK]",
 )
 COLUMNS = Names(
-    full=Index("offsets", "mask", tile=True),
+    full=OFFSETS,
     kept=Index("(outer * n_inner + inner)", "inner_mask"),
     along=Index("steps", "step_mask", tile=True),
     across=Index("inner", "inner_mask"),

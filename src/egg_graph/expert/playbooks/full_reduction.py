@@ -4,14 +4,13 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import is_pointwise
 from egg_graph.expert.codegen.fusion import Body, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
-from egg_graph.expert.codegen.indexing import SCALAR, Index, Unfusable
+from egg_graph.expert.codegen.indexing import OFFSETS, SCALAR, Index, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, is_reduction, space_of
 from egg_graph.expert.playbooks.grow import grow, without_last_views
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.schema import Hardware, Precision
 
-OFFSETS = Index("offsets", "mask", tile=True)
 SUPPORTED = frozenset({"sum", "mean", "amax", "amin"})
 """Reductions whose partial results combine by the same reduction."""
 

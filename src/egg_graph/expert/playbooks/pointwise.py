@@ -4,13 +4,11 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.expressions import POINTWISE, is_pointwise
 from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
-from egg_graph.expert.codegen.indexing import Index, Unfusable
+from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbooks.grow import grow
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.schema import Hardware, Precision
-
-OFFSETS = Index("offsets", "mask", tile=True)
 
 
 class PointwisePlaybook(Playbook):

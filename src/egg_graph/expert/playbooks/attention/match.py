@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name
+from egg_graph.expert.codegen.expressions import FLOATS
 from egg_graph.expert.codegen.group import Group
 
-FLOATS = ("float32", "bfloat16", "float16")
 LARGEST_HEAD = 256
 """The largest head dimension whose tiles fit into registers and shared memory."""
 MaskKind = Literal["none", "allowed", "filled", "added"]
@@ -61,8 +61,8 @@ def _fused(graph: CapturedGraph, node: Node) -> Attention | None:
     mask = args.get(3, node.kwargs.get("attn_mask"))
     if args.get(4, node.kwargs.get("dropout_p", 0.0)):
         return None
-    q, k, v = (_name(args[i]) for i in range(3))
-    mask_name = _name(mask) if mask is not None else None
+    q, k, v = (node_name(args[i]) for i in range(3))
+    mask_name = node_name(mask) if mask is not None else None
     return Attention(
         (node.name,), node, q, k, v,
         mask=mask_name,
@@ -100,8 +100,8 @@ def _written_out(graph: CapturedGraph, node: Node, free: frozenset[str]) -> Atte
             if len(other) != 1 or graph[other[0]].shapes == ():
                 return None
             mask, kind = other[0], "added"
-        elif step.base == "masked_fill" and kind == "none" and _name(step.args[0]) == walk.last:
-            mask, kind, fill = _name(step.args[1]), "filled", step.args[2]
+        elif step.base == "masked_fill" and kind == "none" and node_name(step.args[0]) == walk.last:
+            mask, kind, fill = node_name(step.args[1]), "filled", step.args[2]
         else:
             return None
         if step.shapes != node.shapes:
@@ -181,8 +181,3 @@ def _over_last(node: Node) -> bool:
 
 def _is_node(arg: JsonValue) -> bool:
     return isinstance(arg, dict) and "node" in arg
-
-
-def _name(arg: JsonValue) -> str:
-    assert isinstance(arg, dict)
-    return str(arg["node"])

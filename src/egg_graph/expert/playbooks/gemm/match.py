@@ -5,11 +5,10 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name
+from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 
-FLOATS = ("float32", "bfloat16", "float16")
 PRODUCTS = frozenset({"linear", "mm", "bmm", "matmul", "addmm", "baddbmm"})
 
 
@@ -59,11 +58,13 @@ def _read(node: Node) -> Product:
     args, kwargs = list(node.args), node.kwargs
     if node.base == "linear":
         bias = args[2] if len(args) > 2 else kwargs.get("bias")
-        return Product(node, _name(args[0]), _name(args[1]), True, _name(bias) if bias is not None else None)
+        return Product(
+            node, node_name(args[0]), node_name(args[1]), True, node_name(bias) if bias is not None else None
+        )
     if node.base in ("addmm", "baddbmm"):
         beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
-        return Product(node, _name(args[1]), _name(args[2]), False, _name(args[0]), alpha, beta)
-    return Product(node, _name(args[0]), _name(args[1]))
+        return Product(node, node_name(args[1]), node_name(args[2]), False, node_name(args[0]), alpha, beta)
+    return Product(node, node_name(args[0]), node_name(args[1]))
 
 
 def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str) -> Group | None:
@@ -119,8 +120,3 @@ def dimensions(operand: Node, to: Node) -> str | None:
         else:
             return None
     return pattern
-
-
-def _name(arg: JsonValue) -> str:
-    assert isinstance(arg, dict)
-    return str(arg["node"])

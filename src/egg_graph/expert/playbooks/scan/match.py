@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.codegen.expressions import INTEGER, is_pointwise
+from egg_graph.expert.codegen.expressions import FLOATS, INTEGER, is_pointwise
 from egg_graph.expert.codegen.group import Group
-
-FLOATS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
