@@ -1,6 +1,6 @@
 """The Team protocol, and how a `model=` argument becomes a team."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
@@ -69,3 +69,10 @@ def resolve_team(model: Any = None) -> Team:
     from egg_graph.agents import ModelTeam
 
     return ModelTeam(model)
+
+
+def playbook_guidance(operators: Sequence[str]) -> dict[str, str]:
+    """Return the guidance of the expert's playbooks that know some of these ATen operators, by playbook."""
+    from egg_graph.expert import guidance_for
+
+    return guidance_for(operators)

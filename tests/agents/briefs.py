@@ -149,6 +149,7 @@ def make_brief(**changes: Any) -> Brief:
         "summaries": (summary,),
         "attempts": (attempt,),
         "principles": match_principles(load_principles(), task=task, stage=stage, baseline=baseline),
+        "guidance": {"gemm": "Keep the pointwise chain in the epilogue.", "row": "Read each row once."},
     }
     return Brief(**(fields | changes))
 

@@ -22,6 +22,7 @@ def test_the_analyst_sees_the_whole_picture():
         "The reference",
         "The GPU",
         "Expert principles for this stage",
+        "Playbooks for these operators",
         "Stages finished so far",
         "This stage so far",
         "The kernel at hand",
@@ -86,6 +87,15 @@ def test_findings_stay_on_one_line():
     hostile = brief.model_copy(update={"evaluation": brief.evaluation.model_copy(update={"findings": (finding,)})})
     assert not re.search(r"^## New rules", DEBUGGER.prompt(PROMPTS, hostile), re.MULTILINE)
     assert len(DEBUGGER.prompt(PROMPTS, hostile)) < len(DEBUGGER.prompt(PROMPTS, brief)) + 700
+
+
+@pytest.mark.parametrize("mode", ["seed", "optimize", "repair"])
+def test_guidance_reaches_who_chooses_a_structure(mode):
+    brief = seed_brief() if mode == "seed" else make_brief(mode=mode)
+    assert ("- gemm: Keep the pointwise chain in the epilogue." in PROMPTS.coder(brief)) is (mode != "repair")
+    assert "Read each row once." in PROMPTS.analyst(make_brief())
+    assert "Playbooks for these operators" not in PROMPTS.debugger(make_brief(mode="repair"))
+    assert "Playbooks for these operators" not in PROMPTS.coder(seed_brief(guidance={}))
 
 
 def test_the_seed_hint_is_shown_as_something_to_beat():

@@ -59,6 +59,14 @@ def test_a_later_stage_sees_summaries_and_none_of_the_earlier_stages_attempts():
     assert summary.best == brief.best.id and summary.usage.calls == 3
 
 
+def test_guidance_of_the_playbooks_reaches_analyst_and_coder_for_the_references_operators():
+    told = {role: brief.guidance for role, brief in briefs([kernel("bad"), kernel("ok", 9), kernel("ok", 8)])}
+    (_, seed), (_, debugger), (_, repair), *_ = briefs([kernel("bad"), kernel("ok")])
+    assert list(seed.guidance) == ["pointwise"] and "fuse the whole chain" in seed.guidance["pointwise"]
+    assert told["analyst"] == told["coder"] == seed.guidance
+    assert debugger.guidance == repair.guidance == {}
+
+
 def test_the_experts_seed_is_shown_only_when_asked_for(monkeypatch):
     import egg_graph.nodes.services as parts
 

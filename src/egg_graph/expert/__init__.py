@@ -1,40 +1,49 @@
-"""The embedded expert: the three roles played with no model, from the captured graph and a shelf of playbooks.
+"""The embedded expert: analyst, coder and debugger without a model, from a captured graph and a set of playbooks.
 
-Importing this package loads no torch: references are captured in child processes.
+`capture` turns a reference into a graph, `playbooks` split it into groups, `codegen` writes their Triton, and `roles`
+play the team. Importing this package loads no torch: references are captured in child processes.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egg_graph.expert.captured import CapturedGraph
-    from egg_graph.expert.capturing import CannotCapture, capture
-    from egg_graph.expert.registry import playbook_guidance
-    from egg_graph.expert.report import CaptureReport, capture_report
-    from egg_graph.expert.team import EmbeddedExpert
+    from egg_graph.expert.capture.errors import CannotCapture
+    from egg_graph.expert.capture.graph import CapturedGraph
+    from egg_graph.expert.capture.process import capture_graph
+    from egg_graph.expert.codegen.group import Group, KernelCode
+    from egg_graph.expert.playbooks.playbook import Alternative, Playbook
+    from egg_graph.expert.playbooks.registry import add_playbook, guidance_for
+    from egg_graph.expert.roles.team import EmbeddedExpert
 
 __all__ = [
+    "Alternative",
     "CannotCapture",
-    "CaptureReport",
     "CapturedGraph",
     "EmbeddedExpert",
-    "capture",
-    "capture_report",
-    "playbook_guidance",
+    "Group",
+    "KernelCode",
+    "Playbook",
+    "add_playbook",
+    "capture_graph",
+    "guidance_for",
 ]
 
-_HOME = {
-    "CannotCapture": "capturing",
-    "CaptureReport": "report",
-    "CapturedGraph": "captured",
-    "EmbeddedExpert": "team",
-    "capture": "capturing",
-    "capture_report": "report",
-    "playbook_guidance": "registry",
+_HOMES = {
+    "Alternative": "playbooks.playbook",
+    "CannotCapture": "capture.errors",
+    "CapturedGraph": "capture.graph",
+    "EmbeddedExpert": "roles.team",
+    "Group": "codegen.group",
+    "KernelCode": "codegen.group",
+    "Playbook": "playbooks.playbook",
+    "add_playbook": "playbooks.registry",
+    "capture_graph": "capture.process",
+    "guidance_for": "playbooks.registry",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -3,16 +3,16 @@
 Every brief holds the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of
 the finished stages and the attempts of this stage. Beyond that:
 
-| role | kernel at hand | analysis | diagnosis | principles |
-| --- | --- | --- | --- | --- |
-| analyst | the best kernel | the stage's last one | no | those that match |
-| coder, seed | none | no | no | those that match |
-| coder, optimize | the best kernel | the plan to follow | no | those that the plan names, else those that match |
-| coder, repair | the broken candidate | the plan that it followed | the one to follow | no |
-| debugger | the broken candidate | the plan that it followed | the last one, if it did not help | no |
+| role | kernel at hand | analysis | diagnosis | principles | playbooks' guidance |
+| --- | --- | --- | --- | --- | --- |
+| analyst | the best kernel | the stage's last one | no | those that match | yes |
+| coder, seed | none | no | no | those that match | yes |
+| coder, optimize | the best kernel | the plan to follow | no | those the plan names, else those that match | yes |
+| coder, repair | the broken candidate | the plan it was made by | the one to follow | no | no |
+| debugger | the broken candidate | the plan it was made by | the last one, if it did not help | no | no |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from egg_graph.routing import stage_attempts
@@ -21,7 +21,9 @@ from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 
-def analyst_brief(state: StageState, stage: Stage, principles: Sequence[Principle]) -> Brief:
+def analyst_brief(
+    state: StageState, stage: Stage, principles: Sequence[Principle], guidance: Mapping[str, str]
+) -> Brief:
     return Brief(
         **_common(state, stage),
         mode="optimize",
@@ -29,11 +31,16 @@ def analyst_brief(state: StageState, stage: Stage, principles: Sequence[Principl
         evaluation=state.get("evaluation"),
         analysis=state.get("analysis"),
         principles=tuple(principles),
+        guidance=dict(guidance),
     )
 
 
 def coder_brief(
-    state: StageState, stage: Stage, principles: Sequence[Principle], seed_hint: Candidate | None = None
+    state: StageState,
+    stage: Stage,
+    principles: Sequence[Principle],
+    guidance: Mapping[str, str],
+    seed_hint: Candidate | None = None,
 ) -> Brief:
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
     match state.get("mode") or "seed":
@@ -57,8 +64,15 @@ def coder_brief(
                 evaluation=state.get("evaluation"),
                 analysis=analysis,
                 principles=named or tuple(principles),
+                guidance=dict(guidance),
             )
-    return Brief(**_common(state, stage), mode="seed", principles=tuple(principles), seed_hint=seed_hint)
+    return Brief(
+        **_common(state, stage),
+        mode="seed",
+        principles=tuple(principles),
+        guidance=dict(guidance),
+        seed_hint=seed_hint,
+    )
 
 
 def debugger_brief(state: StageState, stage: Stage) -> Brief:

@@ -32,7 +32,8 @@ class RoleNodes:
     @count_seconds
     def analyst(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it."""
-        analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, self._principles(state, runtime)))
+        principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
+        analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, principles, guidance))
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return StageState(analysis=analysis, mode="optimize", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
@@ -42,7 +43,8 @@ class RoleNodes:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis."""
         context = resolve(runtime.context)
         team = self.services.get_team()
-        brief = coder_brief(state, self.stage, self._principles(state, runtime))
+        principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
+        brief = coder_brief(state, self.stage, principles, guidance)
         if context.expert_seed and brief.mode == "seed":
             brief = brief.model_copy(update={"seed_hint": self.services.write_expert_seed(brief)})
         draft = team.write(brief)

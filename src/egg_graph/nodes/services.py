@@ -19,7 +19,7 @@ from egg_graph.schema import (
     Principle,
     StageName,
 )
-from egg_graph.team import Team, check_model, resolve_team
+from egg_graph.team import Team, check_model, playbook_guidance, resolve_team
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
@@ -96,6 +96,10 @@ class Services:
 
         principles = self.principles if self.principles is not None else load_principles(context.knowledge_dir)
         return match_principles(principles, task=task, stage=stage, baseline=baseline)
+
+    def guidance_for(self, baseline: Baseline) -> dict[str, str]:
+        """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
+        return playbook_guidance(baseline.operators)
 
     def write_expert_seed(self, brief: Brief) -> Candidate | None:
         """The embedded expert's kernel for this brief; None where it can write none."""

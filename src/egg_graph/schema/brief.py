@@ -33,6 +33,8 @@ class Brief(Value):
     attempts: tuple[Attempt, ...] = ()
     """Attempts of this stage, in order."""
     principles: tuple[Principle, ...] = ()
+    guidance: dict[str, str] = {}
+    """What is known about kernels for the reference's operators: playbook name -> a few lines."""
     seed_hint: Candidate | None = None
     """A kernel that the coder may start from and must beat, such as the embedded expert's."""
 

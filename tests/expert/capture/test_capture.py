@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from egg_graph.expert import CannotCapture, capture
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.capturing import _capture
+from egg_graph.expert import CannotCapture, capture_graph
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.capture.process import _capture
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, KernelTask
 from tests.expert.references import CASES, IMAGE, module
@@ -19,7 +19,7 @@ def task(source: str, **options) -> KernelTask:
 
 @pytest.fixture(scope="module")
 def group_norm() -> CapturedGraph:
-    return capture(task(CASES["group_norm"].source))
+    return capture_graph(task(CASES["group_norm"].source))
 
 
 def test_graph_is_in_primitives_with_all_captures(group_norm):
@@ -45,34 +45,34 @@ def test_convexity(group_norm):
 
 def test_captured_once_per_source(group_norm):
     hits = _capture.cache_info().hits
-    assert capture(task(CASES["group_norm"].source)) is group_norm
+    assert capture_graph(task(CASES["group_norm"].source)) is group_norm
     assert _capture.cache_info().hits == hits + 1
 
 
 def test_policy_decides_the_dtype():
-    graph = capture(task(module("return torch.softmax(x, -1)"), precision="bf16"))
+    graph = capture_graph(task(module("return torch.softmax(x, -1)"), precision="bf16"))
     assert graph.placeholders[0].dtype == "bfloat16"
 
 
 def test_training_statistics_are_effects():
-    graph = capture(task(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE)))
+    graph = capture_graph(task(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE)))
     assert set(graph.mutations) == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
 
 
 def test_a_reference_that_does_not_load_is_bad_input():
     with pytest.raises(BadInput, match="line 7"):
-        capture(task("import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        capture_graph(task("import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n"
                      "        return x\n\nboom = 1 / 0\ndef get_inputs():\n    return [torch.rand(4)]\n"))  # fmt: skip
 
 
 def test_control_flow_on_values_has_no_graph():
     with pytest.raises(CannotCapture):
-        capture(task(module("if x.sum() > 0:\n    return x\nreturn -x")))
+        capture_graph(task(module("if x.sum() > 0:\n    return x\nreturn -x")))
 
 
 def test_importing_the_expert_loads_no_torch():
     code = (
-        "import sys, egg_graph.expert, egg_graph.expert.team, egg_graph.expert.report\n"
+        "import sys, egg_graph.expert, egg_graph.expert.roles.team, egg_graph.expert.playbooks.registry\n"
         "assert not {'torch', 'triton', 'openai'} & set(sys.modules), sorted(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).returncode == 0

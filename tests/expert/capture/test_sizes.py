@@ -2,7 +2,7 @@
 
 import pytest
 
-from egg_graph.expert.sizes import Scope
+from egg_graph.expert.codegen.sizes import Scope
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import load_reference
-from egg_graph.expert.export import export_graph
-from egg_graph.expert.plan import make_plan
-from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
-from egg_graph.expert.writer import write_module
+from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.codegen.module import write_module
+from egg_graph.expert.playbooks.planner import make_plan, write_kernels
+from egg_graph.expert.playbooks.registry import PLAYBOOKS
 from tests.expert.references import CASES, Case
 
 
@@ -28,7 +28,7 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
     if case.variant:
         plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})
     path = folder / f"{name}.py"
-    path.write_text(write_module(case.source, plan, BY_NAME, "ieee"))
+    path.write_text(write_module(case.source, plan, write_kernels(plan, PLAYBOOKS, "ieee")))
     spec = importlib.util.spec_from_file_location(name, path)
     candidate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(candidate)

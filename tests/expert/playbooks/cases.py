@@ -227,10 +227,10 @@ def candidates() -> list[tuple[str, str]]:
 
 def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, str], object]) -> Path:
     """The candidate's file; `graphs` keeps what was captured, one graph for all kinds of the same dtype."""
-    from egg_graph.expert.export import export_graph
-    from egg_graph.expert.plan import make_plan
-    from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
-    from egg_graph.expert.writer import write_module
+    from egg_graph.expert.capture.export import export_graph
+    from egg_graph.expert.codegen.module import write_module
+    from egg_graph.expert.playbooks.planner import make_plan, write_kernels
+    from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 
     precision, variant = kind.split("/")
     reference = CASES[name].reference
@@ -239,10 +239,11 @@ def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, 
         graphs[name, dtype] = export_graph(reference, precision)
     graph = graphs[name, dtype]
     groups = make_plan(graph, PLAYBOOKS).groups
-    chosen = {g: variant for g, group in groups.items() if variant in BY_NAME[group.playbook].variants}
+    chosen = {g: variant for g, group in groups.items() if variant in playbooks_by_name()[group.playbook].variants}
     assert not variant or chosen, f"{name} has no group with a variant {variant}"
     path = folder / f"{name}_{kind.replace('/', '_')}.py"
-    path.write_text(write_module(reference, make_plan(graph, PLAYBOOKS, chosen), BY_NAME, precision))
+    plan = make_plan(graph, PLAYBOOKS, chosen)
+    path.write_text(write_module(reference, plan, write_kernels(plan, PLAYBOOKS, precision)))
     return path
 
 

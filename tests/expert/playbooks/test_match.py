@@ -7,13 +7,14 @@ from functools import cache
 
 import pytest
 
-from egg_graph.expert import decomposing
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.export import export_graph
-from egg_graph.expert.plan import Plan, make_plan
-from egg_graph.expert.playbook import KernelCode
-from egg_graph.expert.playbooks.gemm import GemmPlaybook
-from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
+from egg_graph.expert.capture.decompose import decomposer
+from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import KernelCode
+from egg_graph.expert.codegen.plan import Plan
+from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
+from egg_graph.expert.playbooks.planner import make_plan
+from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
@@ -43,11 +44,11 @@ def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardwar
     return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not decomposing.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
+@pytest.mark.skipif(not decomposer.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")
 @pytest.mark.parametrize("name", ["long_epilogue", "written_out"])
 def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = capture(CASES[name].reference)
-    monkeypatch.setattr(decomposing, "KNOWN", False)
+    monkeypatch.setattr(decomposer, "KNOWN", False)
     assert capture.__wrapped__(CASES[name].reference) == ours
 
 
@@ -109,7 +110,7 @@ def test_attention_with_dropout_stays_pytorch() -> None:
 def test_only_flips_of_the_scanned_dimension_reverse(body: str, reverse: bool) -> None:
     plan = planned(scan(body, "torch.randn(B, N)"))
     name, group = next((n, g) for n, g in plan.groups.items() if g.playbook == "scan")
-    source = BY_NAME["scan"].write(plan.graph, group, name, "tf32").source
+    source = playbooks_by_name()["scan"].write(plan.graph, group, name, "tf32").source
     assert ("reverse=True" in source) is reverse
 
 
@@ -154,5 +155,5 @@ def test_linear_without_bias_needs_no_epilogue() -> None:
         init="k, n; self.linear = nn.Linear(k, n, bias=False)", init_args="K, N",
     )  # fmt: skip
     plan = planned(body)
-    code = BY_NAME["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
+    code = playbooks_by_name()["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
     assert "epilogue(" not in code.source.replace("= epilogue(", "")

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from egg_graph.expert import EmbeddedExpert
-from egg_graph.expert.writer import read_plan
+from egg_graph.expert.codegen.plan import read_plan
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import (
     Analysis,

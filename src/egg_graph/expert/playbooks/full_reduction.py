@@ -1,25 +1,30 @@
-"""Everything becomes one number: losses, norms of a whole tensor."""
+"""Reductions of a whole tensor to one number: losses and norms."""
 
-from egg_graph.expert.captured import CapturedGraph, Node
-from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import Body, is_moving
-from egg_graph.expert.growth import grow
-from egg_graph.expert.indexing import SCALAR, Index, Unfusable
-from egg_graph.expert.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.playbook import Group, KernelCode
-from egg_graph.expert.reduction_kernel import Tuning, grouped, reductions_in
-from egg_graph.expert.reductions import IDENTITY, Space, check, is_reduction, space_of
+from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.codegen.fusion import Body, is_moving
+from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.indexing import OFFSETS, SCALAR, Index, Unfusable
+from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, is_reduction, space_of
+from egg_graph.expert.playbooks.grow import grow, without_last_views
+from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.schema import Hardware, Precision
 
-OFFSETS = Index("offsets", "mask", tile=True)
-KINDS = frozenset({"sum", "mean", "amax", "amin"})
+SUPPORTED = frozenset({"sum", "mean", "amax", "amin"})
+"""Reductions whose partial results combine by the same reduction."""
 
 
-class FullReduction:
-    """Sums, means and extremes of an elementwise expression over a whole tensor, and scalar arithmetic after them."""
+class FullReductionPlaybook(Playbook):
+    """Sums, means and extremes of an elementwise expression over a whole tensor, then scalar arithmetic."""
 
     name = "full_reduction"
-    variants = ("",)
+    operators = frozenset({
+        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "cross_entropy_loss", "nll_loss_nd", "nll_loss_forward",
+        "triplet_margin_loss", "hinge_embedding_loss", "margin_ranking_loss", "cosine_embedding_loss",
+        "sum.default", "mean.default", "max.default", "min.default", "linalg_vector_norm",
+    })  # fmt: skip
     guidance = (
         "Loss or norm over a whole tensor: two kernels without atomics, so that the result is the same every time. "
         "The first runs a fixed number of programs (8 a multiprocessor), each striding over blocks with one running "
@@ -27,7 +32,10 @@ class FullReduction:
         "elementwise part of the loss belongs into the first: nothing of full size is ever written."
     )
 
+    complexity = 2
+
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
+        """Grow a group around the full reduction at `start`; other full reductions of the same tensor join."""
         if not is_reduction(graph[start]):
             return None
         try:
@@ -46,27 +54,28 @@ class FullReduction:
             [start],
             free,
             may_join,
-            lambda nodes: _Writer(graph, nodes, space, "probe"),
+            lambda nodes: _FullReductionWriter(graph, nodes, space, "probe"),
             sibling=lambda name: is_reduction(graph[name]),
         )
-        return None if group is None else grouped(graph, self.name, group)
+        return None if group is None else Group.of(graph, self.name, set(without_last_views(graph, group)))
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
-        space = space_of(graph, graph[reductions_in(graph, group.nodes)[0]])
-        return _Writer(graph, frozenset(group.nodes), space, name).code()
+        """Write the kernel of the partial results, the kernel of the total, and their wrapper."""
+        space = space_of(graph, next(graph[node] for node in group.nodes if is_reduction(graph[node])))
+        return _FullReductionWriter(graph, frozenset(group.nodes), space, name).code()
 
 
-class _Parts(Body):
-    """The first kernel: reductions read tiles. Asked for anything scalar, it refuses."""
+class _PartialBody(Body):
+    """The body of the first kernel: tiles that reductions read. It refuses anything scalar."""
 
     def reduce(self, node: Node, index: Index) -> str:
         raise Unfusable(f"{node.name} is no elementwise operator")
 
 
-class _Final(Body):
-    """The second kernel: reductions are known, the rest is scalar."""
+class _FinalBody(Body):
+    """The body of the second kernel: scalar arithmetic over finished reductions."""
 
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], results: dict[str, str]) -> None:
         super().__init__(graph, nodes)
@@ -78,7 +87,9 @@ class _Final(Body):
         return self.results[node.name]
 
 
-class _Writer:
+class _FullReductionWriter:
+    """Writes both kernels and the wrapper."""
+
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, name: str) -> None:
         self.graph, self.space, self.name = graph, space, name
         self.outputs = graph.writes(nodes)
@@ -87,11 +98,11 @@ class _Writer:
         self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
         for node in self.reductions:
             check(graph, node)
-            if node.base not in KINDS or space_of(graph, node).numel != space.numel:
+            if node.base not in SUPPORTED or space_of(graph, node).numel != space.numel:
                 raise Unfusable(f"{node.name} is another kind of reduction")
-        self.parts = _Parts(graph, nodes, fill=True)
+        self.parts = _PartialBody(graph, nodes, fill=True)
         self._accumulate()
-        self.final = _Final(graph, nodes, {n.name: n.name for n in self.reductions})
+        self.final = _FinalBody(graph, nodes, {n.name: n.name for n in self.reductions})
         self.labels = [self.final.out(i, len(self.outputs)) for i in range(len(self.outputs))]
         for label, output in zip(self.labels, self.outputs, strict=True):
             self.final.store(label, self.final.value(output, SCALAR), SCALAR)
@@ -141,7 +152,7 @@ class _Writer:
         )
 
     def _scalars(self) -> list[str]:
-        """Tensors that only the scalar arithmetic reads."""
+        """Return the tensors that only the scalar arithmetic reads."""
         return [r for r in self.final.roots if r not in self.parts.roots]
 
     def _parts_kernel(self) -> str:

@@ -1,22 +1,21 @@
-"""Elementwise chains: one pass over memory, whatever the chain's length."""
+"""Elementwise chains: one pass over memory, however long the chain is."""
 
-from egg_graph.expert.captured import CapturedGraph
-from egg_graph.expert.expressions import is_pointwise
-from egg_graph.expert.fusion import Body, is_flat_view, is_moving
-from egg_graph.expert.growth import grow
-from egg_graph.expert.indexing import Index, Unfusable
-from egg_graph.expert.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.playbook import Group, KernelCode
-from egg_graph.schema import ConfigSpace, Hardware, Knob, Precision
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.expressions import POINTWISE, is_pointwise
+from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_moving
+from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable
+from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.playbooks.grow import grow
+from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.schema import Hardware, Precision
 
-OFFSETS = Index("offsets", "mask", tile=True)
 
-
-class Pointwise:
+class PointwisePlaybook(Playbook):
     """Chains of elementwise operators with broadcasting, as one kernel over the flat output."""
 
     name = "pointwise"
-    variants = ("",)
+    operators = POINTWISE
     guidance = (
         "Elementwise chain: fuse the whole chain into one kernel over the flat output, so that every tensor crosses "
         "DRAM once; 8 to 16 elements a thread in 16-byte accesses (BLOCK 1024 to 4096, 4 or 8 warps). A broadcast "
@@ -25,7 +24,10 @@ class Pointwise:
         "into that kernel; alone it can only tie with torch.compile."
     )
 
+    complexity = 1
+
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
+        """Grow a chain from the elementwise node at `start`; all its outputs have one size."""
         node = graph[start]
         if not is_pointwise(node) or set(node.numel) == {1}:
             return None
@@ -37,7 +39,7 @@ class Pointwise:
                 return True
             return is_pointwise(other) and (other.numel == numel or max(other.numel) < max(numel))
 
-        group = grow(graph, [start], free, may_join, lambda nodes: _Writer(graph, nodes, "probe"))
+        group = grow(graph, [start], free, may_join, lambda nodes: _PointwiseWriter(graph, nodes, "probe"))
         if group is None or all(is_moving(graph[n], graph) or graph[n].base == "detach" for n in group):
             return None
         return Group.of(graph, self.name, set(_trimmed(graph, group)))
@@ -45,11 +47,12 @@ class Pointwise:
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
-        return _Writer(graph, frozenset(group.nodes), name).code(group)
+        """Write kernel and wrapper. The knobs depend on the number of elements alone."""
+        return _PointwiseWriter(graph, frozenset(group.nodes), name).code(group)
 
 
 def _trimmed(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:
-    """Without views at the end of the chain: they cost nothing outside, and the output keeps its operand's shape."""
+    """Drop the views at the chain's end: outside they cost nothing, and the output keeps its operand's shape."""
     while True:
         last = [n for n in graph.writes(group) if is_flat_view(graph[n])]
         if not last or len(group) == 1:
@@ -57,7 +60,9 @@ def _trimmed(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:
         group = group - set(last)
 
 
-class _Writer:
+class _PointwiseWriter:
+    """Writes kernel and wrapper."""
+
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], name: str) -> None:
         self.graph, self.name = graph, name
         self.outputs = graph.writes(nodes)
@@ -74,7 +79,7 @@ class _Writer:
 
     def code(self, group: Group) -> KernelCode:
         doc = describe(self.graph, group.nodes, group.outputs)
-        config, space = knobs(self.name, self.numel[0])
+        config, space = _tuning(self.numel[0]).prefixed(self.name)
         return KernelCode(
             function=self.name,
             source=f"{self._kernel(doc)}\n\n{self._wrapper(doc)}",
@@ -117,12 +122,13 @@ class _Writer:
         return wrapper.function(f"{doc}, in one pass.", lines)
 
 
-def knobs(name: str, numel: int) -> tuple[dict[str, Knob], ConfigSpace]:
-    """Start at 2048 elements a program; smaller where that would leave multiprocessors idle."""
+def _tuning(numel: int) -> Tuning:
+    """Start at 2048 elements a program, at fewer where that would leave multiprocessors idle."""
     block = 2048 if numel >= 2048 * 1024 else 1024 if numel >= 2**18 else 256
-    config: dict[str, Knob] = {f"{name}_BLOCK": block, f"{name}_num_warps": 8 if block >= 2048 else 4}
-    space: ConfigSpace = {
-        "parallel_mapping": {f"{name}_num_warps": (2, 4, 8, 16)},
-        "tensor_tiling": {f"{name}_BLOCK": (512, 1024, 2048, 4096, 8192)},
-    }
-    return config, space
+    return Tuning(
+        {"BLOCK": block, "num_warps": 8 if block >= 2048 else 4},
+        {
+            "parallel_mapping": {"num_warps": (2, 4, 8, 16)},
+            "tensor_tiling": {"BLOCK": (512, 1024, 2048, 4096, 8192)},
+        },
+    )

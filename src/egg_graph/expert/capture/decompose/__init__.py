@@ -1,0 +1,1 @@
+"""Composite ATen operators rewritten in the primitives that the playbooks fuse."""

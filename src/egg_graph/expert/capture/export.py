@@ -1,0 +1,251 @@
+"""Export a reference with `torch.export` at several shapes and merge them into one graph. Imports torch.
+
+The export runs under fake tensors, so that it takes no memory at any size.
+"""
+
+import logging
+import math
+from typing import Any
+
+import torch
+from pydantic import JsonValue
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.expert.capture.decompose.decomposer import Decomposer
+from egg_graph.expert.capture.errors import CannotCapture
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.capture.merge import ShapeCapture, merge, skeleton
+
+SMALLEST_SIZE = 8
+"""Do not vary integers up to this one: they are axes, kernel sizes and the like."""
+ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
+"""Drop these checks, which the exporter adds: they compute nothing."""
+POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def export_graph(source: str, precision: str) -> CapturedGraph:
+    """Capture a reference at its full shape, at the evaluator's two smaller shapes and at one that tells sizes apart.
+
+    Args:
+        source: The reference's source.
+        precision: The precision policy; bf16 and fp16 cast parameters and floating inputs.
+
+    Raises:
+        BadInput: if the reference cannot be loaded.
+        CannotCapture: if the full shape has no graph.
+    """
+    logging.disable(logging.WARNING)
+    decomposer = Decomposer()
+    full = _export(source, {}, precision, decomposer)
+    captures = [full]
+    knobs: list[dict[str, int]] = [{}]
+    notes: list[str] = []
+    for overrides in (*choose_shapes(source), _varied(source)):
+        if overrides in knobs:
+            continue
+        try:
+            smaller = _export(source, overrides, precision, decomposer)
+        except CannotCapture as error:
+            notes.append(f"not captured at {overrides}: {error}")
+            continue
+        if skeleton(smaller) != skeleton(full):
+            notes.append(f"the graph at {overrides} has another structure; sizes are generalised without it")
+            continue
+        captures.append(smaller)
+        knobs.append(overrides)
+    if len(captures) == 1:
+        notes.append("captured at one shape only: every size is a constant")
+    return merge(captures, tuple(knobs), tuple(notes))
+
+
+class _ProgramReader:
+    """Reads an exported program into plain data."""
+
+    def __init__(self, program: Any, model: torch.nn.Module) -> None:
+        self.program = program
+        self.capture = ShapeCapture(dict(_integers(model)))
+
+    def read(self, names: list[str]) -> ShapeCapture:
+        """Read all nodes; `names` are the forward's arguments, in order."""
+        signature = self.program.graph_signature
+        specs = iter(signature.input_specs)
+        arguments = iter(names)
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node, next(specs), arguments)
+            elif node.op == "call_function":
+                if node.target not in ASSERTIONS:
+                    self._call(node)
+            elif node.op == "output":
+                self._output(node, signature.output_specs)
+            else:
+                raise CannotCapture(f"the exported graph holds a {node.op} ({node.target})")
+        return self.capture
+
+    def _placeholder(self, node: Any, spec: Any, arguments: Any) -> None:
+        kinds = {InputKind.USER_INPUT: "input", InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer",
+                 InputKind.CONSTANT_TENSOR: "constant"}  # fmt: skip
+        kind = kinds.get(spec.kind)
+        if kind is None:
+            raise CannotCapture(f"the forward reads a {spec.kind.name.lower()}")
+        target = next(arguments) if kind == "input" else spec.target
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            self.capture.placeholders.append({"name": node.name, "kind": kind, "target": target, "shape": None})
+            return
+        entry = {"name": node.name, "kind": kind, "target": target, **_tensor(value)}
+        if kind == "constant":
+            entry["value"] = _constant(self.program.constants.get(spec.target), spec.target)
+        self.capture.placeholders.append(entry)
+
+    def _call(self, node: Any) -> None:
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload):
+            op = str(target)
+        elif getattr(target, "__name__", "") == "getitem":
+            op = "getitem"
+        else:
+            raise CannotCapture(f"the exported graph calls {target}, which is no ATen operator")
+        value = node.meta.get("val")
+        entry = {"name": node.name, "op": op, "args": [_arg(a) for a in node.args]}
+        entry["kwargs"] = {k: _arg(v) for k, v in node.kwargs.items()}
+        self.capture.nodes.append(entry | (_tensor(value) if isinstance(value, torch.Tensor) else {"shape": None}))
+
+    def _output(self, node: Any, specs: list[Any]) -> None:
+        user = []
+        for arg, spec in zip(node.args[0], specs, strict=True):
+            if spec.kind is OutputKind.USER_OUTPUT:
+                user.append(_arg(arg))
+            elif spec.kind is OutputKind.BUFFER_MUTATION:
+                self.capture.mutations[spec.target] = arg.name
+            else:
+                raise CannotCapture(f"the forward has an effect beside its outputs: {spec.kind.name.lower()}")
+        tree = pytree.tree_unflatten(user, self.program.call_spec.out_spec)
+        self.capture.outputs = _structure(tree)
+
+
+def _varied(source: str) -> dict[str, int]:
+    """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
+
+    The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing.
+    """
+    full = shape_knobs(source)
+    chosen: dict[str, int] = {}
+    primes = iter((3, 5, 2, 7, 11, 13))
+    for name, value in full.items():
+        if value <= SMALLEST_SIZE or name in chosen:
+            continue
+        factor = next(primes, 3)
+        tied = [other for other in full if full[other] == value]
+        for names in ([name], tied):
+            trial = {**chosen, **dict.fromkeys(names, value * factor)}
+            if _runs(source, trial):
+                chosen = trial
+                break
+    return chosen
+
+
+def _runs(source: str, knobs: dict[str, int]) -> bool:
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            reference = load_reference(source, knobs)
+            reference.model(0)(*reference.inputs(0))
+    except Exception:  # noqa: BLE001 - whatever fails, this shape is none that the reference has
+        return False
+    return True
+
+
+def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:
+    reference = load_reference(source, knobs)
+    dtype = POLICY_DTYPE.get(precision)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            model, inputs = reference.model(0), reference.inputs(0)
+            if dtype is not None:
+                _cast(model, dtype)
+                inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+            program = torch.export.export(model, tuple(inputs), strict=False)
+        program = decomposer.run(program)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError) as error:
+        raise CannotCapture(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    names = reference.forward_names(len(inputs))
+    flat = [name if isinstance(x, torch.Tensor) else None for name, x in zip(names, inputs, strict=True)]
+    if any(isinstance(x, list | tuple | dict) for x in inputs):
+        raise CannotCapture("forward takes a list, tuple or dict; only tensors and numbers are generalised")
+    return _ProgramReader(program, model).read([n or names[i] for i, n in enumerate(flat)])
+
+
+def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Cast parameters and buffers. `model.to(dtype)` cannot: the fake mode still refers to the fake parameters."""
+    cast: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the original too: a freed one's id would come again
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and tensor.is_floating_point():
+                    new = cast[id(tensor)][1] if id(tensor) in cast else tensor.detach().to(dtype)
+                    if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
+                        new = torch.nn.Parameter(new)
+                    cast[id(tensor)] = tensor, new
+                    tensors[name] = new
+
+
+def _tensor(value: torch.Tensor) -> dict[str, Any]:
+    return {"shape": tuple(value.shape), "dtype": str(value.dtype).removeprefix("torch."), "stride": value.stride()}
+
+
+def _constant(value: Any, target: str) -> float | int | bool | None:
+    """Return the value of a tensor that the forward itself makes (`torch.tensor(2.0)`), None for any other constant."""
+    if not target.startswith("lifted_tensor"):
+        return None
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise CannotCapture("the forward creates a constant tensor with more than one element; make it a buffer")
+    known = getattr(value, "constant", None)
+    return (known if known is not None else value).item()
+
+
+def _arg(arg: Any) -> JsonValue:
+    if isinstance(arg, torch.fx.Node):
+        return {"node": arg.name}
+    if isinstance(arg, list | tuple):
+        return [_arg(a) for a in arg]
+    if isinstance(arg, torch.dtype):
+        return {"dtype": str(arg).removeprefix("torch.")}
+    if isinstance(arg, torch.device):
+        return {"device": arg.type}
+    if isinstance(arg, torch.memory_format):
+        return {"memory_format": str(arg).removeprefix("torch.")}
+    if isinstance(arg, torch.layout):
+        return {"layout": str(arg).removeprefix("torch.")}
+    if isinstance(arg, float) and not math.isfinite(arg):
+        return {"float": str(arg)}
+    if arg is None or isinstance(arg, bool | int | float | str):
+        return arg
+    raise CannotCapture(f"an operator takes a {type(arg).__name__}, which cannot be written down")
+
+
+def _structure(tree: Any) -> JsonValue:
+    if isinstance(tree, dict) and set(tree) == {"node"}:
+        return tree
+    if isinstance(tree, dict):
+        return {"dict": {str(k): _structure(v) for k, v in tree.items()}}
+    if isinstance(tree, tuple):
+        return {"tuple": [_structure(v) for v in tree]}
+    if isinstance(tree, list):
+        return {"list": [_structure(v) for v in tree]}
+    return tree
+
+
+def _integers(model: torch.nn.Module) -> Any:
+    """Yield the integers that modules hold, with their names as spelled after `self.`."""
+    for name, module in model.named_modules():
+        prefix = f"{name}." if name else ""
+        for key, value in vars(module).items():
+            if key.startswith("_"):
+                continue
+            if type(value) is int:
+                yield f"{prefix}{key}", value
+            elif isinstance(value, list | tuple):
+                yield from ((f"{prefix}{key}[{i}]", v) for i, v in enumerate(value) if type(v) is int)

@@ -1,0 +1,1 @@
+"""Write Triton source: expressions, tiles, kernels, wrappers and the whole module."""

@@ -1,0 +1,188 @@
+"""Write the new `forward`: straight-line code that calls the wrappers, and PyTorch for operators without a kernel."""
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from egg_graph.expert.capture.graph import Node, Placeholder, member
+from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.plan import Plan, execution_order
+from egg_graph.expert.codegen.reference import CannotWrite
+from egg_graph.expert.codegen.sizes import Scope, forward_scope
+
+FUNCTIONAL = frozenset(
+    {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "max_pool1d",
+     "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "scaled_dot_product_attention",
+     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}
+)  # fmt: skip
+"""Operators whose arguments `torch.nn.functional` takes in the same order."""
+TORCH = frozenset(
+    {
+        "matmul",
+        "bmm",
+        "mm",
+        "addmm",
+        "baddbmm",
+        "cumsum",
+        "cumprod",
+        "flip",
+        "cat",
+        "stack",
+        "tril",
+        "triu",
+        "split",
+        "outer",
+    }
+)
+RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE"})
+
+
+class ForwardWriter:
+    """Writes the statements of `forward`."""
+
+    def __init__(self, plan: Plan, codes: Mapping[str, KernelCode], arguments: list[str]) -> None:
+        self.plan, self.graph, self.codes = plan, plan.graph, codes
+        self.lines: list[str] = []
+        self.taken = set(RESERVED) | set(arguments) | {c.function for c in codes.values()}
+        self.names: dict[str, str] = {}
+        self.scope: Scope = forward_scope(self.graph)
+        self.in_place: set[str] = set()
+        """Nodes that need no statement: a library call computes them or writes them to their buffer."""
+
+    def statements(self) -> list[str]:
+        """Write the body of `forward`.
+
+        Raises:
+            CannotWrite: if a number of the captures follows from no tensor's size.
+        """
+        group_name = {id(group): name for name, group in self.plan.groups.items()}
+        for unit in execution_order(self.plan):
+            if isinstance(unit, Group):
+                self._call(self.codes[group_name[id(unit)]])
+            elif not self._special(unit) and unit.name not in self.in_place:
+                self._bind(unit.name, self._library(unit))
+        for buffer, name in self.graph.mutations.items():
+            if name not in self.in_place:
+                self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
+        self.lines.append(f"return {self._structure(self.graph.outputs)}")
+        return self.lines
+
+    def text(self, name: str) -> str:
+        """Return the expression for a tensor inside `forward`."""
+        node = self.graph[name]
+        if isinstance(node, Placeholder):
+            if node.value is not None:
+                return f"torch.full((), {node.value!r}, dtype=torch.{node.dtype}, device={self._device()})"
+            return node.text
+        return self.names[name]
+
+    def _bind(self, name: str, text: str) -> None:
+        self.lines.append(f"{self._fresh(name)} = {text}")
+
+    def _fresh(self, name: str) -> str:
+        wish, n = name, 1
+        while wish in self.taken:
+            n += 1
+            wish = f"{name}_{n}"
+        self.taken.add(wish)
+        self.names[name] = wish
+        shapes = self.graph[name].shapes
+        if shapes:
+            self.scope.add_tensor(wish, shapes)
+        return wish
+
+    def _device(self) -> str:
+        for p in self.graph.placeholders:
+            if p.kind != "constant":
+                return f"{p.text}.device"
+        raise CannotWrite("the forward has neither an input nor a parameter to take its device from")
+
+    def _call(self, code: KernelCode) -> None:
+        arguments = [self.text(name) for name in code.tensors]
+        for values in code.sizes:
+            arguments.append(self._number(values, f"an argument of {code.function}"))
+        targets = ", ".join(self._fresh(name) for name in code.returns)
+        self.lines.append(f"{targets} = {code.function}({', '.join(arguments)})")
+
+    def _number(self, values: "tuple[int, ...] | tuple[float, ...] | list", what: str) -> str:
+        if all(isinstance(v, int) for v in values):
+            text = self.scope.express(int(v) for v in values)
+        else:
+            text = self.scope.express_float(values)
+        if text is None:
+            raise CannotWrite(f"{what} is {list(values)} in the captures, which follows from no tensor's size")
+        return text
+
+    def _library(self, node: Node) -> str:
+        """Write the PyTorch call of one operator."""
+        if node.base == "getitem":
+            return f"{self.text(node.inputs[0])}[{node.args[1]}]"
+        args = [self._arg(a, node) for a in node.args]
+        args += [f"{k}={self._arg(v, node)}" for k, v in node.kwargs.items() if not _is_noise(k, v)]
+        if node.base in ("view", "_unsafe_view", "reshape"):
+            return f"{args[0]}.reshape({', '.join(args[1:])})"
+        if node.base in ("unsqueeze", "squeeze", "transpose", "permute", "expand", "contiguous") and node.rank >= 0:
+            return f"{args[0]}.{node.base}({', '.join(args[1:])})"
+        if node.base in ("detach", "alias", "lift_fresh_copy"):
+            return args[0]
+        if node.base in FUNCTIONAL:
+            return f"F.{node.base}({', '.join(args)})"
+        if node.base in TORCH:
+            return f"torch.{node.base}({', '.join(args)})"
+        return f"torch.ops.{node.op}({', '.join(args)})"
+
+    def _arg(self, arg: JsonValue, node: Node) -> str:
+        if isinstance(arg, list):
+            return f"[{', '.join(self._arg(a, node) for a in arg)}]"
+        if not isinstance(arg, dict):
+            return repr(arg)
+        ((kind, value),) = arg.items()
+        if kind == "node":
+            return self.text(str(value))
+        if kind in ("sizes", "floats"):
+            assert isinstance(value, list)
+            return self._number(value, f"an argument of {node.op}")
+        if kind == "device":
+            return self._device()
+        return f'float("{value}")' if kind == "float" else f"torch.{value}"
+
+    def _special(self, node: Node) -> bool:
+        """Write one library call for an operator that functionalization took apart; return False for any other."""
+        if node.base == "native_dropout":
+            results = self._results(node)
+            if set(results) != {0}:
+                return False
+            x, p = self._arg(node.args[0], node), self._arg(node.args[1], node)
+            self._bind(results[0], f"F.dropout({x}, {p}, training=self.training)")
+        elif node.base == "_native_batch_norm_legit_functional":
+            results = self._results(node)
+            if not set(results) <= {0, 3, 4} or any(self.graph.users[results[i]] for i in (3, 4) if i in results):
+                return False
+            x, weight, bias, mean, var, training, momentum, eps = (self._arg(a, node) for a in node.args)
+            call = f"F.batch_norm({x}, {mean}, {var}, {weight}, {bias}, {training}, {momentum}, {eps})"
+            self._bind(results[0], call)
+            self.in_place.update(results[i] for i in (3, 4) if i in results)
+        else:
+            return False
+        self.in_place.update(results.values())
+        return True
+
+    def _results(self, node: Node) -> dict[int, str]:
+        return {int(self.graph[u].args[1]): u for u in self.graph.users[node.name]}  # type: ignore[arg-type]
+
+    def _structure(self, tree: JsonValue) -> str:
+        if not isinstance(tree, dict):
+            return repr(tree)
+        ((kind, value),) = tree.items()
+        if kind == "node":
+            return self.text(str(value))
+        if kind == "dict":
+            assert isinstance(value, dict)
+            return "{" + ", ".join(f"{k!r}: {self._structure(v)}" for k, v in value.items()) + "}"
+        assert isinstance(value, list)
+        items = ", ".join(self._structure(v) for v in value)
+        return f"[{items}]" if kind == "list" else f"({items}{',' if len(value) == 1 else ''})"
+
+
+def _is_noise(keyword: str, value: JsonValue) -> bool:
+    return value is None or keyword in ("layout", "pin_memory")

@@ -1,0 +1,153 @@
+"""Device and host functions that generated kernels share, as source text. A module holds those that it calls.
+
+Triton has no tanh, expm1 or log1p. These are accurate to a few units in the last place of fp32 over the whole range,
+and they call no library function that an interpreter would have to imitate.
+"""
+
+HELPERS: dict[str, str] = {
+    "tanh": '''@triton.jit
+def tanh(x):
+    """(1 - e) / (1 + e) with e = exp(-2 |x|), which never overflows; a series near 0, where 1 - e would cancel."""
+    e = tl.exp(-2.0 * tl.abs(x))
+    far = (1.0 - e) / (1.0 + e)
+    s = x * x
+    near = x * (1.0 + s * (-0.33333333 + s * (0.13333333 + s * (-0.053968254 + s * 0.021869488))))
+    return tl.where(tl.abs(x) < 0.25, near, tl.where(x < 0, -far, far))
+''',
+    "expm1": '''@triton.jit
+def expm1(x):
+    """exp(x) - 1; a series near 0, where the subtraction would cancel."""
+    near = x * (1.0 + x * (0.5 + x * (0.16666667 + x * (0.041666667 + x * (0.0083333333 + x * 0.0013888889)))))
+    return tl.where(tl.abs(x) < 0.25, near, tl.exp(x) - 1.0)
+''',
+    "log1p": '''@triton.jit
+def log1p(x):
+    """log(1 + x), corrected by what rounding 1 + x lost (Kahan)."""
+    w = 1.0 + x
+    d = w - 1.0
+    return tl.where(d == 0.0, x, tl.log(w) * (x / tl.where(d == 0.0, 1.0, d)))
+''',
+    "softplus": '''@triton.jit
+def softplus(x):
+    """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)), which never overflows."""
+    return tl.where(x < 0, 0.0, x) + log1p(tl.exp(-tl.abs(x)))
+''',
+    "gelu": '''@triton.jit
+def gelu(x):
+    """x Phi(x), with the exact error function."""
+    return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+''',
+    "gelu_tanh": '''@triton.jit
+def gelu_tanh(x):
+    """0.5 x (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+    return x * tl.sigmoid(2.0 * u)
+''',
+    "mish": '''@triton.jit
+def mish(x):
+    """x tanh(log(1 + e)) = x n / (n + 2), e = exp(x), n = e (e + 2); the ratio is 1 in fp32 from x = 20 on."""
+    e = tl.exp(tl.where(x < 20.0, x, 20.0))
+    n = e * (e + 2.0)
+    return tl.where(x < 20.0, x * (n / (n + 2.0)), x)
+''',
+    "round_to_tf32": '''@triton.jit
+def round_to_tf32(x):
+    """Round fp32 to TF32, to nearest. A tensor core alone would truncate, which biases every product."""
+    return tl.inline_asm_elementwise("cvt.rna.tf32.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+''',
+    "propagate_max": '''@triton.jit
+def propagate_max(a, b):
+    """The larger, NaN where either is: PyTorch's maximum."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "propagate_min": '''@triton.jit
+def propagate_min(a, b):
+    """The smaller, NaN where either is: PyTorch's minimum."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "finite_or": '''@triton.jit
+def finite_or(x, other):
+    """x, or `other` where x is infinite."""
+    return tl.where(tl.abs(x) == float("inf"), other, x)
+''',
+    "tensor_descriptor": "from triton.tools.tensor_descriptor import TensorDescriptor\n",
+    "grouped_tile": '''@triton.jit
+def grouped_tile(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile. Tiles run down GROUP_M rows before the next column: neighbours share operands in L2."""
+    group = tile // (GROUP_M * tiles_n)
+    first = group * GROUP_M
+    height = tl.minimum(tiles_m - first, GROUP_M)
+    inside = tile % (GROUP_M * tiles_n)
+    return first + inside % height, inside // height
+''',
+    "column_halves": '''@triton.jit
+def column_halves(x):
+    """Left and right half of a tile's columns."""
+    M: tl.constexpr = x.shape[0]
+    N: tl.constexpr = x.shape[1]
+    return tl.split(tl.permute(tl.reshape(x, (M, 2, N // 2)), (0, 2, 1)))
+''',
+    "tma_ready": '''def tma_ready(x):
+    """Whether the tensor memory accelerator can read x: last axis contiguous, other strides multiples of 16 bytes."""
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in (*x.stride()[:-1], x.storage_offset()))
+    return x.stride(-1) == 1 and aligned and 0 not in x.stride()
+''',
+    "tf32_descriptor": '''TMA_ROUNDS = hasattr(TensorDescriptor, "round_f32_to_tf32")  # since Triton 3.7
+
+
+def tf32_descriptor(x, block_shape):
+    """Describe x to the tensor memory accelerator, which rounds what it loads to TF32 where Triton can ask for it."""
+    if TMA_ROUNDS:
+        return TensorDescriptor.from_tensor(x, block_shape, round_f32_to_tf32=True)
+    return TensorDescriptor.from_tensor(x, block_shape)
+''',
+    "pack_rows": '''@triton.jit
+def pack_rows_kernel(
+    x_ptr, packed_ptr, H, R, K, PITCH, stride_b, stride_h, stride_r, stride_k,
+    ROUND: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """packed[b, h, r, k] = x[b, h, r, k] from any strides, zeros from K up to PITCH; rounded to TF32 under ROUND."""
+    tiles_k = tl.cdiv(PITCH, BLOCK_K)
+    tiles = tl.cdiv(R, BLOCK_R) * tiles_k
+    matrix = (tl.program_id(0) // tiles).to(tl.int64)
+    tile = tl.program_id(0) % tiles
+    r = (tile // tiles_k) * BLOCK_R + tl.arange(0, BLOCK_R)
+    k = (tile % tiles_k) * BLOCK_K + tl.arange(0, BLOCK_K)
+    source = x_ptr + (matrix // H) * stride_b + (matrix % H) * stride_h
+    source += r.to(tl.int64)[:, None] * stride_r + k.to(tl.int64)[None, :] * stride_k
+    x = tl.load(source, mask=(r < R)[:, None] & (k < K)[None, :], other=0.0)
+    if ROUND:
+        x = round_to_tf32(x)
+    target = packed_ptr + (matrix * R + r)[:, None] * PITCH + k[None, :]
+    tl.store(target, x, mask=(r < R)[:, None] & (k < PITCH)[None, :])
+
+
+def pack_rows(x, round_tf32):
+    """A copy of x [B, H, R, K] that tensor cores and the tensor memory accelerator can take: rows of K neighbours in
+    memory, each starting on 16 bytes (padded with zeros), rounded to TF32 here once instead of at every use."""
+    B, H, R, K = x.shape
+    pitch = triton.cdiv(K, 8) * 8
+    packed = torch.empty((B, H, R, pitch), device=x.device, dtype=x.dtype)
+    pack_rows_kernel[(B * H * triton.cdiv(R, 64) * triton.cdiv(pitch, 64),)](
+        x, packed, H, R, K, pitch, *x.stride(), ROUND=round_tf32, BLOCK_R=64, BLOCK_K=64, num_warps=8
+    )
+    return packed
+''',
+}  # fmt: skip
+"""Source by name; a module holds its helpers in this order."""
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "softplus": ("log1p",),
+    "pack_rows": ("round_to_tf32",),
+    "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
+}
+"""Helper -> the helpers that it calls."""
+
+
+def helper_source(names: set[str]) -> str:
+    """Return the source of these helpers and of those they call, callees first."""
+    wanted = set(names)
+    for name in names:
+        wanted.update(NEEDS.get(name, ()))
+    ordered = sorted(wanted, key=lambda name: (bool(NEEDS.get(name)), list(HELPERS).index(name)))
+    return "\n\n".join(HELPERS[name] for name in ordered)

@@ -1,0 +1,153 @@
+"""Write the wrapper around a kernel: make operands contiguous, read sizes off them, allocate outputs, launch."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.fusion import Body
+from egg_graph.expert.codegen.indexing import Unfusable, Vector
+from egg_graph.expert.codegen.sizes import Scope
+
+
+class Wrapper:
+    """Writes one wrapper function.
+
+    Raises:
+        Unfusable: if the kernel reads no tensor, so that there is no device to run on.
+    """
+
+    def __init__(self, graph: CapturedGraph, body: Body, name: str) -> None:
+        if not body.roots:
+            raise Unfusable("a kernel without a tensor to read has no device to run on")
+        self.graph = graph
+        self.body = body
+        self.name = name
+        self.tensors = tuple(body.roots)
+        self.labels = [body.label(root) for root in body.roots]
+        self.sizes: list[tuple[int, ...] | tuple[float, ...]] = []
+        self._parameters: list[str] = []
+        self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
+
+    def size(self, values: Vector) -> str:
+        """Return a size as the wrapper's text: read off its tensors where they tell it, else a parameter."""
+        text = self._scope.express(values)
+        if text is None:
+            text = self._parameter("size", values)
+            self._scope.add(text, values)
+        return text
+
+    def number(self, values: tuple[float, ...]) -> str:
+        """Return a float as the wrapper's text: computed from sizes where they tell it, else a parameter."""
+        if all(isinstance(v, int) for v in values):
+            return self.size(tuple(int(v) for v in values))
+        return self._scope.express_float(values) or self._parameter("number", values)
+
+    def _parameter(self, kind: str, values: tuple[int, ...] | tuple[float, ...]) -> str:
+        self.sizes.append(values)
+        self._parameters.append(f"{kind}_{len(self._parameters)}")
+        return self._parameters[-1]
+
+    def shape(self, name: str) -> str:
+        """Write a tensor's shape as a tuple display."""
+        node = self.graph[name]
+        dims = [self.size(node.size(d)) for d in range(node.rank)]
+        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+    def allocation(self, name: str) -> str:
+        """Write the allocation of an output: `empty_like` where an operand has its shape, else `empty`."""
+        node = self.graph[name]
+        same_dtype = [lb for lb, t in zip(self.labels, self.tensors, strict=True) if self.graph[t].dtype == node.dtype]
+        dtype = f"{same_dtype[0]}.dtype" if same_dtype and node.is_float else f"torch.{node.dtype}"
+        for label, tensor in zip(self.labels, self.tensors, strict=True):
+            if self.graph[tensor].shapes == node.shapes:
+                same = self.graph[tensor].dtype == node.dtype
+                return f"torch.empty_like({label})" if same else f"torch.empty_like({label}, dtype={dtype})"
+        return f"torch.empty({self.shape(name)}, device={self.labels[0]}.device, dtype={dtype})"
+
+    def contiguous(self) -> list[str]:
+        """Write one line for each operand that has dimensions, because kernels index in row-major order."""
+        pairs = zip(self.labels, self.tensors, strict=True)
+        return [f"{label} = {label}.contiguous()" for label, tensor in pairs if self.graph[tensor].rank > 0]
+
+    def constants(self) -> list[str]:
+        """Write the launch's keyword arguments for the sizes that the body uses."""
+        return [f"{name}={self.size(values)}" for values, name in self.body.sizes.items()]
+
+    def runtime_numbers(self) -> list[str]:
+        """Write the launch's arguments for the numbers that the body uses."""
+        return [self.number(values) for values in self.body.numbers]
+
+    def function(self, doc: str, lines: Sequence[str]) -> str:
+        """Write the whole function. Call this last, when all parameters are known."""
+        text = "\n".join(f"    {line}" if line else "" for line in [*self.contiguous(), *lines])
+        head = "\n".join(call(f"def {self.name}", [*self.labels, *self._parameters], ":"))
+        return f'{head}\n    """{doc}"""\n{text}\n'
+
+
+def call(head: str, arguments: Sequence[str], tail: str = "", indent: int = 0) -> list[str]:
+    """Write `head(arguments)tail` on one line where it fits, else with the arguments below the head."""
+    joined = ", ".join(arguments)
+    if len(head) + len(joined) + len(tail) + indent < 116:
+        return [f"{head}({joined}){tail}"]
+    lines = [""]
+    for argument in arguments:
+        if lines[-1] and len(lines[-1]) + len(argument) + indent > 108:
+            lines.append("")
+        lines[-1] += f"{argument}, "
+    return [f"{head}(", *(f"    {line.rstrip()}" for line in lines), f"){tail}"]
+
+
+def kernel(name: str, arguments: Sequence[str], doc: str, lines: Sequence[str]) -> str:
+    """Write a whole `@triton.jit` function."""
+    body = "\n".join(f"    {line}" if line else "" for line in lines)
+    return "@triton.jit\n" + "\n".join(call(f"def {name}", arguments, ":")) + f'\n    """{doc}"""\n{body}\n'
+
+
+def describe(graph: CapturedGraph, nodes: Sequence[str], outputs: Sequence[str], limit: int = 90) -> str:
+    """Describe the arithmetic in one line: by a formula where it is short, else by the operators in order."""
+    texts: dict[str, str] = {}
+    for name in nodes:
+        node = graph[name]
+        args = [_operand(graph, a, texts) for a in node.args[: 3 if node.base in ("where", "addcmul") else 2]]
+        if node.base in _SILENT:
+            texts[name] = args[0]
+        elif node.base in _SYMBOLS and len(args) == 2:
+            texts[name] = f"({args[0]} {_SYMBOLS[node.base]} {args[1]})"
+        elif node.base in _REDUCTIONS or node.base.startswith("var"):
+            texts[name] = f"{node.base}({args[0]})"
+        else:
+            texts[name] = f"{node.base}({', '.join(a for a in args if a)})"
+    whole = ", ".join(
+        texts[o].removeprefix("(").removesuffix(")") if _bracketed(texts[o]) else texts[o] for o in outputs
+    )
+    if len(whole) <= limit:
+        return whole
+    bases = ", ".join(graph[n].base for n in nodes if graph[n].base not in _SILENT)
+    return bases if len(bases) <= limit else bases[: limit - 2].rsplit(",", 1)[0] + ", …"
+
+
+_SILENT = frozenset({"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "detach", "alias", "expand", "clone",
+                     "_to_copy", "getitem", "split", "slice"})  # fmt: skip
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "gt": ">",
+            "le": "<=", "ge": ">="}  # fmt: skip
+_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "argmax", "argmin"})
+
+
+def _operand(graph: CapturedGraph, arg: JsonValue, texts: dict[str, str]) -> str:
+    if isinstance(arg, dict) and "node" in arg:
+        name = str(arg["node"])
+        return texts.get(name) or str(getattr(graph[name], "target", name))
+    if isinstance(arg, float):
+        return f"{arg:.6g}"
+    return str(arg) if isinstance(arg, int) else "n" if isinstance(arg, dict) else ""
+
+
+def _bracketed(text: str) -> bool:
+    """Return whether the first parenthesis closes at the end."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place == len(text) - 1 and text.startswith("(")
+    return False

@@ -1,0 +1,140 @@
+"""Turn numbers of several captures back into expressions over tensor shapes, so that generated code fits any shape.
+
+A number that differs between captures is a vector, one entry each: `(8192, 64, 37)`. It is matched against atoms
+(`x.shape[0]`, `self.num_heads`, …) and small combinations of them, simplest first. Captures at unrelated sizes, one of
+them odd, make a coincidence unlikely; the evaluator's further shapes would expose one.
+"""
+
+from collections.abc import Iterable
+from math import isqrt, prod
+
+from egg_graph.expert.capture.graph import CapturedGraph, Placeholder, member
+from egg_graph.expert.codegen.indexing import Vector
+
+
+class Scope:
+    """The numbers that an expression may refer to at one place of the generated code."""
+
+    def __init__(self) -> None:
+        self._atoms: dict[Vector, str] = {}
+        self._products: dict[Vector, str] = {}
+
+    @classmethod
+    def of_tensors(cls, graph: CapturedGraph, tensors: Iterable[tuple[str, str]]) -> "Scope":
+        """Make a scope with the sizes of some tensors, given as (text, node name) pairs."""
+        scope = cls()
+        for text, name in tensors:
+            scope.add_tensor(text, graph[name].shapes)
+        return scope
+
+    def add(self, text: str, values: Vector) -> None:
+        """Add a number; an earlier text for the same values stays."""
+        if len(set(values)) > 1:
+            self._atoms.setdefault(tuple(values), text)
+
+    def add_tensor(self, text: str, shapes: tuple[Vector, ...]) -> None:
+        """Add a tensor's sizes: each dimension, all elements, and products of neighbouring dimensions."""
+        rank = len(shapes[0]) if shapes else 0
+        for dim in range(rank):
+            self.add(f"{text}.shape[{dim}]", tuple(s[dim] for s in shapes))
+        for first in range(rank):
+            for last in range(first + 2, rank + 1):
+                values = tuple(prod(s[first:last]) for s in shapes)
+                factors = " * ".join(f"{text}.shape[{d}]" for d in range(first, last))
+                self._products.setdefault(values, f"{text}.numel()" if last - first == rank else factors)
+
+    def express(self, values: Iterable[int]) -> str | None:
+        """Return an expression that gives these values in the captures; None where none is found.
+
+        A number equal in all captures is a constant. A compound expression comes in parentheses.
+        """
+        target = tuple(values)
+        if len(set(target)) == 1:
+            return str(target[0])
+        if target in self._atoms:
+            return self._atoms[target]
+        if target in self._products:
+            return _wrapped(self._products[target])
+        return self._with_constant(target) or self._combined(target)
+
+    def express_float(self, values: Iterable[float]) -> str | None:
+        """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`."""
+        target = tuple(values)
+        if len(set(target)) == 1:
+            return repr(target[0])
+        for number, template in (
+            (lambda v: v, "float({})"),
+            (lambda v: 1 / v, "1.0 / {}"),
+            (lambda v: v * v, "{} ** 0.5"),
+            (lambda v: 1 / (v * v), "{} ** -0.5"),
+            (lambda v: v / (v - 1), "{0} / max({0} - 1, 1)"),
+        ):
+            try:
+                whole = [_integer(number(v)) for v in target]
+            except ZeroDivisionError:
+                continue
+            if all(n is not None for n in whole) and (text := self.express(n for n in whole if n is not None)):
+                return f"({template.format(text)})"
+        return None
+
+    def _with_constant(self, target: Vector) -> str | None:
+        """Try one known number times, over, plus or minus a constant."""
+        for values, text in (*self._atoms.items(), *self._products.items()):
+            text = _wrapped(text)
+            if all(v for v in values) and len({t / v for t, v in zip(target, values, strict=True)}) == 1:
+                if target[0] % values[0] == 0:
+                    return f"({text} * {target[0] // values[0]})"
+                if values[0] % target[0] == 0:
+                    return f"({text} // {values[0] // target[0]})"
+        for values, text in self._atoms.items():
+            differences = {t - v for t, v in zip(target, values, strict=True)}
+            if len(differences) == 1:
+                difference = differences.pop()
+                return f"({text} {'+' if difference > 0 else '-'} {abs(difference)})"
+        return None
+
+    def _combined(self, target: Vector) -> str | None:
+        """Try a product of two or three known numbers, or such a product divided by one of them."""
+        singles = [*self._atoms.items(), *self._products.items()]
+        pairs: dict[Vector, str] = {}
+        for i, (a, a_text) in enumerate(singles):
+            for b, b_text in singles[i:]:
+                pairs.setdefault(_times(a, b), f"{_wrapped(a_text)} * {_wrapped(b_text)}")
+        if target in pairs:
+            return f"({pairs[target]})"
+        whole = {**dict(singles), **pairs}
+        for divisor, text in singles:
+            if (numerator := whole.get(_times(target, divisor))) is not None:
+                return f"({numerator} // {_wrapped(text)})"
+        for factor, text in singles:
+            quotient = tuple(t // f if f and t % f == 0 else -1 for t, f in zip(target, factor, strict=True))
+            if quotient in pairs:
+                return f"({pairs[quotient]} * {_wrapped(text)})"
+        return None
+
+
+def forward_scope(graph: CapturedGraph, ready: Iterable[tuple[str, str]] = ()) -> Scope:
+    """Make the scope of `forward`: inputs, parameters, buffers, integer attributes, and tensors that it already has."""
+    scope = Scope()
+    for kind in ("input", "parameter", "buffer"):
+        for p in graph.placeholders:
+            if isinstance(p, Placeholder) and p.kind == kind:
+                scope.add_tensor(p.text, p.shapes)
+    for name, values in graph.attributes.items():
+        scope.add(member(name), values)
+    for text, name in ready:
+        scope.add_tensor(text, graph[name].shapes)
+    return scope
+
+
+def _times(a: Vector, b: Vector) -> Vector:
+    return tuple(x * y for x, y in zip(a, b, strict=True))
+
+
+def _wrapped(text: str) -> str:
+    return f"({text})" if " " in text and not text.startswith("(") else text
+
+
+def _integer(value: float) -> int | None:
+    nearest = round(value)
+    return nearest if abs(value - nearest) <= 1e-6 * max(1, isqrt(abs(nearest))) else None

@@ -1,0 +1,273 @@
+"""Write the tile of a reduction kernel: [rows, columns] where the reduced axis is contiguous, else [steps, inner].
+
+There are two structures. Whole: the reduced axis fits into registers and is read once. Looped: it is walked in blocks,
+once for each level of dependent reductions. A running maximum with its sum of exponentials (online softmax, arXiv
+1805.02867) and a running mean with its variance (Welford) take one pass instead of two.
+"""
+
+from dataclasses import dataclass
+
+from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.codegen.fusion import Body, is_flat_view
+from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable
+from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, correction, is_reduction, space_of, whole_tile
+
+LOWEST = "-3.4e38"
+"""Start of a running maximum that values are shifted by; finite, so that no infinity is subtracted from another."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a tile's axes and masks."""
+
+    full: Index
+    """Index of every element of the tile."""
+    kept: Index
+    """Index with one element for each result."""
+    along: Index
+    """Index along the reduced axis alone."""
+    across: Index | None
+    """Index along the inner axis alone; None for rows."""
+    outer: Index | None
+    """Index along the outer axis alone; None for rows."""
+    axis: int
+    """The tile's reduced axis."""
+    count: str
+    """Length of the reduced axis."""
+    limit: str
+    """Mask along the reduced axis."""
+    shape: str
+    """Shape of the tile."""
+
+
+ROWS = Names(
+    full=OFFSETS,
+    kept=Index("rows", "row_mask"),
+    along=Index("cols", "col_mask", tile=True),
+    across=None,
+    outer=None,
+    axis=1,
+    count="n_cols",
+    limit="col_mask",
+    shape="[ROWS, BLOCK]",
+)
+COLUMNS = Names(
+    full=OFFSETS,
+    kept=Index("(outer * n_inner + inner)", "inner_mask"),
+    along=Index("steps", "step_mask", tile=True),
+    across=Index("inner", "inner_mask"),
+    outer=Index("outer"),
+    axis=0,
+    count="n_steps",
+    limit="step_mask",
+    shape="[STEPS, BLOCK]",
+)
+
+
+class TileBody(Body):
+    """Writes the statements of a reduction kernel over one tile or a loop of tiles.
+
+    Raises:
+        Unfusable: if a reduction among the nodes has another space or is not supported.
+    """
+
+    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, looped: bool) -> None:
+        super().__init__(graph, nodes, fill=True)
+        self.space = space
+        self.names = ROWS if space.is_rows else COLUMNS
+        self.looped = looped
+        self.results: dict[str, str] = {}
+        self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
+        for node in self.reductions:
+            check(graph, node)
+            if space_of(graph, node) != space:
+                raise Unfusable(f"{node.name} reduces another space")
+
+    def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
+        if index != self.names.full:
+            return None
+        for flags, name in (
+            ((True, False, True), self.names.kept),
+            ((False, True, False), self.names.along),
+            ((False, False, True), self.names.across),
+            ((True, False, False), self.names.outer),
+        ):
+            if name is not None and pattern == self.space.pattern(*flags):
+                return name
+        return None
+
+    def reduce(self, node: Node, index: Index) -> str:
+        if not is_reduction(node):
+            raise Unfusable(f"{node.op} is neither pointwise nor a reduction")
+        if index != self.names.kept:
+            raise Unfusable(f"{node.name} is wanted at other places than its own")
+        if node.name not in self.results:
+            if self.looped:
+                raise Unfusable(f"{node.name} is wanted before it is known")
+            self.results[node.name] = self._whole(node)
+        return self.results[node.name]
+
+    def is_full(self, name: str) -> bool:
+        """Return whether an output has one element for each of the tile's, else one for each result.
+
+        Raises:
+            Unfusable: if it has neither.
+        """
+        node = self.graph[name]
+        kept = tuple(o * i for o, i in zip(self.space.outer, self.space.inner, strict=True))
+        if node.numel == self.space.numel:
+            return True
+        if node.numel != kept:
+            raise Unfusable(f"{name} fits neither the tile nor its results")
+        return False
+
+    def _whole(self, node: Node) -> str:
+        names = self.names
+        value = self.value(node.inputs[0], names.full)
+        picked = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept) if node.base == "gather" else ""
+        steps = whole_tile(node, value, names.limit, names.axis, names.count, names.along.text, picked)
+        variables: list[str] = []
+        for suffix, text in zip(("_mean", "_deviation"), steps[:-1], strict=False):
+            variables.append(self.assign(node.name + suffix, text.format(*variables), names.full))
+        return self.assign(node.name, steps[-1].format(*variables), names.kept)
+
+    def levels(self) -> list[list[Node]]:
+        """Group the reductions by the pass that can compute them."""
+        level: dict[str, int] = {}
+        for node in self.reductions:
+            before = self._before(node)
+            online = self.online_partner(node)
+            level[node.name] = level[online] if online else 1 + max((level[b] for b in before), default=-1)
+        return [[n for n in self.reductions if level[n.name] == k] for k in range(1 + max(level.values(), default=-1))]
+
+    def _before(self, node: Node) -> set[str]:
+        """Return the reductions that this one depends on."""
+        found: set[str] = set()
+        seen: set[str] = set()
+        frontier = [i for i in node.inputs if i in self.inside]
+        while frontier:
+            name = frontier.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if is_reduction(self.graph[name]):
+                found.add(name)
+            frontier.extend(i for i in self.graph[name].inputs if i in self.inside)
+        return found
+
+    def online_partner(self, node: Node) -> str | None:
+        """Return the `amax` m if this node sums exp(x - m) over the same x, so that both take one pass; else None."""
+        graph = self.graph
+        if node.base != "sum" or (exp := graph[node.inputs[0]]).base != "exp" or exp.name not in self.inside:
+            return None
+        sub = graph[exp.inputs[0]]
+        if sub.base != "sub" or sub.name not in self.inside or len(sub.inputs) != 2:
+            return None
+        top = self._through_views(sub.inputs[1])
+        if graph[top].base != "amax" or top not in self.inside:
+            return None
+        return top if self._through_views(graph[top].inputs[0]) == self._through_views(sub.inputs[0]) else None
+
+    def _through_views(self, name: str) -> str:
+        while name in self.inside and is_flat_view(self.graph[name]):
+            name = self.graph[name].inputs[0]
+        return name
+
+    def accumulate(self, nodes: list[Node]) -> tuple[list[str], list[str], list[str]]:
+        """Write one pass: the lines before the loop, in it, and after it.
+
+        Every lane of the tile keeps its own running value, so that the tile is reduced once, after the loop.
+        """
+        outside, self.lines, self.before = self.lines, [], []
+        start: list[str] = []
+        end: list[str] = []
+        partners = {self.online_partner(n): n for n in nodes if self.online_partner(n)}
+        if any(n.base == "var" for n in nodes):
+            start.append(f"count = tl.zeros({self.names.shape}, tl.float32)")
+            self.emit(f"count += tl.where({self.names.full.mask}, 1.0, 0.0)", self.names.full)
+        for node in nodes:
+            if node.name in partners:
+                self._online_softmax(node, partners[node.name], start, end)
+            elif node not in partners.values():
+                self._running(node, start, end)
+        loop, before = self.lines, self.before
+        self.lines, self.before = outside, None
+        self.forget_tile()
+        return [*before, *start], loop, end
+
+    def _running(self, node: Node, start: list[str], end: list[str]) -> None:
+        names, name = self.names, node.name
+        value = self.value(node.inputs[0], names.full)
+        keep = f"axis={names.axis}, keep_dims=True"
+        acc = f"{name}_acc"
+        zeros = f"tl.zeros({names.shape}, {'tl.float32' if node.is_float else 'tl.int64'})"
+        mask = names.full.mask
+        if node.base in ("sum", "mean"):
+            start.append(f"{acc} = {zeros}")
+            self.emit(f"{acc} += tl.where({mask}, {value}, 0)", names.full)
+            end.append(f"{name} = tl.sum({acc}, {keep})" + (f" / {names.count}" if node.base == "mean" else ""))
+        elif node.base == "gather":
+            picked = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept)
+            start.append(f"{acc} = {zeros}")
+            self.emit(f"{acc} += tl.where({names.along.text} == {picked}, {value}, 0.0)", names.full)
+            end.append(f"{name} = tl.sum({acc}, {keep})")
+        elif node.base == "var":
+            self._welford(name, value, correction(node), start, end)
+        elif node.base in ("amax", "amin"):
+            function = {"amax": "max", "amin": "min"}[node.base]
+            start.append(f"{acc} = tl.full({names.shape}, {IDENTITY[node.base]}, tl.float32)")
+            filled = f"tl.where({mask}, {value}, {IDENTITY[node.base]})"
+            self.emit(f"{acc} = tl.{function}imum({acc}, {filled})", names.full)
+            end.append(f"{name} = tl.{function}({acc}, {keep})")
+        else:
+            self._running_argument(node, value, start, end)
+        self.results[name] = name
+
+    def _running_argument(self, node: Node, value: str, start: list[str], end: list[str]) -> None:
+        """Keep the best value and its place in each lane; of equal values the first place wins, as in PyTorch."""
+        names, name = self.names, node.name
+        identity = IDENTITY[node.base]
+        better, function = (">", "max") if node.base == "argmax" else ("<", "min")
+        keep = f"axis={names.axis}, keep_dims=True"
+        start.append(f"{name}_best = tl.full({names.shape}, {identity}, tl.float32)")
+        start.append(f"{name}_place = tl.zeros({names.shape}, tl.int32)")
+        self.emit(f"{name}_new = tl.where({names.full.mask}, {value}, {identity})", names.full)
+        place = f"tl.where({name}_new {better} {name}_best, {names.along.text}, {name}_place)"
+        self.emit(f"{name}_place = {place}", names.full)
+        best = f"tl.where({name}_new {better} {name}_best, {name}_new, {name}_best)"
+        self.emit(f"{name}_best = {best}", names.full)
+        end.append(f"{name}_top = tl.{function}({name}_best, {keep})")
+        end.append(f"{name} = tl.min(tl.where({name}_best == {name}_top, {name}_place, 2147483647), {keep})")
+
+    def _welford(self, name: str, value: str, bessel: float, start: list[str], end: list[str]) -> None:
+        names = self.names
+        keep = f"axis={names.axis}, keep_dims=True"
+        start += [
+            f"{name}_mean = tl.zeros({names.shape}, tl.float32)",
+            f"{name}_m2 = tl.zeros({names.shape}, tl.float32)",
+        ]
+        self.emit(f"{name}_delta = tl.where({names.full.mask}, {value} - {name}_mean, 0.0)", names.full)
+        self.emit(f"{name}_mean += {name}_delta / tl.maximum(count, 1.0)", names.full)
+        self.emit(
+            f"{name}_m2 += {name}_delta * ({value} - {name}_mean) * tl.where({names.full.mask}, 1.0, 0.0)", names.full
+        )
+        divisor = names.count if bessel == 0 else f"({names.count} - {bessel:g})"
+        end += [
+            f"{name}_total = tl.sum(count * {name}_mean, {keep}) / {names.count}",
+            f"{name}_apart = {name}_mean - {name}_total",
+            f"{name} = tl.sum({name}_m2 + count * {name}_apart * {name}_apart, {keep}) / {divisor}",
+        ]
+
+    def _online_softmax(self, top: Node, total: Node, start: list[str], end: list[str]) -> None:
+        names = self.names
+        value = self.value(top.inputs[0], names.full)
+        keep = f"axis={names.axis}, keep_dims=True"
+        m, s = f"{top.name}_acc", f"{total.name}_acc"
+        start += [f"{m} = tl.full({names.shape}, {LOWEST}, tl.float32)", f"{s} = tl.zeros({names.shape}, tl.float32)"]
+        self.emit(f"{m}_new = tl.maximum({m}, tl.where({names.full.mask}, {value}, {LOWEST}))", names.full)
+        added = f"tl.where({names.full.mask}, tl.exp({value} - {m}_new), 0.0)"
+        self.emit(f"{s} = {s} * tl.exp({m} - {m}_new) + {added}", names.full)
+        self.emit(f"{m} = {m}_new", names.full)
+        end.append(f"{top.name} = tl.max({m}, {keep})")
+        end.append(f"{total.name} = tl.sum({s} * tl.exp({m} - {top.name}), {keep})")
+        self.results[top.name], self.results[total.name] = top.name, total.name

@@ -1,0 +1,1 @@
+"""Attention forward as one kernel with the online softmax."""

@@ -1,0 +1,75 @@
+"""Reductions over a dimension before the last, where the reduced axis is strided in memory."""
+
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.reduction_kernel import ReductionWriter
+from egg_graph.expert.codegen.reductions import Space
+from egg_graph.expert.playbooks.axis import REDUCING_OPERATORS, AxisPlaybook
+from egg_graph.expert.playbooks.knobs import multiprocessors, nearby, power_of_two
+from egg_graph.expert.playbooks.playbook import Alternative
+from egg_graph.schema import Hardware, Precision
+
+MOST_STEPS = 1024
+"""The longest axis that is held whole in registers, where a looped kernel would read it more than once."""
+
+
+class ColumnPlaybook(AxisPlaybook):
+    """A tile of steps x inner elements, with the inner axis across the lanes."""
+
+    name = "column"
+    operators = REDUCING_OPERATORS
+    guidance = (
+        "Reduction over a dimension that is not the last, seen as [outer, steps, inner]: a tile of steps x inner with "
+        "the inner axis across the lanes, so that every load is contiguous; the reduction runs down the tile. Up to "
+        "1024 steps stay in registers and are read once (64 x 256 with 8 warps was best for RMS norm over 64 "
+        "channels on an H200); longer axes are walked, each lane with its own running value. Rows whose length is "
+        "no multiple of 4 force 4-byte loads."
+    )
+    alternatives = (
+        Alternative(
+            "looped", "algorithm_replacement", "walking the axis needs fewer registers", ("no_spills",),
+            saves_registers=True,
+        ),
+        Alternative("whole", "algorithm_replacement", "an axis held in registers is read once", ("one_read_per_row",)),
+    )  # fmt: skip
+    complexity = 4
+
+    def applies(self, space: Space) -> bool:
+        """Return whether elements that are not reduced lie between those that are."""
+        return not space.is_rows and not space.is_full
+
+    def fits(self, whole: ReductionWriter) -> bool:
+        """Hold up to 1024 steps whole where a loop would read them again, else up to 64."""
+        steps = power_of_two(whole.space.reduced[0])
+        rereads = bool(whole.full) or len(whole.body.levels()) > 1
+        return steps <= (MOST_STEPS if rereads else 64)
+
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
+        """Write the kernel; its first block leaves every multiprocessor at least two programs where it can."""
+        writer = self.writer(graph, group, name)
+        machine = multiprocessors(target)
+        outer, steps, inner = writer.space.outer[0], power_of_two(writer.space.reduced[0]), writer.space.inner[0]
+        block = min(256, power_of_two(inner)) if not writer.looped else min(128, power_of_two(inner))
+        while block > 16 and (not writer.looped and steps * block > 16384):
+            block //= 2
+        while block > 16 and outer * -(-inner // block) < 2 * machine:
+            block //= 2
+        blocks = tuple(b for b in (16, 32, 64, 128, 256, 512) if writer.looped or steps * b <= 32768) or (block,)
+        if writer.looped:
+            tuning = Tuning(
+                {"STEPS": 32, "BLOCK": block, "num_warps": 4, "num_stages": 3},
+                {
+                    "parallel_mapping": {"num_warps": (2, 4, 8)},
+                    "tensor_tiling": {"STEPS": (8, 16, 32, 64), "BLOCK": blocks},
+                    "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+                },
+            )
+            return writer.code(tuning, "columns walked in blocks")
+        warps = max(4, min(16, steps * block // 2048))
+        tuning = Tuning(
+            {"BLOCK": block, "num_warps": warps},
+            {"parallel_mapping": {"num_warps": nearby(warps, (2, 4, 8, 16, 32))}, "tensor_tiling": {"BLOCK": blocks}},
+        )
+        return writer.code(tuning, "whole columns in registers")

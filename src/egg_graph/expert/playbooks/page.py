@@ -1,0 +1,63 @@
+"""The page docs/playbooks.md: `python -m egg_graph.expert.playbooks.page > docs/playbooks.md`."""
+
+from textwrap import fill
+
+from egg_graph.expert.playbooks.playbook import LIBRARY, Playbook
+from egg_graph.expert.playbooks.registry import PLAYBOOKS
+
+PAGE = """# Playbooks
+
+A playbook is what the embedded expert knows about one kind of operator group: what it matches, the Triton that it
+writes, the structures to try and the knobs that each stage may turn. The analyst and the coder of a model-driven team
+read its guidance in their prompts, wherever its operators occur in the reference.
+
+This page is written from the playbooks, in their order of precedence (`make docs`).
+
+{playbooks}
+
+## A playbook of your own
+
+Subclass `Playbook` in a file of its own. One line adds it, for the embedded expert and for prompts alike:
+
+```python
+from egg_graph.expert import Playbook, add_playbook
+```
+
+`add_playbook(MyPlaybook())` gives it the first turn, `add_playbook(MyPlaybook(), before="row")` the turn before the row
+playbook. A playbook that ships is one line of `PLAYBOOKS` in `expert/playbooks/registry.py`. The shortest one to start
+from is `expert/playbooks/pointwise.py`.
+"""
+FEW = 24
+"""The most operators that a section lists."""
+
+
+def page() -> str:
+    """Return the text of docs/playbooks.md."""
+    return PAGE.format(playbooks="\n\n".join(_section(playbook) for playbook in PLAYBOOKS))
+
+
+def _section(playbook: Playbook) -> str:
+    names = sorted(playbook.operators)
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    parts = [f"## {playbook.name}", _wrapped(playbook.__doc__ or ""), _wrapped(playbook.guidance)]
+    parts.append(_wrapped(f"Operators: {', '.join(f'`{name}`' for name in names[:FEW])}{more}."))
+    if len(playbook.variants) > 1:
+        variants = ", ".join(f"`{v}`" if v else "the playbook's choice by size" for v in playbook.variants)
+        parts.append(_wrapped(f"Structures: {variants}."))
+    if playbook.alternatives:
+        rows = [
+            f"| `{a.variant}` | {a.reason} | {', '.join(f'`{p}`' for p in a.principles) or 'none'} |"
+            for a in playbook.alternatives
+        ]
+        parts.append("\n".join(["| to try | because | principles |", "| --- | --- | --- |", *rows]))
+    if any(a.variant == LIBRARY for a in playbook.alternatives):
+        parts.append(f"`{LIBRARY}` leaves the operator to PyTorch and its tail to another playbook.")
+    return "\n\n".join(parts)
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,80 @@
+"""Reductions over the last dimension: softmax, norms, row statistics, picks."""
+
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.reduction_kernel import ReductionWriter
+from egg_graph.expert.codegen.reductions import Space
+from egg_graph.expert.playbooks.axis import REDUCING_OPERATORS, AxisPlaybook
+from egg_graph.expert.playbooks.knobs import multiprocessors, nearby, power_of_two
+from egg_graph.expert.playbooks.playbook import Alternative
+from egg_graph.schema import Hardware, Precision
+
+MOST_ELEMENTS = 32768
+"""Elements, over all tensors read, that fit into one program's registers (64 a thread at 16 warps)."""
+
+
+class RowPlaybook(AxisPlaybook):
+    """One or several whole rows per program, or a long row walked in blocks."""
+
+    name = "row"
+    operators = REDUCING_OPERATORS | {
+        "layer_norm", "native_layer_norm", "rms_norm", "group_norm", "native_group_norm", "instance_norm",
+        "cross_entropy_loss", "nll_loss_nd", "nll_loss_forward",
+    }  # fmt: skip
+    guidance = (
+        "Row reduction (softmax, layer norm, RMS norm, logsumexp, row statistics): one program holds one or several "
+        "whole rows in registers, so that each element is read once; 16 to 64 elements a thread, several rows a "
+        "program where rows are short. A row beyond 32768 elements is walked in blocks: online softmax (running "
+        "maximum and rescaled sum) and Welford need one pass fewer; pipeline the loop (2 to 4 stages). Fuse the "
+        "elementwise prologue and epilogue. On an H200 every sane tile is within 1 %; evict_first cost 3 %."
+    )
+    alternatives = (
+        Alternative(
+            "looped", "algorithm_replacement",
+            "walking the row in blocks with running statistics needs fewer registers",
+            ("online_softmax", "no_spills"), saves_registers=True,
+        ),
+        Alternative("whole", "algorithm_replacement", "a row held in registers is read once", ("one_read_per_row",)),
+    )  # fmt: skip
+    complexity = 3
+
+    def applies(self, space: Space) -> bool:
+        """Return whether the reduced elements lie next to each other."""
+        return space.is_rows
+
+    def fits(self, whole: ReductionWriter) -> bool:
+        """Count one padded row of every tensor of full size that the kernel reads."""
+        padded = power_of_two(whole.space.reduced[0])
+        operands = sum(whole.graph[r].numel == whole.space.numel for r in whole.body.roots)
+        return padded * max(1, operands) <= MOST_ELEMENTS
+
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
+        """Write the kernel; short rows share a program while every multiprocessor keeps four programs."""
+        writer = self.writer(graph, group, name)
+        machine = multiprocessors(target)
+        rows, cols = writer.space.outer[0], writer.space.reduced[0]
+        if writer.looped:
+            tuning = Tuning(
+                {"ROWS": 1, "BLOCK": min(4096, power_of_two(cols)), "num_warps": 8, "num_stages": 3},
+                {
+                    "parallel_mapping": {"num_warps": (4, 8, 16), "ROWS": (1, 2)},
+                    "tensor_tiling": {"BLOCK": (1024, 2048, 4096, 8192)},
+                    "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+                },
+            )
+            return writer.code(tuning, "rows walked in blocks")
+        block = power_of_two(cols)
+        several = 1
+        while several * block < 2048 and rows // (2 * several) >= 4 * machine:
+            several *= 2
+        warps = max(1 if several * block <= 512 else 4, min(16, several * block // 1024))
+        tuning = Tuning(
+            {"ROWS": several, "num_warps": warps},
+            {
+                "parallel_mapping": {"num_warps": nearby(warps, (1, 2, 4, 8, 16, 32))},
+                "tensor_tiling": {"ROWS": tuple(r for r in (1, 2, 4, 8, 16) if r * block <= 16384) or (1,)},
+            },
+        )
+        return writer.code(tuning, "whole rows in registers")

@@ -1,0 +1,1 @@
+"""Analyst, coder and debugger, played without a model."""

@@ -1,0 +1,56 @@
+"""The embedded expert: analyst, coder and debugger without a model. Each answer follows from its brief alone."""
+
+import time
+
+from egg_graph.expert.capture.errors import CannotCapture
+from egg_graph.expert.codegen.reference import CannotWrite
+from egg_graph.expert.roles.analyst import plan_structure, plan_tuning
+from egg_graph.expert.roles.coder import write_source
+from egg_graph.expert.roles.debugger import diagnose
+from egg_graph.schema import Analysis, Brief, Diagnosis, Draft, Usage
+
+
+class EmbeddedExpert:
+    """Plays the whole Team from playbooks: no key, no network, no state between calls."""
+
+    name = "embedded expert"
+
+    def analyze(self, brief: Brief) -> Analysis:
+        """In the first stage name the next structure worth an evaluation; in later ones name the knobs to sweep."""
+        started = time.monotonic()
+        if brief.kernel is None:
+            analysis = Analysis(worth_optimizing=False, bottleneck="there is no kernel to analyze")
+        elif brief.stage == "algorithmic_structure":
+            analysis = plan_structure(brief, brief.kernel)
+        else:
+            analysis = plan_tuning(brief, brief.kernel)
+        return analysis.model_copy(update={"usage": _usage_since(started)})
+
+    def write(self, brief: Brief) -> Draft:
+        """Write a seed, the structure that the analysis names, or the remedy of the failure.
+
+        A reference without a graph, or without an operator that a playbook matches, gives a draft with a `problem`.
+
+        Raises:
+            BadInput: if the reference cannot be loaded.
+            InfrastructureError: if the capturing process failed.
+        """
+        started = time.monotonic()
+        try:
+            source, note = write_source(brief)
+            draft = Draft(source=source, note=note)
+        except (CannotCapture, CannotWrite) as error:
+            draft = Draft(problem=f"the embedded expert has no kernel for this reference: {error}")
+        return draft.model_copy(update={"usage": _usage_since(started)})
+
+    def debug(self, brief: Brief) -> Diagnosis:
+        """Name the root cause of a failure and the remedy that `write` applies in repair mode."""
+        started = time.monotonic()
+        if brief.kernel is None or brief.evaluation is None:
+            return Diagnosis(critical_issue="There is no evaluated kernel.", modification_plan="Write one.")
+        diagnosis = diagnose(brief.evaluation, brief.kernel)
+        return diagnosis.model_copy(update={"usage": _usage_since(started)})
+
+
+def _usage_since(started: float) -> Usage:
+    return Usage(seconds=time.monotonic() - started)
