@@ -18,8 +18,8 @@ from egg_graph.evaluator.gpu.clocks import Burst
 from egg_graph.evaluator.gpu.opponent import Opponent
 from egg_graph.evaluator.gpu.timing import Race
 from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.schema import GpuState, Hardware, KernelTask
-from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+from egg_graph.schema import GpuState
+from tests.evaluator.gpu.stand_ins import HostBuffer, InProcess, tensor_of
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
 
 LAUNCH = {
@@ -75,11 +75,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
 
     monkeypatch.setattr(course.Course, "burst", burst)
-
-
-@pytest.fixture
-def docket(h200: Hardware) -> Docket:
-    return Docket(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
 
 
 @pytest.fixture
