@@ -14,6 +14,8 @@ from egg_graph.stages import ALGORITHMIC_STRUCTURE
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
 from tests.paths import read_source
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+
 INPUT = {"reference": REFERENCE}
 CONTEXT = Context(target="h100")
 

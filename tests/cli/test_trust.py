@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from egg_graph.cli import app
 from tests.paths import CORPUS
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+
 
 def run(*words):
     return CliRunner().invoke(app, ["trust", *map(str, words)], env={"COLUMNS": "200"})

@@ -18,6 +18,8 @@ from egg_graph.evaluator.turns import Turns
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
+pytestmark = pytest.mark.slow
+
 
 class Scripted:
     """A worker that answers with its own number, or is lost as often as it is told to."""

@@ -17,6 +17,8 @@ from egg_graph.evaluator.judge import Judge
 from egg_graph.schema import BadInput, Evaluation, Finding, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import candidate, task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[LocalEvaluator]:

@@ -17,6 +17,8 @@ from egg_graph.expert.registry import BY_NAME, PLAYBOOKS
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
+pytestmark = pytest.mark.slow
+
 AB = "torch.randn(M, K), torch.randn(K, N)"
 
 

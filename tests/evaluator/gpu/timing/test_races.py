@@ -12,6 +12,8 @@ from egg_graph.evaluator.gpu.sealed import Draws
 from egg_graph.evaluator.gpu.timing import FEWEST_PAIRS, Race, verdict
 from egg_graph.schema import GpuState
 
+pytestmark = pytest.mark.slow
+
 RIGHT = "return torch.relu(self.linear(x))"
 Raced = Callable[..., Race]
 
