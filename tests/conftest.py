@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read when langgraph is imported
 os.environ.setdefault("LANGSMITH_TRACING", "false")
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # xdist's workers share the cores; threads of theirs would wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # xdist's workers share the cores: threads would wait for each other
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
