@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
-from egg_graph.evaluator.gpus import resolve_gpu, visible_gpus
-from egg_graph.evaluator.lease import Lease
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.pool import Pool
-from egg_graph.evaluator.turns import Turns
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
@@ -121,7 +121,7 @@ def test_pools_that_make_no_sense_are_refused(options: dict, words: str) -> None
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("egg_graph.evaluator.gpus._uuids", lambda: ("GPU-aaaa-1", "GPU-bbbb-2"))
+    monkeypatch.setattr("egg_graph.evaluator.device.gpus._uuids", lambda: ("GPU-aaaa-1", "GPU-bbbb-2"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -142,7 +142,7 @@ def test_a_judge_sees_only_the_gpu_it_was_given(two_gpus: None, monkeypatch: pyt
         seen.append(env)
         raise OSError("far enough")
 
-    monkeypatch.setattr("egg_graph.evaluator.judge_handle.subprocess.Popen", start)
+    monkeypatch.setattr("egg_graph.evaluator.client.subprocess.Popen", start)
     with pytest.raises(OSError, match="far enough"):
         LocalEvaluator(gpu=1).environment()
     assert seen[0]["CUDA_VISIBLE_DEVICES"] == "GPU-bbbb-2"
@@ -153,7 +153,7 @@ def test_a_judge_sees_only_the_gpu_it_was_given(two_gpus: None, monkeypatch: pyt
 # ---------------------------------------------------------------------------------------------------- the lease
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from egg_graph.evaluator.lease import Lease\n"
+    "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
     "with Lease('GPU-x', folder=Path(sys.argv[1])).held():\n    print('held', flush=True); time.sleep(60)\n"
 )
 
@@ -239,7 +239,7 @@ def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
 
 
 def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:
-    turns = Turns(Lease("GPU-x", folder=tmp_path))
+    turns = GpuAccess(Lease("GPU-x", folder=tmp_path))
     with turns.computing():
         pass
     assert not turns.crowded

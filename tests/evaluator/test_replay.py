@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from egg_graph.cli import app
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.confirm import confirmed, second_seed
+from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.evaluator.replay import compare_replay
 from egg_graph.records import make_record, read_evidence, write_record
 from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceRecord, Finding, Hardware, Status, Timing

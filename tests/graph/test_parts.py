@@ -128,7 +128,7 @@ def gpu(monkeypatch):
 
     def pretend(name):
         here = Environment(machine="a test", gpu=name)
-        monkeypatch.setattr("egg_graph.evaluator.detect.environment", lambda: here)
+        monkeypatch.setattr("egg_graph.evaluator.device.detect.environment", lambda: here)
 
     return pretend
 

@@ -135,7 +135,7 @@ def test_a_model_out_of_reach_is_refused_before_the_baseline(tmp_path, monkeypat
 
 
 def test_insisting_on_a_gpu_without_one_is_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("egg_graph.evaluator.detect.gpu_present", lambda: False)
+    monkeypatch.setattr("egg_graph.evaluator.device.detect.gpu_present", lambda: False)
     monkeypatch.setattr("egg_graph.evaluator.gpu_present", lambda: False, raising=False)
     with pytest.raises(BadInput, match="--device none"):
         optimize(REFERENCE, team=ScriptedTeam(SCRIPT), runs_dir=tmp_path / "runs", target="h100", device="gpu")

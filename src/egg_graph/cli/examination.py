@@ -179,9 +179,9 @@ def _tool(name: str, program: str, consequence: str, cure: str) -> Item:
 
 
 def _isolation() -> Item:
-    from egg_graph.evaluator.sandbox import confine
+    from egg_graph.evaluator.sandbox.isolation import isolation
 
-    holds, lacks = confine.isolation()
+    holds, lacks = isolation()
     if not lacks:
         return Item("isolation", "ok", "; ".join(holds))
     consequence = "candidates are confined less: see docs/threat-model.md"

@@ -31,7 +31,7 @@ def _replace(path: Path, diagram: str) -> None:
     if not path.is_file():
         raise BadInput(f"{path}: no such file; create it with a ```mermaid block to be filled")
     text = path.read_text(encoding="utf-8")
-    new, count = _FENCE.subn(lambda fence: f"{fence[1]}{diagram.rstrip()}\n{fence[2]}", text, count=1)
+    new, count = _FENCE.subn(lambda policy: f"{policy[1]}{diagram.rstrip()}\n{policy[2]}", text, count=1)
     if not count:
         raise BadInput(f"{path}: holds no ```mermaid block to be filled; add an empty one where the diagram belongs")
     path.write_text(new, encoding="utf-8")

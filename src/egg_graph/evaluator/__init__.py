@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from egg_graph.evaluator.protocol import Evaluator
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.detect import environment, gpu_present
+    from egg_graph.evaluator.device.detect import environment, gpu_present
     from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.pool import EvaluatorPool
     from egg_graph.evaluator.problem.reference import Reference, load_reference, shape_knobs
@@ -33,8 +33,8 @@ _HOME = {
     "EvaluatorPool": "pool",
     "LocalEvaluator": "local",
     "RayPool": "ray_pool",
-    "environment": "detect",
-    "gpu_present": "detect",
+    "environment": "device.detect",
+    "gpu_present": "device.detect",
     "Reference": "problem.reference",
     "load_reference": "problem.reference",
     "shape_knobs": "problem.reference",

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from egg_graph.evaluator.confirm import confirmed, second_seed
-from egg_graph.evaluator.gpus import resolve_gpu
-from egg_graph.evaluator.judge_handle import JudgeHandle, JudgeLost
-from egg_graph.evaluator.lease import PATIENCE
+from egg_graph.evaluator.client import JudgeClient, JudgeLost
+from egg_graph.evaluator.device.gpus import resolve_gpu
+from egg_graph.evaluator.device.lease import PATIENCE
+from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -70,7 +70,7 @@ class LocalEvaluator:
         uuid = None if gpu is None else resolve_gpu(gpu)
         self._settings = {"device": device, "timeout": timeout, "seed": seed, "profile": profile, "gpu": uuid}
         self._lock = threading.Lock()
-        self._judge: JudgeHandle | None = None
+        self._judge: JudgeClient | None = None
 
     # ----------------------------------------------------------------------------------------- the protocol
 
@@ -81,7 +81,7 @@ class LocalEvaluator:
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
-        """Climb the whole ladder with one candidate. See `Evaluator.evaluate`."""
+        """EvaluationBuilder the whole ladder with one candidate. See `Evaluator.evaluate`."""
         params = {
             "task": task.model_dump(mode="json"),
             "candidate": candidate.model_dump(mode="json"),
@@ -139,7 +139,7 @@ class LocalEvaluator:
 
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
         if self._judge is None:
-            self._judge = JudgeHandle(self._settings)
+            self._judge = JudgeClient(self._settings)
         try:
             return self._judge.ask(method, params, seconds + self._patience)
         except InfrastructureError:
@@ -159,5 +159,5 @@ class LocalEvaluator:
 
 
 def _asked_once(settings: Mapping[str, Any], params: Mapping[str, Any], seconds: float) -> Evaluation:
-    with JudgeHandle(settings) as judge:
+    with JudgeClient(settings) as judge:
         return Evaluation.model_validate(judge.ask("evaluate", params, seconds))

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from egg_graph.evaluator.gpus import resolve_gpu, visible_gpus
+from egg_graph.evaluator.device.gpus import resolve_gpu, visible_gpus
 from egg_graph.evaluator.local import LocalEvaluator
 from egg_graph.schema import (
     BadInput,
@@ -143,7 +143,7 @@ class Pool:
 class EvaluatorPool(Pool):
     """Evaluators on this machine, each with judge and workers of its own.
 
-    Workers of one GPU compile and compare side by side, and measure in turns (`turns.Turns`), so that nothing disturbs
+    Workers of one GPU compile and compare side by side, and measure in turns (`GpuAccess`), so that nothing disturbs
     a measurement.
 
     Args:

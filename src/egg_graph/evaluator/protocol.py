@@ -22,7 +22,7 @@ class Evaluator(Protocol):
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
-        """Climb the whole ladder with one candidate.
+        """EvaluationBuilder the whole ladder with one candidate.
 
         Args:
             task: reference and terms.

@@ -6,16 +6,17 @@ from unittest import mock
 import pytest
 import torch
 
-from egg_graph.evaluator.gpu import fingerprints, witness
-from egg_graph.evaluator.integrity import (
+from egg_graph.evaluator.evidence.integrity import (
     judge_fingerprints,
     judge_integrity,
     judge_makers,
     judge_silence,
     judge_watch,
 )
-from egg_graph.evaluator.operators import computing, operator_name
-from egg_graph.evaluator.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.host import library_state as fingerprints
+from egg_graph.evaluator.wire.operators import computing, operator_name
+from egg_graph.evaluator.worker import witness
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
 
 FREE = (

@@ -11,7 +11,7 @@ import torch  # noqa: F401
 import triton  # noqa: F401
 
 from egg_graph.evaluator.gate import audit
-from egg_graph.evaluator.interpreter.module import load_module
+from egg_graph.evaluator.host.candidate import load_module
 
 
 def report(source: str, path: Path) -> dict[str, object]:

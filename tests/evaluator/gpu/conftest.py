@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
-from egg_graph.evaluator.gpu import worker as gpu_worker
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.worker import gpu_worker
 from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 
@@ -33,22 +33,22 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def kept_docket(h200: Hardware) -> Docket:
-    return Docket(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+def shared_problem(h200: Hardware) -> Problem:
+    return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
 
 
 @pytest.fixture
-def docket(kept_docket: Docket) -> Iterator[Docket]:
+def problem(shared_problem: Problem) -> Iterator[Problem]:
     """The task whose cases are built once for all tests, of which none may change a number."""
-    before = {id(case): numbers_of(case) for case in all_cases(kept_docket)}
-    yield kept_docket
-    for case in all_cases(kept_docket):
+    before = {id(case): numbers_of(case) for case in all_cases(shared_problem)}
+    yield shared_problem
+    for case in all_cases(shared_problem):
         if id(case) in before:
             assert all(map(torch.equal, before[id(case)], numbers_of(case)))
 
 
-def all_cases(docket: Docket) -> list[Case]:
-    return [case for cases in docket.known.values() for case in cases]
+def all_cases(problem: Problem) -> list[Case]:
+    return [case for cases in problem.known.values() for case in cases]
 
 
 def numbers_of(case: Case) -> list[torch.Tensor]:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
-from egg_graph.evaluator.gpu import watch as gpu_watch
-from egg_graph.evaluator.turns import turns_on
+from egg_graph.evaluator.device.access import access_to
+from egg_graph.evaluator.gpu import memory_watch as gpu_watch
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
@@ -201,7 +201,7 @@ def test_memory_taken_by_another_way_than_pytorchs_is_seen(monkeypatch: pytest.M
     monkeypatch.setattr(gpu_watch, "CONTEXT", 1 << 28)
     torch.cuda.init()
     torch.cuda.synchronize()
-    with turns_on("gpu").alone_throughout():  # it cannot tell who took it
+    with access_to("gpu").alone_throughout():  # it cannot tell who took it
         watch = gpu_watch.MemoryWatch(0.0)
         kept = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
         assert watch() is None

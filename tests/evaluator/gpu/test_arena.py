@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from egg_graph.evaluator.device.shared_memory import shaped
 from egg_graph.evaluator.gpu.arena import ALIGNMENT, BAND, GRANULE, SLAB, Arena, from_a_band
-from egg_graph.evaluator.gpu.memory import shaped
 from tests.evaluator.gpu.stand_ins import HostBuffer
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from egg_graph.evaluator import screen
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
-from egg_graph.evaluator.gpu import worker as gpu_worker
 from egg_graph.evaluator.gpu.ladder import GpuLadder
-from egg_graph.evaluator.gpu.timing import Race
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.judge import screening as screen
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.schema import Candidate, Finding, KernelTask, Timing
 from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
@@ -26,24 +26,14 @@ LAUNCH = {
 }  # fmt: skip
 
 
-class Base:
-    """The part of `Ladder` that a GPU ladder uses, without gate and interpreter."""
+class Jobs:
+    """The part of `JobRunner` that a GPU ladder uses."""
 
     timeout = 60.0
     compiling = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pool = ThreadPoolExecutor(2)
-
-    def gate(self, candidate: Candidate, climb: Climb) -> bool:
-        return True
-
-    def fake_call(self, docket: Docket, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
-        return {}
-
-    def launches(self, task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> None:
-        climb.fail("full_shape_launches", [Finding(kind="exception", message="unknown instruction")], 0.5)
 
     @contextmanager
     def job_folder(self, candidate: Candidate) -> Iterator[Path]:
@@ -53,18 +43,37 @@ class Base:
         yield folder
 
 
+class Base:
+    """The part of `Ladder` that a GPU ladder uses, without gate and interpreter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs = Jobs(folder)
+        self.pool = ThreadPoolExecutor(2)
+
+    def gate(self, candidate: Candidate, builder: EvaluationBuilder) -> bool:
+        return True
+
+    def fake_call(self, problem: Problem, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
+        return {}
+
+    def launches(
+        self, task: KernelTask, candidate: Candidate, call: dict[str, Any], builder: EvaluationBuilder
+    ) -> None:
+        builder.fail("full_shape_launches", [Finding(kind="exception", message="unknown instruction")], 0.5)
+
+
 class Session(InProcess):
     """As the ladder opens one."""
 
     opened: list["Session"] = []
 
-    def __init__(self, nursery: Any, folder: Path, timeout: float, watch: Any = None) -> None:
+    def __init__(self, fork_server: Any, folder: Path, timeout: float, watch: Any = None) -> None:
         super().__init__(folder)
         self.watch = watch
         self.opened.append(self)
 
 
-def race(session: Any, docket: Docket, opponent: Any, machine: str) -> Race:
+def race(session: Any, problem: Problem, baseline: Any, machine: str) -> Race:
     timing = Timing(
         candidate_ms=1.0, eager_ms=2.0, baseline="eager", ratio=2.0, ratio_low=1.9, ratio_high=2.1, pairs=32
     )
@@ -83,12 +92,12 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (64 << 30, 64 << 30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device=None: 0)
     monkeypatch.setattr(gpu_worker.Worker, "start", start)
-    monkeypatch.setattr(gpu_ladder, "Session", Session)
-    monkeypatch.setattr(screen, "Session", Session)
+    monkeypatch.setattr(gpu_ladder, "WorkerSession", Session)
+    monkeypatch.setattr(screen, "WorkerSession", Session)
     monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", lambda *a: True)
     monkeypatch.setattr(gpu_ladder.gpu_timing, "race", race)
     monkeypatch.setattr(
-        GpuLadder, "opponent", lambda self, docket: SimpleNamespace(case=next(iter(docket.full_cases())))
+        GpuLadder, "baseline", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
     )
     return GpuLadder(Base(tmp_path), "stand-in")  # type: ignore[arg-type]
 
@@ -97,96 +106,96 @@ def candidate(source: str) -> Candidate:
     return Candidate(source=source, author="test", stage="algorithmic_structure", mode="seed")
 
 
-def test_a_right_kernel_climbs_to_the_clock(ladder: GpuLadder, docket: Docket) -> None:
-    climb, verdict = ladder.climb(docket, candidate(RIGHT), None)
-    assert not climb.failed, climb.findings
+def test_a_right_kernel_climbs_to_the_clock(ladder: GpuLadder, problem: Problem) -> None:
+    builder, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
+    assert not builder.failed, builder.findings
     assert verdict is not None
     assert verdict[0] == "faster"
-    outcomes = {rung.name: rung.outcome for rung in climb.rungs}
+    outcomes = {rung.name: rung.outcome for rung in builder.rungs}
     assert outcomes["process"] == outcomes["correctness_full"] == outcomes["other_inputs"] == "passed"
     assert outcomes["timing"] == "passed"
     assert outcomes["full_shape_launches"] == outcomes["roofline"] == "skipped"
-    assert "unknown instruction" in next(r.statement for r in climb.rungs if r.name == "full_shape_launches")
+    assert "unknown instruction" in next(r.statement for r in builder.rungs if r.name == "full_shape_launches")
     assert "repeats" not in outcomes
 
 
 def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
-    ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(gpu_ladder, "trace", lambda *a: asked.append("trace"))
     monkeypatch.setattr(gpu_ladder, "sanitize", lambda *a: asked.append("sanitize"))
-    climb, _ = ladder.climb(docket, candidate(RIGHT), None, finalist=True)
+    builder, _ = ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
     assert asked == ["trace", "sanitize"]
-    assert "repeats" in {rung.name for rung in climb.rungs}
+    assert "repeats" in {rung.name for rung in builder.rungs}
 
 
 def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
-    ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The GPU's answers are right: what was read there is masked away."""
     shapes: list[str] = []
 
-    def launches(task: KernelTask, candidate: Candidate, call: dict[str, Any], climb: Climb) -> None:
+    def launches(task: KernelTask, candidate: Candidate, call: dict[str, Any], builder: EvaluationBuilder) -> None:
         if call["shape"] == "awkward":
-            climb.fail("full_shape_launches", [Finding(kind="out_of_bounds", message="a load beyond x")], 0.5)
+            builder.fail("full_shape_launches", [Finding(kind="out_of_bounds", message="a load beyond x")], 0.5)
 
-    def fake_call(docket: Docket, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
+    def fake_call(problem: Problem, budget: float, wall: float, *, shape: str) -> dict[str, Any]:
         shapes.append(shape)
         return {"shape": shape}
 
     monkeypatch.setattr(ladder.base, "launches", launches)
     monkeypatch.setattr(ladder.base, "fake_call", fake_call)
-    climb, verdict = ladder.climb(docket, candidate(RIGHT), None)
+    builder, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
     assert shapes == ["full", "awkward"]
     assert verdict is None
-    assert climb.failed
-    assert {rung.name: rung.outcome for rung in climb.rungs}["bounds_at_odd_shape"] == "failed"
+    assert builder.failed
+    assert {rung.name: rung.outcome for rung in builder.rungs}["bounds_at_odd_shape"] == "failed"
 
 
-def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     profiled: list[float] = []
     ladder.profiling = True
     monkeypatch.setattr(gpu_ladder.gpu_profile, "profile", lambda *a: profiled.append(a[4].timing.candidate_ms))
-    ladder.climb(docket, candidate(RIGHT), None)
-    ladder.climb(docket, candidate(RIGHT + "\n"), None)
+    ladder.evaluate(problem, candidate(RIGHT), None)
+    ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
     assert profiled == [1.0]
 
 
 def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(
-    ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(session: Any, *rest: Any) -> bool:
         session.close()
         return True
 
     monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", examine)
-    _, verdict = ladder.climb(docket, candidate(RIGHT), None)
+    _, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
     assert verdict is not None
     assert len(Session.opened) == 2
     assert not any(session.alive for session in Session.opened[:1])
 
 
 def test_no_speed_is_told_where_the_full_shape_could_not_be_compared(
-    ladder: GpuLadder, docket: Docket, monkeypatch: pytest.MonkeyPatch
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full_cases() -> Any:
         raise torch.OutOfMemoryError("140 GiB")
 
-    monkeypatch.setattr(docket, "full_cases", full_cases)
-    climb, verdict = ladder.climb(docket, candidate(RIGHT), None)
-    assert not climb.failed
+    monkeypatch.setattr(problem, "full_cases", full_cases)
+    builder, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
+    assert not builder.failed
     assert verdict is not None
     assert verdict[0] == "correct"
     assert "140 GiB" in verdict[1]
-    assert climb.timing is None
-    assert [rung.outcome for rung in climb.rungs if rung.name == "correctness_full"] == ["skipped"]
+    assert builder.timing is None
+    assert [rung.outcome for rung in builder.rungs if rung.name == "correctness_full"] == ["skipped"]
 
 
-def test_screening_ranks_right_configurations_and_names_what_is_wrong(ladder: GpuLadder, docket: Docket) -> None:
+def test_screening_ranks_right_configurations_and_names_what_is_wrong(ladder: GpuLadder, problem: Problem) -> None:
     wrong = candidate(RIGHT.replace("torch.relu(", "torch.neg("))
     broken = candidate(RIGHT.replace("torch.relu(", "torch.missing("))
-    trials = screen.screen_on_gpu(ladder, docket, [candidate(RIGHT), wrong, broken])
+    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT), wrong, broken])
     assert [trial.status for trial in trials] == ["correct", "incorrect", "runtime_error"]
     assert trials[0].merit == (0.0, 1.0)
     assert all(session.watch is None for session in Session.opened)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from egg_graph.evaluator.gpu.service import calls_in_service
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Problem
 
 Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"
@@ -24,8 +24,8 @@ return y"""
 ON_LOAD = "self.linear.register_load_state_dict_post_hook(lambda m, k: setattr(m, 'w', m.weight.detach().clone()))"
 
 
-def test_a_right_candidate_is_right_however_it_is_used(session_of: Open, docket: Docket) -> None:
-    judged = calls_in_service(session_of(RIGHT), docket, "awkward", "stand-in")
+def test_a_right_candidate_is_right_however_it_is_used(session_of: Open, problem: Problem) -> None:
+    judged = calls_in_service(session_of(RIGHT), problem, "awkward", "stand-in")
     assert judged.findings == []
     assert len(judged.notes) == len(judged.checks) - 1 == 6
 
@@ -45,8 +45,8 @@ def test_a_right_candidate_is_right_however_it_is_used(session_of: Open, docket:
     ],
 )
 def test_what_is_wrong_in_service_alone_is_named(
-    session_of: Open, docket: Docket, body: str, setup: str, said: str
+    session_of: Open, problem: Problem, body: str, setup: str, said: str
 ) -> None:
-    judged = calls_in_service(session_of(body, setup), docket, "awkward", "stand-in")
+    judged = calls_in_service(session_of(body, setup), problem, "awkward", "stand-in")
     assert judged.failed
     assert any(said in finding.message for finding in judged.findings), judged.findings

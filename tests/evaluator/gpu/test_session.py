@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from egg_graph.evaluator.gpu import session as gpu_session
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.gpu import worker_session as gpu_session
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.schema import Finding
 
 
-class Nursery:
+class ForkServer:
     """Runs `behave` on the worker's end of the socket, and tells a clean end when asked to end it."""
 
     def __init__(self, behave: Callable[[socket.socket], None]) -> None:
@@ -42,11 +42,11 @@ class Nursery:
             fate.sendall(json.dumps({"cause": "signal", "code": 9}).encode() + b"\n")
 
 
-def session(behave: Callable[[socket.socket], None], folder: Path, **settings: Any) -> Session:
-    return Session(Nursery(behave), folder, 10.0, **settings)  # type: ignore[arg-type]
+def session(behave: Callable[[socket.socket], None], folder: Path, **settings: Any) -> WorkerSession:
+    return WorkerSession(ForkServer(behave), folder, 10.0, **settings)  # type: ignore[arg-type]
 
 
-def finding_of(asked: Session) -> Finding:
+def finding_of(asked: WorkerSession) -> Finding:
     with pytest.raises(CandidateFailed) as failed:
         asked.ask("call")
     assert not asked.alive

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
-from egg_graph.evaluator.gpu.correct import Correctness
+from egg_graph.evaluator.gpu.correctness import Correctness
 from egg_graph.evaluator.problem.case import Case, with_other_inputs
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import InProcess
 
@@ -23,20 +23,20 @@ def kinds(judged: Judged) -> list[str]:
 
 
 @pytest.fixture
-def case(docket: Docket) -> Case:
-    return docket.cases("awkward")[0]
+def case(problem: Problem) -> Case:
+    return problem.cases("awkward")[0]
 
 
 @pytest.fixture
-def other(docket: Docket, case: Case) -> Case:
+def other(problem: Problem, case: Case) -> Case:
     from egg_graph.evaluator.problem.reference import load_reference
 
-    reference = load_reference(docket.task.reference, case.overrides)
-    return with_other_inputs(case, reference, "ieee", name=case.name, seed=99, device=docket.device)
+    reference = load_reference(problem.task.reference, case.overrides)
+    return with_other_inputs(case, reference, "ieee", name=case.name, seed=99, device=problem.device)
 
 
-def test_a_right_candidate_is_right_in_every_call(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
-    judged = several_calls(session_of(RIGHT), docket, case, other, "stand-in")
+def test_a_right_candidate_is_right_in_every_call(session_of: Open, problem: Problem, case: Case, other: Case) -> None:
+    judged = several_calls(session_of(RIGHT), problem, case, other, "stand-in")
     assert judged.findings == []
     assert len(judged.checks) == 4
     assert judged.notes == ["so on other inputs at the same addresses and on the same ones at others"]
@@ -79,9 +79,9 @@ return self.seen.setdefault(x.data_ptr(), y).clone()"""
     ],
 )
 def test_what_a_candidate_does_between_calls_has_a_name(
-    session_of: Open, docket: Docket, case: Case, other: Case, body: str, kind: str | None
+    session_of: Open, problem: Problem, case: Case, other: Case, body: str, kind: str | None
 ) -> None:
-    judged = several_calls(session_of(body), docket, case, other, "stand-in")
+    judged = several_calls(session_of(body), problem, case, other, "stand-in")
     if kind is None:
         assert judged.findings == []
     else:
@@ -89,17 +89,19 @@ def test_what_a_candidate_does_between_calls_has_a_name(
         assert kinds(judged)[0] == kind or kind == "wrong_values"
 
 
-def test_an_answer_that_lies_in_an_input_is_aliased(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
+def test_an_answer_that_lies_in_an_input_is_aliased(
+    session_of: Open, problem: Problem, case: Case, other: Case
+) -> None:
     body = "y = torch.relu(self.linear(x))\nx.view(-1)[:1]\nreturn (y, self.linear.weight)"
-    judged = several_calls(session_of(body), docket, case, other, "stand-in")
+    judged = several_calls(session_of(body), problem, case, other, "stand-in")
     assert kinds(judged) == ["wrong_structure"]
     expanded = "y = torch.relu(self.linear(x))\nreturn y[:1].expand_as(y)"
-    assert "wrong_strides" in kinds(several_calls(session_of(expanded), docket, case, other, "stand-in"))
+    assert "wrong_strides" in kinds(several_calls(session_of(expanded), problem, case, other, "stand-in"))
 
 
-def test_bytes_beside_an_input_are_watched(session_of: Open, docket: Docket, case: Case, other: Case) -> None:
+def test_bytes_beside_an_input_are_watched(session_of: Open, problem: Problem, case: Case, other: Case) -> None:
     wild = "import ctypes\nctypes.c_byte.from_address(x.data_ptr() + x.nbytes + 3).value = 7\n" + RIGHT
-    judged = several_calls(session_of(wild), docket, case, other, "stand-in")
+    judged = several_calls(session_of(wild), problem, case, other, "stand-in")
     assert kinds(judged) == ["out_of_bounds"]
     assert "after input x" in judged.findings[0].message
 
@@ -110,88 +112,90 @@ beside = ctypes.c_float.from_address(x.data_ptr() + x.nbytes).value
 
 
 def test_an_answer_that_changes_with_what_lies_beside_an_input_is_found(
-    session_of: Open, docket: Docket, case: Case, other: Case
+    session_of: Open, problem: Problem, case: Case, other: Case
 ) -> None:
     plain = READS + "return torch.relu(self.linear(x)) + beside"
-    judged = several_calls(session_of(plain), docket, case, other, "stand-in")
+    judged = several_calls(session_of(plain), problem, case, other, "stand-in")
     assert kinds(judged)[0] == "out_of_bounds"
     assert judged.checks == []
     dropped = READS + "return torch.relu(self.linear(x)) + (0.0 if beside != beside else 1.0)"  # as a maximum drops NaN
-    judged = several_calls(session_of(dropped), docket, case, other, "stand-in")
+    judged = several_calls(session_of(dropped), problem, case, other, "stand-in")
     assert kinds(judged)[0] == "out_of_bounds"
     assert len(judged.checks) == 3
     harmless = READS + RIGHT
-    assert several_calls(session_of(harmless), docket, case, other, "stand-in").findings == []
+    assert several_calls(session_of(harmless), problem, case, other, "stand-in").findings == []
 
 
-def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(session_of: Open, docket: Docket) -> None:
-    first, second = docket.cases("shrunk")
+def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(
+    session_of: Open, problem: Problem
+) -> None:
+    first, second = problem.cases("shrunk")
     folded = "if not hasattr(self, 'w'):\n    self.w = self.linear.weight.t().contiguous()\n"
     folded += "return torch.relu(x @ self.w + self.linear.bias)"
     session = session_of(folded)
-    assert several_calls(session, docket, first, None, "stand-in").findings == []
-    judged = check_reloaded(session, docket, second, "stand-in")
+    assert several_calls(session, problem, first, None, "stand-in").findings == []
+    judged = check_reloaded(session, problem, second, "stand-in")
     assert judged.findings[0].kind == "wrong_values"
     assert "loaded after the first call" in judged.findings[0].message
     honest = folded.replace("not hasattr(self, 'w')", "getattr(self, 'v', None) != self.linear.weight._version")
     honest = honest.replace("    self.w =", "    self.v = self.linear.weight._version\n    self.w =")
     session = session_of(honest)
-    assert several_calls(session, docket, first, None, "stand-in").findings == []
-    assert check_reloaded(session, docket, second, "stand-in").findings == []
+    assert several_calls(session, problem, first, None, "stand-in").findings == []
+    assert check_reloaded(session, problem, second, "stand-in").findings == []
 
 
-def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open, docket: Docket, case: Case) -> None:
-    assert "bit for bit" in repeat(session_of(RIGHT), docket, case, "stand-in").notes[-1]
+def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open, problem: Problem, case: Case) -> None:
+    assert "bit for bit" in repeat(session_of(RIGHT), problem, case, "stand-in").notes[-1]
     noisy = "return torch.relu(self.linear(x)) * (1 + 1e-7 * torch.randn(()))"
     noisy = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + 2e-7 * self.n)"
-    assert "differ between runs by at most" in repeat(session_of(noisy), docket, case, "stand-in").notes[-1]
+    assert "differ between runs by at most" in repeat(session_of(noisy), problem, case, "stand-in").notes[-1]
     racing = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + (self.n == 3))"
-    judged = repeat(session_of(racing), docket, case, "stand-in")
+    judged = repeat(session_of(racing), problem, case, "stand-in")
     assert judged.findings[0].kind == "not_deterministic"
     assert "call 3 of 3" in judged.findings[0].message
 
 
-def climb_of(session_of: Open, docket: Docket, body: str, setup: str = "") -> Climb:
-    climb = Climb()
+def climb_of(session_of: Open, problem: Problem, body: str, setup: str = "") -> EvaluationBuilder:
+    builder = EvaluationBuilder()
     session = session_of(body, setup)
-    Correctness(session, docket, climb, "stand-in", lambda: session_of(body, setup)).every_shape()
-    return climb
+    Correctness(session, problem, builder, "stand-in", lambda: session_of(body, setup)).every_shape()
+    return builder
 
 
-def test_every_shape_and_other_inputs_have_rungs(session_of: Open, docket: Docket) -> None:
-    climb = climb_of(session_of, docket, RIGHT)
-    assert not climb.failed, climb.findings
-    assert [rung.name for rung in climb.rungs] == [
+def test_every_shape_and_other_inputs_have_rungs(session_of: Open, problem: Problem) -> None:
+    builder = climb_of(session_of, problem, RIGHT)
+    assert not builder.failed, builder.findings
+    assert [rung.name for rung in builder.rungs] == [
         "correctness_awkward",
         "correctness_full",
         "other_inputs",
         "other_uses",
     ]
-    assert {rung.outcome for rung in climb.rungs} == {"passed"}
-    assert "weights loaded later" in climb.rungs[1].statement
-    assert {"negated", "outlier"} <= {check.family for check in climb.checks}
-    again = climb_of(session_of, docket, RIGHT)  # what was kept of the first serves the second
-    assert [rung.statement for rung in again.rungs] == [rung.statement for rung in climb.rungs]
+    assert {rung.outcome for rung in builder.rungs} == {"passed"}
+    assert "weights loaded later" in builder.rungs[1].statement
+    assert {"negated", "outlier"} <= {check.family for check in builder.checks}
+    again = climb_of(session_of, problem, RIGHT)  # what was kept of the first serves the second
+    assert [rung.statement for rung in again.rungs] == [rung.statement for rung in builder.rungs]
 
 
-def test_a_candidate_made_for_one_shape_is_told_as_that(session_of: Open, docket: Docket) -> None:
+def test_a_candidate_made_for_one_shape_is_told_as_that(session_of: Open, problem: Problem) -> None:
     for body in (
         "assert x.shape == (64, 32)\n" + RIGHT,
         RIGHT + " * (1.0 if x.shape[0] == 64 else 1.1)",
     ):
-        climb = climb_of(session_of, docket, body)
-        assert climb.findings[0].kind == "specialised_to_shape"
-        assert "awkward shape {" in climb.findings[0].message
-    climb = climb_of(session_of, docket, RIGHT + " * 1.1")
-    assert climb.findings[0].kind == "wrong_values"
+        builder = climb_of(session_of, problem, body)
+        assert builder.findings[0].kind == "specialised_to_shape"
+        assert "awkward shape {" in builder.findings[0].message
+    builder = climb_of(session_of, problem, RIGHT + " * 1.1")
+    assert builder.findings[0].kind == "wrong_values"
 
 
-def test_a_shortcut_that_only_own_inputs_allow_is_found_on_others(session_of: Open, docket: Docket) -> None:
-    climb = climb_of(session_of, docket, "return torch.relu(self.linear(x)).clamp(max=50.0)")
-    assert climb.findings, climb.rungs
-    assert climb.rungs[-1].name == "other_inputs"
-    assert "inputs: " in climb.findings[0].message
-    assert torch.is_tensor(docket.cases("awkward")[0].inputs[0])
+def test_a_shortcut_that_only_own_inputs_allow_is_found_on_others(session_of: Open, problem: Problem) -> None:
+    builder = climb_of(session_of, problem, "return torch.relu(self.linear(x)).clamp(max=50.0)")
+    assert builder.findings, builder.rungs
+    assert builder.rungs[-1].name == "other_inputs"
+    assert "inputs: " in builder.findings[0].message
+    assert torch.is_tensor(problem.cases("awkward")[0].inputs[0])
 
 
 NORM = """
@@ -237,8 +241,8 @@ def test_the_state_a_forward_leaves_is_the_references(
     stand_in: None, h200: Hardware, tmp_path: Path, body: str, message: str
 ) -> None:
     reference = NORM.replace("BODY", AS_PYTORCH)
-    docket = Docket(KernelTask(name="norm", reference=reference, target=h200, precision="ieee"), 7)
+    problem = Problem(KernelTask(name="norm", reference=reference, target=h200, precision="ieee"), 7)
     (tmp_path / "candidate.py").write_text(NORM.replace("BODY", body).replace("class Model(", "class ModelNew("))
-    judged = several_calls(InProcess(tmp_path), docket, docket.cases("awkward")[0], None, "stand-in")
+    judged = several_calls(InProcess(tmp_path), problem, problem.cases("awkward")[0], None, "stand-in")
     assert set(kinds(judged)) == ({"parameter_mutated"} if message else set()), judged.findings
     assert not message or message in judged.findings[0].message

@@ -10,27 +10,31 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import gpu_present
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.sandbox.nursery import Nursery
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.host.fork_server import ForkServer
 
 pytestmark = pytest.mark.skipif(gpu_present(), reason="with a GPU the worker goes further than these tests expect")
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    made = Nursery(interpret=False, folder=tmp_path_factory.mktemp("nursery"), warm=("egg_graph.evaluator.gpu.worker",))
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    made = ForkServer(
+        interpret=False, folder=tmp_path_factory.mktemp("nursery"), warm=("egg_graph.evaluator.worker.gpu_worker",)
+    )
     made.start()
     yield made
     made.stop()
 
 
-def session(nursery: Nursery, folder: Path, timeout: float = 60.0) -> Session:
+def session(fork_server: ForkServer, folder: Path, timeout: float = 60.0) -> WorkerSession:
     folder.mkdir()
-    return Session(nursery, folder, timeout=timeout)
+    return WorkerSession(fork_server, folder, timeout=timeout)
 
 
-def test_a_failure_of_the_worker_itself_is_not_the_candidates_and_ends_it(nursery: Nursery, tmp_path: Path) -> None:
-    opened = session(nursery, tmp_path / "one")
+def test_a_failure_of_the_worker_itself_is_not_the_candidates_and_ends_it(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
+    opened = session(fork_server, tmp_path / "one")
     with pytest.raises(CandidateFailed) as failed:
         opened.ask("load", memory_fraction=0.5, precision="tf32", arguments={}, state={}, dtype=None, seed=1)
     assert failed.value.finding.kind == "infrastructure"
@@ -38,19 +42,21 @@ def test_a_failure_of_the_worker_itself_is_not_the_candidates_and_ends_it(nurser
     opened.close()
 
 
-def test_an_unknown_command_is_told_and_a_session_can_be_closed_at_any_time(nursery: Nursery, tmp_path: Path) -> None:
-    opened = session(nursery, tmp_path / "one")
+def test_an_unknown_command_is_told_and_a_session_can_be_closed_at_any_time(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
+    opened = session(fork_server, tmp_path / "one")
     assert opened.alive
     opened.close()
     assert not opened.alive
-    again = session(nursery, tmp_path / "two")
+    again = session(fork_server, tmp_path / "two")
     with pytest.raises(CandidateFailed, match="KeyError"):
         again.ask("nonsense")
     again.close()
 
 
-def test_a_worker_that_does_not_answer_in_time_is_killed(nursery: Nursery, tmp_path: Path) -> None:
-    opened = session(nursery, tmp_path / "one", timeout=1.0)
+def test_a_worker_that_does_not_answer_in_time_is_killed(fork_server: ForkServer, tmp_path: Path) -> None:
+    opened = session(fork_server, tmp_path / "one", timeout=1.0)
     (worker,) = _workers(tmp_path / "one")
     os.kill(worker, signal.SIGSTOP)
     with pytest.raises(CandidateFailed) as failed:
@@ -59,8 +65,8 @@ def test_a_worker_that_does_not_answer_in_time_is_killed(nursery: Nursery, tmp_p
     assert not _workers(tmp_path / "one", wait=0)
 
 
-def test_a_worker_that_dies_is_told_by_its_signal(nursery: Nursery, tmp_path: Path) -> None:
-    opened = session(nursery, tmp_path / "one")
+def test_a_worker_that_dies_is_told_by_its_signal(fork_server: ForkServer, tmp_path: Path) -> None:
+    opened = session(fork_server, tmp_path / "one")
     (worker,) = _workers(tmp_path / "one")
     os.kill(worker, signal.SIGSEGV)
     with pytest.raises(CandidateFailed) as failed:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from egg_graph.evaluator.gpu.worker_output import describe_leaf
-from egg_graph.evaluator.problem.answers import judge_strides, stride_notes
+from egg_graph.evaluator.problem.comparison import judge_strides, stride_notes
+from egg_graph.evaluator.wire.leaf import describe_leaf
 from egg_graph.schema import Candidate, KernelTask
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, LibraryCall
 from egg_graph.evaluator.gpuless.roofline import LAUNCH_FLOOR, bound, dot_peak
+from egg_graph.evaluator.wire.launches import FakeRun, Launch, LibraryCall
 
 
 def launch(**fields):

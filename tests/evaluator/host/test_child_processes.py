@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from egg_graph.evaluator.aot import compile_launch
-from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.interpreter import install
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import Launch
 
 
 def test_interpreting_needs_the_interpreter_switched_on(monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.sandbox.blame import describe
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.host.failure import describe
+from egg_graph.evaluator.wire.faults import KernelFault
 
 CANDIDATE = """
 def forward(x):

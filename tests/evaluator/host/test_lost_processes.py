@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.evidence import Climb
-from egg_graph.evaluator.judge import Judge
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.schema import BadInput, Evaluation, Finding, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import candidate, task
 
@@ -41,9 +41,9 @@ def judge_of(evaluator: LocalEvaluator) -> int:
 
 
 def worker_of(evaluator: LocalEvaluator) -> int | None:
-    """A candidate's process at work: it alone of a nursery's children keeps the processor busy."""
-    for nursery in children(judge_of(evaluator)):
-        for pid in children(nursery):
+    """A candidate's process at work: it alone of a fork server's children keeps the processor busy."""
+    for fork_server in children(judge_of(evaluator)):
+        for pid in children(fork_server):
             with suppress(OSError):
                 words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 if words[0] == "R" and int(words[11]) >= 10:  # a tenth of a second
@@ -106,24 +106,24 @@ class Spoilt:
     def __init__(self, *faults: str | Exception) -> None:
         self.faults = list(faults)
 
-    def climb(self, docket: object, candidate: object) -> Climb:
-        climb = Climb()
+    def evaluate(self, problem: object, candidate: object) -> EvaluationBuilder:
+        builder = EvaluationBuilder()
         fault = self.faults.pop(0) if self.faults else "none"
         if isinstance(fault, Exception):
             raise fault
         if fault == "machine":
-            climb.fail("correctness_shrunk", [Finding(kind="wrong_values", message="differs")])
-            climb.fail("compile_for_target", [Finding(kind="infrastructure", message="the worker was killed")])
+            builder.fail("correctness_shrunk", [Finding(kind="wrong_values", message="differs")])
+            builder.fail("compile_for_target", [Finding(kind="infrastructure", message="the worker was killed")])
         if fault == "wrong":
-            climb.fail("correctness_shrunk", [Finding(kind="wrong_values", message="differs")])
-        return climb
+            builder.fail("correctness_shrunk", [Finding(kind="wrong_values", message="differs")])
+        return builder
 
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    nursery = SimpleNamespace(stop=lambda: None)
+    fork_server = SimpleNamespace(stop=lambda: None)
     settings = {"device": "none", "timeout": 5.0, "seed": None, "profile": False, "gpu": None}
-    return Judge(settings, tmp_path_factory.mktemp("judge"), nursery, nursery)  # type: ignore[arg-type]
+    return Judge(settings, tmp_path_factory.mktemp("judge"), fork_server, fork_server)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_finalist_is_judged_on_a_seed_that_was_never_told(judge: Judge, h200: 
 def test_a_reference_that_never_ends_is_bad_input(
     judge: Judge, h200: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("egg_graph.evaluator.judge.REFERENCE_SECONDS", 1)
+    monkeypatch.setattr("egg_graph.evaluator.judge.judge.REFERENCE_SECONDS", 1)
     endless = task(h200).reference.replace("        return", "        while True:\n            pass\n        return")
     slow = KernelTask(name="endless", reference=endless, target=h200)
     with pytest.raises(BadInput, match="not done within 1 s"):

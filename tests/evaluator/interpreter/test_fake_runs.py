@@ -2,7 +2,7 @@
 
 import pytest
 
-from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, decode_constant, encode_constant
+from egg_graph.evaluator.wire.launches import FakeRun, Launch, decode_constant, encode_constant
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
 

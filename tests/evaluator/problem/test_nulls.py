@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from egg_graph.evaluator.problem.case import with_other_inputs
-from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
 from egg_graph.evaluator.problem.nulls import nulls_of, passes
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import KernelTask, Precision
 
 pytestmark = pytest.mark.slow
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.slow
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\nN, M = 128, 96\n\n\n"
 
 
-def docket(h200, body: str, inputs: str, init: str = "pass", precision: Precision = "tf32") -> Docket:
+def problem(h200, body: str, inputs: str, init: str = "pass", precision: Precision = "tf32") -> Problem:
     source = (
         f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
         f"    def forward(self, *x):\n        return {body}\n\n\ndef get_inputs():\n    return [{inputs}]\n"
     )
-    return Docket(KernelTask(name="null", reference=source, target=h200, precision=precision), 5)
+    return Problem(KernelTask(name="null", reference=source, target=h200, precision=precision), 5)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def docket(h200, body: str, inputs: str, init: str = "pass", precision: Precisio
     ],
 )  # fmt: skip
 def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, words) -> None:
-    sound = docket(h200, body, inputs, init, precision).soundness
+    sound = problem(h200, body, inputs, init, precision).soundness
     assert sound.kind == "degenerate_problem"
     assert any(word in sound.unevaluable for word in words.split("|")), sound.unevaluable
 
@@ -49,25 +49,25 @@ def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, wo
 def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:
     """As KernelBench L2/58: one random bias pushes every answer past a clamp, for some draws of it."""
     for seed in range(3):
-        task = docket(
+        task = problem(
             h200, "torch.clamp(x[0] + self.b, 0, 1)", "torch.rand(N, M)", "self.b = nn.Parameter(4 * torch.randn(1))"
         ).task
-        known = Docket(task, seed)
+        known = Problem(task, seed)
         assert known.soundness.unevaluable == ""
         assert all(case.leaves[0].expected.std() > 0 for name in known.shapes for case in known.cases(name))
 
 
 def test_active_dropout_is_named_and_its_cure_told(h200) -> None:
-    known = docket(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").soundness
+    known = problem(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").soundness
     assert known.kind == "stochastic_problem"
     assert "d = Dropout(p=0.2" in known.unevaluable
     assert ".eval()" in known.unevaluable
-    assert not docket(h200, "self.d(x[0])**2", "torch.rand(N, M)", "self.d = nn.Dropout(0.0)").soundness.unevaluable
+    assert not problem(h200, "self.d(x[0])**2", "torch.rand(N, M)", "self.d = nn.Dropout(0.0)").soundness.unevaluable
 
 
 def test_a_tiny_answer_is_judged_and_what_a_fixed_tolerance_would_accept_is_told(h200) -> None:
     """A softmax over many columns: zeros are within 1e-2 of it everywhere."""
-    plain = docket(h200, "torch.softmax(x[0], 1)", "torch.rand(N, 512)", precision="bf16")
+    plain = problem(h200, "torch.softmax(x[0], 1)", "torch.rand(N, 512)", precision="bf16")
     assert plain.soundness.unevaluable == ""
     weak = " ".join(plain.surveyed.weaknesses)
     for name in ("zeros", "one constant", "the answer to other inputs"):
@@ -81,7 +81,7 @@ def test_a_tiny_answer_is_judged_and_what_a_fixed_tolerance_would_accept_is_told
 
 
 def test_ignored_affine_parameters_are_a_weakness_of_a_fixed_tolerance_only(h200) -> None:
-    norm = docket(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.LayerNorm(M)")
+    norm = problem(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.LayerNorm(M)")
     assert any(w.startswith("the answer under other weights") for w in norm.surveyed.weaknesses)
     case = norm.cases(next(iter(norm.shapes)))[0]
     plain = torch.nn.functional.layer_norm(case.inputs[0], case.inputs[0].shape[1:])
@@ -90,14 +90,14 @@ def test_ignored_affine_parameters_are_a_weakness_of_a_fixed_tolerance_only(h200
 
 
 def test_integer_targets_stay_integers(h200) -> None:
-    loss = docket(h200, "F.cross_entropy(x[0], x[1])", "torch.randn(N, M), torch.randint(0, M, (N,))")
+    loss = problem(h200, "F.cross_entropy(x[0], x[1])", "torch.randn(N, M), torch.randint(0, M, (N,))")
     assert loss.soundness.unevaluable == ""
     for case in (*loss.cases("shrunk"), *loss.family_cases("shrunk")):
         assert case.inputs[1].dtype == torch.int64
 
 
 def test_running_statistics_are_part_of_the_contract(h200) -> None:
-    case = docket(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.BatchNorm1d(M)").cases("shrunk")[0]
+    case = problem(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.BatchNorm1d(M)").cases("shrunk")[0]
     assert set(case.updates) == {"n.running_mean", "n.running_var", "n.num_batches_tracked"}
 
 
@@ -116,7 +116,7 @@ def test_kernelbenchs_criterion_scales_with_the_candidates_value() -> None:
 
 
 def test_kernelbenchs_criterion_compares_with_pytorchs_own_answer(h200) -> None:
-    case = docket(h200, "x[0] @ x[1]", "torch.randn(N, M), torch.randn(M, N)").cases("shrunk")[0]
+    case = problem(h200, "x[0] @ x[1]", "torch.randn(N, M), torch.randn(M, N)").cases("shrunk")[0]
     assert case.leaves[0].pytorch is not None
     told = tolerance_of(case, [case.leaves[0].pytorch], "tf32")
     assert told is not None

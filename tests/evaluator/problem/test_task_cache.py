@@ -1,7 +1,7 @@
 """An evaluator that meets one task after another does not keep all of them."""
 
-from egg_graph.evaluator.kept import Kept
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.schema import Hardware, KernelTask
 
 REFERENCE = """
@@ -31,25 +31,25 @@ def tasks(h200: Hardware, count: int) -> list[KernelTask]:
 def test_the_tasks_met_last_are_kept_as_far_as_memory_goes(h200: Hardware) -> None:
     forgotten: list[str] = []
     one, two, three, four = tasks(h200, 4)
-    dockets: Kept[Docket] = Kept(0.0, forgotten.append)
+    problems: TaskCache[Problem] = TaskCache(0.0, forgotten.append)
 
-    def docket(task: KernelTask) -> Docket:
-        return dockets.of(task.digest, lambda: Docket(task, 1))
+    def problem(task: KernelTask) -> Problem:
+        return problems.of(task.digest, lambda: Problem(task, 1))
 
-    first = docket(one)
+    first = problem(one)
     assert first.nbytes == 0
-    assert docket(two) is not first
-    assert docket(one) is first, "nothing is forgotten while nothing is held"
+    assert problem(two) is not first
+    assert problem(one) is first, "nothing is forgotten while nothing is held"
     first.cases("shrunk")
     assert first.nbytes >= 2 * 64 * 96 * 4
-    dockets.most_bytes = first.nbytes - 1
-    kept = docket(three)
+    problems.most_bytes = first.nbytes - 1
+    kept = problem(three)
     assert forgotten == [two.digest, one.digest], "the one not met for longest goes first, until the rest holds little"
-    assert docket(three) is kept
-    assert docket(one) is not first
-    dockets.most_bytes, dockets.cramped = 1e12, lambda: True
-    assert dockets.of(two.digest, lambda: Docket(two, 1)).nbytes == 0
+    assert problem(three) is kept
+    assert problem(one) is not first
+    problems.most_bytes, problems.cramped = 1e12, lambda: True
+    assert problems.of(two.digest, lambda: Problem(two, 1)).nbytes == 0
     assert forgotten[2:] == [three.digest, one.digest], "where memory is short, whoever has it, a new one stands alone"
-    dockets.clear()
-    assert docket(four).nbytes == 0
-    assert docket(three) is not kept
+    problems.clear()
+    assert problem(four).nbytes == 0
+    assert problem(three) is not kept

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.sandbox import confine
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.sandbox.outcome import finding_of
-from tests.evaluator.sandbox.hostile_nursery import HERE, Run, answer, make, runner
+from egg_graph.evaluator.host.fork_server import ForkServer, Limits
+from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.sandbox.isolation import isolation
+from tests.evaluator.sandbox.hostile_server import HERE, Run, answer, make, runner
 
-HOLDS, LACKS = confine.isolation()
+HOLDS, LACKS = isolation()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"not everything can be confined here: {'; '.join(LACKS)}")
 DENIED = f"PermissionError {errno.EACCES}"
 REFUSED = f"PermissionError {errno.EPERM}"
 
 
 def test_files_of_the_user_of_the_reference_and_of_other_jobs_cannot_be_read(
-    run: Run, nursery: Nursery, tmp_path: Path
+    run: Run, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     other = tmp_path / "job-other"
     reference = tmp_path / "egg-reference-x" / "reference.py"
@@ -34,7 +34,7 @@ def test_files_of_the_user_of_the_reference_and_of_other_jobs_cannot_be_read(
         *(str(other / "candidate.py"), str(reference), str(tmp_path / ".ssh" / "id_ed25519")),
         *(
             str(tmp_path),
-            str(nursery.folder),
+            str(fork_server.folder),
             "/tmp",
             str(Path.home()),
             str(Path(__file__)),
@@ -64,11 +64,11 @@ def test_it_sees_itself_and_an_environment_without_secrets(
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     inherited, _ = os.pipe()
     os.set_inheritable(inherited, True)
-    nursery = make(tmp_path_factory.mktemp("nursery"))
+    fork_server = make(tmp_path_factory.mktemp("nursery"))
     try:
-        seen = answer(runner(nursery, tmp_path)("look_around"))
+        seen = answer(runner(fork_server, tmp_path)("look_around"))
     finally:
-        nursery.stop()
+        fork_server.stop()
     assert "OPENAI_API_KEY" not in seen["environment"]
     assert seen["environment"]["HOME"] == str(tmp_path / "job")
     assert seen["descriptors"] == [0, 1, 2, 3]
@@ -146,7 +146,7 @@ def test_how_a_job_dies_is_told_truly(run: Run, how: str, kind: str, word: str) 
     assert finding is not None and finding.kind == kind and word in finding.message
 
 
-def test_a_job_killed_from_outside_is_nobodys_fault(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_job_killed_from_outside_is_nobodys_fault(fork_server: ForkServer, tmp_path: Path) -> None:
     def kill() -> None:
         _wait_until(lambda: _processes_in(tmp_path / "job") != [])
         for pid in _processes_in(tmp_path / "job"):
@@ -154,18 +154,18 @@ def test_a_job_killed_from_outside_is_nobodys_fault(nursery: Nursery, tmp_path: 
 
     killer = threading.Thread(target=kill)
     killer.start()
-    finding = finding_of(runner(nursery, tmp_path)("die", how="wait"), limit=20)
+    finding = finding_of(runner(fork_server, tmp_path)("die", how="wait"), limit=20)
     killer.join()
     assert finding is not None and finding.kind == "infrastructure", finding
 
 
 def test_a_job_dies_with_its_nursery_and_so_do_its_daemons(tmp_path: Path) -> None:
     (tmp_path / "nursery").mkdir()
-    nursery = make(tmp_path / "nursery")
+    fork_server = make(tmp_path / "nursery")
     with (tmp_path / "channel").open("wb") as channel:
-        fate = nursery.launch("hostile_jobs:die", {"how": "wait"}, tmp_path / "job", Limits(), channel.fileno())
+        fate = fork_server.launch("hostile_jobs:die", {"how": "wait"}, tmp_path / "job", Limits(), channel.fileno())
         _wait_until(lambda: len(_processes_in(tmp_path / "job")) == 1)
-        nursery.stop()
+        fork_server.stop()
         _wait_until(lambda: _processes_in(tmp_path / "job") == [])
         fate.close()
 
@@ -176,9 +176,9 @@ def test_what_is_missing_is_said_and_the_rest_still_holds(tmp_path: Path) -> Non
     payload = {"paths": [str(tmp_path / "secret.txt")]}
     for number, without in enumerate([("files",), ("processes", "calls"), ALL]):
         (tmp_path / f"nursery{number}").mkdir()
-        nursery = make(tmp_path / f"nursery{number}", *without)
+        fork_server = make(tmp_path / f"nursery{number}", *without)
         try:
-            run = runner(nursery, tmp_path)
+            run = runner(fork_server, tmp_path)
             opened = answer(run("read", **payload))[payload["paths"][0]] == "done"
             assert opened == ("files" in without)
             answer(run("leave_daemons"))
@@ -187,8 +187,8 @@ def test_what_is_missing_is_said_and_the_rest_still_holds(tmp_path: Path) -> Non
             assert finding is not None and finding.kind == "too_many_processes"
             _wait_until(lambda: _processes_in(tmp_path / "job") == [])
         finally:
-            nursery.stop()
-        assert len(confine.isolation(without)[1]) >= len([name for name in without if name != "network"])
+            fork_server.stop()
+        assert len(isolation(without)[1]) >= len([name for name in without if name != "network"])
 
 
 ALL = ("files", "processes", "network", "calls")
@@ -196,7 +196,7 @@ ALL = ("files", "processes", "network", "calls")
 
 def test_isolation_is_told_in_plain_sentences() -> None:
     assert any("Landlock" in sentence for sentence in HOLDS)
-    holds, lacks = confine.isolation(ALL)
+    holds, lacks = isolation(ALL)
     assert len(holds) == 1
     assert all("switched off" in sentence or "signal" in sentence for sentence in lacks)
 

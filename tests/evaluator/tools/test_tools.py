@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from egg_graph.evaluator.tools import ncu, sanitizer
+from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.tools import sanitizer
 from egg_graph.evaluator.tools.profile import parse_ncu, traced_profile
 from egg_graph.evaluator.tools.trace import Trace, judge_trace, read_trace
-from egg_graph.evaluator.tools.trace_job import device_rows
+from egg_graph.evaluator.worker.trace_job import device_rows
 from egg_graph.schema import STAGE_METRICS, Hardware, Integrity, KernelResources, KernelTask
 
 LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"

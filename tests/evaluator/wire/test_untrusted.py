@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.exchange import ExchangeError, load
-from egg_graph.evaluator.sandbox.nursery import read_tail
-from egg_graph.evaluator.sandbox.untrusted import open_file, parse
+from egg_graph.evaluator.host.fork_server import read_tail
+from egg_graph.evaluator.wire.exchange import ExchangeError, load
+from egg_graph.evaluator.wire.untrusted import open_file, parse
 
 
 @pytest.mark.parametrize("text", ['{"a": "\\ud800"}', b'{"\\uD800": ["\\udfff"]}'])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from triton.compiler.compiler import CompiledKernel
 
-from egg_graph.evaluator.gpu import witness
+from egg_graph.evaluator.worker import witness
 
 MINE = Path("/job/candidate.py")
 

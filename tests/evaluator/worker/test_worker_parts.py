@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from egg_graph.evaluator.gpu.worker_output import describe_leaf, overlapping, shares_memory
-from egg_graph.evaluator.gpu.worker_poison import NAN_AT_ANY_WIDTH, free_blocks
-from egg_graph.evaluator.interpreter.module import load_weights, own_tensors
+from egg_graph.evaluator.host.candidate import load_weights, own_tensors
+from egg_graph.evaluator.wire.leaf import describe_leaf, overlapping, shares_memory
+from egg_graph.evaluator.worker.poison import NAN_AT_ANY_WIDTH, free_blocks
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)

@@ -84,7 +84,7 @@ def interpret(job):
 
 def compile_launches(job):
     from egg_graph.evaluator.aot import KernelFault, compile_launch
-    from egg_graph.evaluator.gpuless.launches import Launch
+    from egg_graph.evaluator.wire.launches import Launch
 
     hardware, answers = Hardware.model_validate(job["hardware"]), {}
     for key, (path, launches) in job["launches"].items():

@@ -45,7 +45,7 @@ def run_corpus(
         folders: where the corpus is.
         out: the results file.
         problems: folder of references; None finds it beside the corpus.
-        device: ladder to climb.
+        device: ladder to evaluation.
         repeat: how often each file is judged; the worst outcome counts.
         timeout: seconds that one run of a candidate may take.
         finalist: judge every file as a finalist.

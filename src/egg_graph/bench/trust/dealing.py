@@ -3,7 +3,7 @@
 from typing import Literal
 
 from egg_graph.evaluator import gpu_present
-from egg_graph.evaluator.gpus import visible_gpus
+from egg_graph.evaluator.device.gpus import visible_gpus
 
 
 def gpu_of(number: int, device: Literal["auto", "gpu", "none"]) -> str | None:
@@ -11,7 +11,7 @@ def gpu_of(number: int, device: Literal["auto", "gpu", "none"]) -> str | None:
 
     Args:
         number: of the evaluator, from 0.
-        device: ladder to climb.
+        device: ladder to evaluation.
     """
     gpus = visible_gpus() if device == "gpu" or (device == "auto" and gpu_present()) else ()
     return gpus[number % len(gpus)] if gpus else None

@@ -1,4 +1,4 @@
-"""Jobs for a nursery that no static gate has seen: what the sandbox alone makes of them."""
+"""Jobs for a fork server that no static gate has seen: what the sandbox alone makes of them."""
 
 import os
 from pathlib import Path

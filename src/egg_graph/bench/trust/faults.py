@@ -16,7 +16,7 @@ from egg_graph.bench.trust.processes import Process, descendants, judges
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.verdict import status_of
+from egg_graph.evaluator.evidence.findings import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
 from egg_graph.target import choose_target
 
@@ -92,7 +92,7 @@ def run_faults(
         folders: faulty kernels, with headers.
         right: a right kernel with a header.
         out: results file, rewritten after every fault.
-        device: ladder to climb.
+        device: ladder to evaluation.
         timeout: seconds that one run of a kernel may take.
         on_fault: called after each.
 
@@ -156,7 +156,7 @@ class _Run:
                 yield lambda entry=entry: self.faulty(local, entry)  # type: ignore[misc]
         yield lambda: self.past_the_gate(local)
         yield lambda: self.killed(local, "worker killed", workers)
-        yield lambda: self.killed(local, "nurseries killed", nurseries)
+        yield lambda: self.killed(local, "nurseries killed", fork_servers)
         yield lambda: self.killed(local, "judge killed", lambda idle: judges())
         if gpu:
             yield lambda: self.counters_denied(local)
@@ -173,19 +173,19 @@ class _Run:
 
     def past_the_gate(self, local: LocalEvaluator) -> Fault:
         """A fork bomb that no gate has seen, in the sandbox that candidates run in."""
-        from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-        from egg_graph.evaluator.sandbox.outcome import finding_of
+        from egg_graph.evaluator.host.fork_server import ForkServer, Limits
+        from egg_graph.evaluator.host.outcome import finding_of
 
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
-            nursery = Nursery(interpret=False, folder=Path(name), warm=("egg_graph.bench.trust.fault_jobs",))
+            fork_server = ForkServer(interpret=False, folder=Path(name), warm=("egg_graph.bench.trust.fault_jobs",))
             folder = Path(name) / "job"
             folder.mkdir()
             try:
                 limits = Limits(wall_seconds=self.timeout)
-                end = nursery.run("egg_graph.bench.trust.fault_jobs:fork_bomb", {}, folder, limits)
+                end = fork_server.run("egg_graph.bench.trust.fault_jobs:fork_bomb", {}, folder, limits)
             finally:
-                nursery.stop()
+                fork_server.stop()
         finding = finding_of(end, limit=self.timeout)
         found = () if finding is None else (finding,)
         reason = found[0].message if found else "it came to an end"
@@ -242,7 +242,7 @@ def workers(idle: Sequence[Process]) -> tuple[Process, ...]:
     return tuple(process for process in descendants() if process not in idle and process.cpu_seconds > 0.1)
 
 
-def nurseries(idle: Sequence[Process]) -> tuple[Process, ...]:
+def fork_servers(idle: Sequence[Process]) -> tuple[Process, ...]:
     """What candidates' processes are forked from, once there are some."""
     parents = {worker.parent for worker in workers(idle)}
     return tuple(process for process in idle if process.pid in parents)

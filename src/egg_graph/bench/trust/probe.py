@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
-from egg_graph.evaluator.detect import environment
-from egg_graph.evaluator.gpus import visible_gpus
-from egg_graph.evaluator.sandbox.surroundings import clean_environment
+from egg_graph.evaluator.device.detect import environment
+from egg_graph.evaluator.device.gpus import visible_gpus
+from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.schema import BadInput, Precision, Value
 
 SECONDS = 120.0

@@ -15,18 +15,18 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     """The judgement, as JSON."""
     import torch
 
-    from egg_graph.evaluator.problem.docket import Docket
-    from egg_graph.evaluator.turns import turns_on
+    from egg_graph.evaluator.device.access import access_to
+    from egg_graph.evaluator.problem.problem import Problem
     from egg_graph.knowledge import load_hardware
 
     torch.set_num_threads(1)
     task = KernelTask(
         name=reference.stem, reference=reference.read_text(), target=load_hardware("h200"), precision=precision
     )
-    docket = Docket(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
+    problem = Problem(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
     try:
-        with turns_on(device).computing():  # not while somebody measures
-            surveyed = docket.surveyed
+        with access_to(device).computing():  # not while somebody measures
+            surveyed = problem.surveyed
     except BadInput as error:
         return {"verdict": "unevaluable", "reason": str(error)}
     return {
@@ -34,7 +34,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
         "reason": surveyed.unevaluable,
         "weaknesses": list(surveyed.weaknesses),
         "families": list(surveyed.families),
-        "dropped": docket.dropped_families,
+        "dropped": problem.dropped_families,
     }
 
 

@@ -92,7 +92,7 @@ def descendants(of: int | None = None) -> tuple[Process, ...]:
 
 def judges(of: int | None = None) -> tuple[Process, ...]:
     """The judge processes among the descendants."""
-    return tuple(process for process in descendants(of) if "egg_graph.evaluator.judge_process" in process.command)
+    return tuple(process for process in descendants(of) if "egg_graph.evaluator.judge.process" in process.command)
 
 
 def _read(pid: int) -> tuple[Process | None, str]:

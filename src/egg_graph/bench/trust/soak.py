@@ -21,7 +21,7 @@ from egg_graph.bench.trust.processes import Process, descendants, everybody, jud
 from egg_graph.bench.trust.terms import Terms, terms_now
 from egg_graph.bench.trust.writing import table, write_results
 from egg_graph.evaluator import LocalEvaluator, environment
-from egg_graph.evaluator.gpus import visible_gpus
+from egg_graph.evaluator.device.gpus import visible_gpus
 from egg_graph.schema import USABLE, BadInput, Hardware, InfrastructureError, Value
 from egg_graph.target import choose_target
 
@@ -46,7 +46,7 @@ class Turn(Value):
     """As in a corpus run."""
     seconds: float
     resident_bytes: int
-    """Of our processes that are there for longer (judges, nurseries), after the evaluation."""
+    """Of our processes that are there for longer (judges, fork servers), after the evaluation."""
     descriptors: int
     """Of the same."""
     processes: int
@@ -153,7 +153,7 @@ def run_soak(
         out: results file, rewritten every 20 evaluations.
         count: evaluations in all.
         faults: mix faults in; without them right kernels alone are evaluated.
-        device: ladder to climb.
+        device: ladder to evaluation.
         problems: folder of references; None finds it beside a corpus.
         timeout: seconds that one run of a candidate may take; an endless loop costs as much.
         seed: of the mixture.

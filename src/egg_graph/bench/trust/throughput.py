@@ -137,7 +137,7 @@ def _pool(workers: int, ray: bool, gpu: bool) -> Many:
 
     if not gpu:
         return EvaluatorPool(workers=workers)
-    from egg_graph.evaluator.gpus import visible_gpus
+    from egg_graph.evaluator.device.gpus import visible_gpus
 
     if workers == 1:
         return EvaluatorPool([0])

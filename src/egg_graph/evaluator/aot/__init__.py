@@ -11,7 +11,7 @@ A compiler that aborts takes its process with it; the caller reports that. Impor
 """
 
 from egg_graph.evaluator.aot.compile import compile_launch
-from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import Launch
 
 __all__ = ["KernelFault", "Launch", "compile_launch"]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.aot.diagnostics import captured_stderr, compiler_fault
-from egg_graph.evaluator.gpuless.launches import Launch, decode_constant
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import Launch, decode_constant
 from egg_graph.schema import Hardware, KernelResources
 
 _modules: dict[Path, dict[str, Any]] = {}
@@ -30,7 +30,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise RuntimeError("compile_launch needs a process without TRITON_INTERPRET=1")
     from egg_graph.evaluator.aot.resources import read_resources
-    from egg_graph.evaluator.gpuless.pretend import gpu_target
+    from egg_graph.evaluator.device.simulated import gpu_target
 
     functions = _functions(Path(module_path).resolve(), hardware)
     kernel = functions.get(launch.kernel)
@@ -89,8 +89,8 @@ def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
     if path not in _modules:
         from triton.runtime import JITFunction
 
-        from egg_graph.evaluator.gpuless.pretend import pretend_gpu
-        from egg_graph.evaluator.interpreter.module import load_module
+        from egg_graph.evaluator.device.simulated import pretend_gpu
+        from egg_graph.evaluator.host.candidate import load_module
 
         pretend_gpu(hardware)
         kernels: dict[str, Any] = {}

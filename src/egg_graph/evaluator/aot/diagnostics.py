@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import FindingKind
 
 CURES = {

@@ -4,7 +4,7 @@ from typing import Any
 
 from egg_graph.evaluator.aot import amdgcn, sass
 from egg_graph.evaluator.aot.occupancy import occupancy
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Hardware, KernelResources
 
 

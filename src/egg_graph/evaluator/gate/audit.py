@@ -64,7 +64,7 @@ _watched: set[str] = set()
 
 
 def report_to(channel: int) -> None:
-    """Say where the verdict goes: descriptor of the pipe to the nursery. Without it `watch` does nothing."""
+    """Say where the verdict goes: descriptor of the pipe to the fork server. Without it `watch` does nothing."""
     global _channel
     _channel = channel
 

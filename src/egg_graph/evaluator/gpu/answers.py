@@ -8,19 +8,19 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator import exchange
 from egg_graph.evaluator.gpu.arena import Arena, Overrun, from_a_band
 from egg_graph.evaluator.gpu.conduct import input_names, input_tensors, judge_form, judge_inputs, judge_overruns
-from egg_graph.evaluator.gpu.session import Session
-from egg_graph.evaluator.problem.answers import judge_leaves, left_changed
+from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.compare import poison_
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.comparison import judge_leaves, left_changed
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire import exchange
+from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Check, Finding
 
 
 @contextmanager
-def arena(session: Session | None = None) -> Iterator[Arena]:
+def arena(session: WorkerSession | None = None) -> Iterator[Arena]:
     """Shared memory for the block; the session's worker closes it before it is freed."""
     shared = Arena()
     try:
@@ -33,21 +33,21 @@ def arena(session: Session | None = None) -> Iterator[Arena]:
             shared.free()
 
 
-def load(case: Case, docket: Docket, shared: Arena) -> dict[str, Any]:
+def load(case: Case, problem: Problem, shared: Arena) -> dict[str, Any]:
     """Arguments of the worker's `load`: the constructor's at a case's shape, and the weights."""
-    return {**docket.construction(case), "state": share_state(case, docket, shared)}
+    return {**problem.construction(case), "state": share_state(case, problem, shared)}
 
 
-def share_state(case: Case, docket: Docket, shared: Arena) -> dict[str, dict[str, Any]]:
+def share_state(case: Case, problem: Problem, shared: Arena) -> dict[str, dict[str, Any]]:
     """The weights in shared memory: forms by name, from which the module gets copies."""
-    state = {name: shared.share(x.to(docket.device), name=f"weight {name}")[1] for name, x in case.state.items()}
+    state = {name: shared.share(x.to(problem.device), name=f"weight {name}")[1] for name, x in case.state.items()}
     torch.cuda.synchronize()
     return state
 
 
-def share_inputs(case: Case, shared: Arena, docket: Docket | None = None) -> tuple[list[torch.Tensor], list[Any]]:
+def share_inputs(case: Case, shared: Arena, problem: Problem | None = None) -> tuple[list[torch.Tensor], list[Any]]:
     """Copies of the inputs in shared memory (kept to see what became of them), and their forms."""
-    names = iter(input_names(docket, case) if docket is not None else [])
+    names = iter(input_names(problem, case) if problem is not None else [])
     copies: list[torch.Tensor] = []
 
     def share(tensor: torch.Tensor) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def poisoned_targets(case: Case, shared: Arena) -> tuple[list[torch.Tensor], lis
     return [tensor for tensor, _ in targets], [form for _, form in targets]
 
 
-def check(session: Session, docket: Docket, case: Case, machine: str) -> tuple[list[Finding], Check | None]:
+def check(session: WorkerSession, problem: Problem, case: Case, machine: str) -> tuple[list[Finding], Check | None]:
     """Load at a case's shape, call once in poisoned memory, compare.
 
     Raises:
@@ -87,27 +87,29 @@ def check(session: Session, docket: Docket, case: Case, machine: str) -> tuple[l
         torch.OutOfMemoryError: if the judge's part does not fit.
     """
     with arena(session) as shared:
-        session.ask("load", **load(case, docket, shared))
-        return check_loaded(session, docket, case, machine)
+        session.ask("load", **load(case, problem, shared))
+        return check_loaded(session, problem, case, machine)
 
 
-def check_loaded(session: Session, docket: Docket, case: Case, machine: str) -> tuple[list[Finding], Check | None]:
+def check_loaded(
+    session: WorkerSession, problem: Problem, case: Case, machine: str
+) -> tuple[list[Finding], Check | None]:
     """One call of what is loaded, and its comparison. Raises as `check`."""
     with arena(session) as shared:
-        inputs, forms = share_inputs(case, shared, docket)
+        inputs, forms = share_inputs(case, shared, problem)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         answer = session.ask("call", outputs=target_forms)
-        return judge_answer(docket, case, answer, targets, inputs, machine, source_of(session), shared.overruns())
+        return judge_answer(problem, case, answer, targets, inputs, machine, source_of(session), shared.overruns())
 
 
-def source_of(session: Session) -> str:
+def source_of(session: WorkerSession) -> str:
     """Text of the candidate, which words of a finding may name."""
     return (session.folder / "candidate.py").read_text(errors="replace")
 
 
 def judge_answer(
-    docket: Docket,
+    problem: Problem,
     case: Case,
     answer: dict[str, Any],
     got: Sequence[torch.Tensor],
@@ -119,7 +121,7 @@ def judge_answer(
     """What is wrong with an answer.
 
     Args:
-        docket: of the task.
+        problem: of the task.
         case: what was asked.
         answer: structure and forms, as the worker told them.
         got: the judge's own buffers with what the worker put into them.
@@ -128,16 +130,16 @@ def judge_answer(
         source: of the candidate.
         overruns: what was written beside shared tensors.
     """
-    given = [*judge_overruns(overruns), *judge_inputs(docket, case, inputs)]
+    given = [*judge_overruns(overruns), *judge_inputs(problem, case, inputs)]
     told = answer.get("changed")
     given += left_changed(told if isinstance(told, list) else [])
     forms, unreadable = _forms(case, answer)
     if unreadable is not None:
         return [*given, unreadable], None
     leaves = [leaf_of(tensor, form) for tensor, form in zip(got, forms, strict=True)]
-    compared, check = judge_leaves(docket.task, case, leaves, machine=machine, source=source)
+    compared, check = judge_leaves(problem.task, case, leaves, machine=machine, source=source)
     beside = [finding for leaf in leaves if leaf.device.type != "meta" for finding in _read_beside(leaf)]
-    return [*given, *beside, *compared, *judge_form(docket, case, forms)], check
+    return [*given, *beside, *compared, *judge_form(problem, case, forms)], check
 
 
 def _forms(case: Case, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], Finding | None]:

@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 
 import torch
 
-from egg_graph.evaluator.exchange import dtype_name
-from egg_graph.evaluator.gpu.memory import SharedBuffer, shaped
+from egg_graph.evaluator.device.shared_memory import SharedBuffer, shaped
+from egg_graph.evaluator.wire.exchange import dtype_name
 
 BAND = 4096
 """Bytes of poison on each side of a tensor."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.verdict import reason_of, rejecting
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
 ODD = "bounds_at_odd_shape"
@@ -26,31 +26,31 @@ class Bounding:
 
     Args:
         base: whose interpreter runs them.
-        docket: of the task.
+        problem: of the task.
         candidate: to be run.
     """
 
-    def __init__(self, base: Ladder, docket: Docket, candidate: Candidate) -> None:
-        seconds = min(FAKE_SECONDS, base.timeout)
-        shape = "awkward" if "awkward" in docket.shapes else "shrunk"
-        calls = [base.fake_call(docket, FAKE_BUDGET, seconds, shape=name) for name in ("full", shape)]
-        self.full = base.pool.submit(_bound, base, docket.task, candidate, calls[0])
-        self.odd = base.pool.submit(_in_bounds, base, docket.task, candidate, calls[1], docket.shapes[shape])
+    def __init__(self, base: Ladder, problem: Problem, candidate: Candidate) -> None:
+        seconds = min(FAKE_SECONDS, base.jobs.timeout)
+        shape = "awkward" if "awkward" in problem.shapes else "shrunk"
+        calls = [base.fake_call(problem, FAKE_BUDGET, seconds, shape=name) for name in ("full", shape)]
+        self.full = base.pool.submit(_bound, base, problem.task, candidate, calls[0])
+        self.odd = base.pool.submit(_in_bounds, base, problem.task, candidate, calls[1], problem.shapes[shape])
 
-    def absorb(self, climb: Climb) -> None:
+    def absorb(self, builder: EvaluationBuilder) -> None:
         """Wait for both and add what they proved."""
         for name, future in (("roofline", self.full), (ODD, self.odd)):
             try:
-                climb.absorb(future.result())
+                builder.absorb(future.result())
             except InfrastructureError as error:  # the evidence of the GPU stands without it
-                climb.skipped(name, f"not run: {error}")
+                builder.skipped(name, f"not run: {error}")
 
 
 def _in_bounds(
     base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any], sizes: Mapping[str, int]
-) -> Climb:
+) -> EvaluationBuilder:
     """Whether every access at an odd shape is inside of its tensor: one that is masked away later shows nowhere."""
-    run_found, found = Climb(), Climb()
+    run_found, found = EvaluationBuilder(), EvaluationBuilder()
     run = base.launches(task, candidate, call, run_found)
     seconds = sum(rung.seconds for rung in run_found.rungs)
     at = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "its own shape"
@@ -63,9 +63,9 @@ def _in_bounds(
     return found
 
 
-def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> Climb:
+def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> EvaluationBuilder:
     """The full-shape run and the bound that follows; what fails there proves nothing."""
-    found = Climb()
+    found = EvaluationBuilder()
     run = base.launches(task, candidate, call, found)
     if run is not None:
         base.roofline(task, run, found)
@@ -74,7 +74,7 @@ def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str,
     if found.failed and not proven:
         seconds = sum(rung.seconds for rung in found.rungs)
         why = reason_of(rejecting(found.findings)[0])
-        found = Climb()
+        found = EvaluationBuilder()
         found.skipped("full_shape_launches", f"not proven at full shape: the interpreter stopped: {why}", seconds)
     found.skipped("roofline", "no lower bound: the launches at full shape are not known")
     return found

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.gpu.answers import (
     arena,
     check,
@@ -30,12 +31,11 @@ from egg_graph.evaluator.gpu.answers import (
 )
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.gpu.conduct import reused
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes, stride_notes, weights_changed
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes, stride_notes, weights_changed
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Check, Finding, FindingKind, Tolerance
 
 VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
@@ -73,8 +73,8 @@ class Place:
 class Calls:
     """Calls of what is loaded, each judged."""
 
-    session: Session
-    docket: Docket
+    session: WorkerSession
+    problem: Problem
     machine: str
     shared: Arena
     judged: Judged = field(default_factory=Judged)
@@ -83,7 +83,7 @@ class Calls:
 
     def place(self, case: Case) -> Place:
         """The inputs of a case at addresses of their own."""
-        return Place(*share_inputs(case, self.shared, self.docket))
+        return Place(*share_inputs(case, self.shared, self.problem))
 
     def call(self, case: Case, place: Place, what: str, *, anew: bool = True) -> bool:
         """One call on what lies at a place; whether its answer is right.
@@ -96,11 +96,11 @@ class Calls:
         """
         self.session.ask("inputs", seed=case.forward_seed, **({"inputs": place.forms} if anew else {}))
         targets, forms = poisoned_targets(case, self.shared)
-        leftovers = self.docket.seed(f"{what}/memory", case.seed) % 2 == 1
+        leftovers = self.problem.seed(f"{what}/memory", case.seed) % 2 == 1
         answer = self.session.ask("call", outputs=forms, keep=_may_keep(targets), leftovers=leftovers)
         findings, check = self._judge(case, answer, targets, place)
         if self.judged.kernelbench is None:
-            self.judged.kernelbench = tolerance_of(case, targets, self.docket.task.precision)
+            self.judged.kernelbench = tolerance_of(case, targets, self.problem.task.precision)
         if rejecting(findings):
             self.judged.findings += self._explained(findings, case, targets, place, what)
             return False
@@ -115,7 +115,7 @@ class Calls:
         self, case: Case, answer: dict[str, Any], targets: Sequence[torch.Tensor], place: Place
     ) -> tuple[list[Finding], Check | None]:
         source, overruns = source_of(self.session), self.shared.overruns()
-        return judge_answer(self.docket, case, answer, targets, place.copies, self.machine, source, overruns)
+        return judge_answer(self.problem, case, answer, targets, place.copies, self.machine, source, overruns)
 
     # -------------------------------------------------------------------------------------------------- why it is wrong
 
@@ -182,7 +182,7 @@ class Calls:
             return False
         if self._same(answer, got):
             return True
-        findings, _ = judge_leaves(self.docket.task, asked, got, machine=self.machine, source="")
+        findings, _ = judge_leaves(self.problem.task, asked, got, machine=self.machine, source="")
         return not rejecting(findings)
 
     # ------------------------------------------------------------------------------------------ what calls leave behind
@@ -215,12 +215,12 @@ class Calls:
         return not findings
 
 
-def several_calls(session: Session, docket: Docket, case: Case, other: Case | None, machine: str) -> Judged:
+def several_calls(session: WorkerSession, problem: Problem, case: Case, other: Case | None, machine: str) -> Judged:
     """Load a case and call: on it, on other inputs in their place, and on the first again, elsewhere and there.
 
     Args:
         session: of the candidate.
-        docket: of the task.
+        problem: of the task.
         case: whose weights are loaded.
         other: the same weights, other inputs of the same form; None where there are none.
         machine: name of the GPU.
@@ -230,8 +230,8 @@ def several_calls(session: Session, docket: Docket, case: Case, other: Case | No
         torch.OutOfMemoryError: if the judge's part does not fit.
     """
     with arena(session) as weights, arena(session) as shared:
-        session.ask("load", **load(case, docket, weights))
-        calls = Calls(session, docket, machine, shared)
+        session.ask("load", **load(case, problem, weights))
+        calls = Calls(session, problem, machine, shared)
         first = calls.place(case)
         if not (calls.call(case, first, "first call") and calls.check_state(case)) or other is None:
             return calls.judged
@@ -248,24 +248,24 @@ def several_calls(session: Session, docket: Docket, case: Case, other: Case | No
         return calls.judged
 
 
-def check_reloaded(session: Session, docket: Docket, case: Case, machine: str) -> Judged:
+def check_reloaded(session: WorkerSession, problem: Problem, case: Case, machine: str) -> Judged:
     """Other weights for the module that is loaded, and one call. Raises as `several_calls`."""
     with arena(session) as shared:
-        session.ask("reload", state=share_state(case, docket, shared))
-        findings, found = check_loaded(session, docket, case, machine)
+        session.ask("reload", state=share_state(case, problem, shared))
+        findings, found = check_loaded(session, problem, case, machine)
     if not rejecting(findings):
         return Judged(findings, [found] if found is not None else [], ["so with weights loaded later"])
-    fresh, found = check(session, docket, case, machine)
+    fresh, found = check(session, problem, case, machine)
     if rejecting(fresh):
         return Judged(fresh)
     return Judged([_stale(findings[0]), *findings])
 
 
-def repeat(session: Session, docket: Docket, case: Case, machine: str) -> Judged:
+def repeat(session: WorkerSession, problem: Problem, case: Case, machine: str) -> Judged:
     """The same call several times: each answer right, and how far they are apart. Raises as `several_calls`."""
     with arena(session) as weights, arena(session) as shared:
-        session.ask("load", **load(case, docket, weights))
-        calls = Calls(session, docket, machine, shared)
+        session.ask("load", **load(case, problem, weights))
+        calls = Calls(session, problem, machine, shared)
         place = calls.place(case)
         for number in range(REPEATS):
             if not calls.call(case, place, f"call {number + 1} of {REPEATS} on the same inputs", anew=number == 0):

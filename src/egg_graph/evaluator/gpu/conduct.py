@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.arena import Overrun
-from egg_graph.evaluator.problem.answers import input_mutated, judge_strides, same_bytes
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.problem.comparison import input_mutated, judge_strides, same_bytes
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Finding
 
 
@@ -19,10 +19,10 @@ def input_tensors(case: Case) -> list[torch.Tensor]:
     return [x for x in torch.utils._pytree.tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
 
 
-def input_names(docket: Docket, case: Case) -> list[str]:
+def input_names(problem: Problem, case: Case) -> list[str]:
     """What the reference's forward calls each of `input_tensors`."""
     names: list[str] = []
-    for name, value in zip(docket.reference.forward_names(len(case.inputs)), case.inputs, strict=True):
+    for name, value in zip(problem.reference.forward_names(len(case.inputs)), case.inputs, strict=True):
         inside = [x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
         names += [name] if len(inside) == 1 else [f"{name}[{number}]" for number in range(len(inside))]
     return names
@@ -31,10 +31,10 @@ def input_names(docket: Docket, case: Case) -> list[str]:
 # -------------------------------------------------------------------------------------------------- what it hands back
 
 
-def judge_form(docket: Docket, case: Case, forms: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def judge_form(problem: Problem, case: Case, forms: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Device, strides and memory of the leaves, as the worker told them."""
     findings = judge_strides(case, forms)
-    names = input_names(docket, case)
+    names = input_names(problem, case)
     for number, form in enumerate(forms):
         where = f"output {number}" if len(forms) > 1 else "the output"
         device = str(form.get("device", "cuda"))
@@ -71,11 +71,11 @@ def reused(where: str) -> Finding:
 # ---------------------------------------------------------------------------------------------- what it was given
 
 
-def judge_inputs(docket: Docket, case: Case, copies: Sequence[torch.Tensor]) -> list[Finding]:
+def judge_inputs(problem: Problem, case: Case, copies: Sequence[torch.Tensor]) -> list[Finding]:
     """Inputs that a call changed and the reference does not."""
     if case.changes_inputs:
         return []
-    names = input_names(docket, case)
+    names = input_names(problem, case)
     return [
         input_mutated(name)
         for name, before, after in zip(names, input_tensors(case), copies, strict=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.exchange import flatten
 from egg_graph.evaluator.problem.reads import Reads, structured
+from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import Finding, Hardware
 
 CERTAIN = 0.9

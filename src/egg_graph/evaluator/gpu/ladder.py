@@ -14,23 +14,23 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.aot.occupancy import occupancy
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
 from egg_graph.evaluator.gpu import bound as gpu_bound
-from egg_graph.evaluator.gpu import causality as gpu_integrity
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu.correct import Correctness
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
-from egg_graph.evaluator.gpu.watch import MemoryWatch
+from egg_graph.evaluator.gpu import integrity as gpu_integrity
+from egg_graph.evaluator.gpu.correctness import Correctness
+from egg_graph.evaluator.gpu.memory_watch import MemoryWatch
+from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.gpuless.ladder import Ladder
-from egg_graph.evaluator.kept import Kept
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.statements import compile_statement, no_launch, spills
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.tools import profiling as gpu_profile
 from egg_graph.evaluator.tools.sanitize import sanitize
 from egg_graph.evaluator.tools.trace import trace
-from egg_graph.evaluator.turns import Turns
-from egg_graph.evaluator.verdict import rejecting
 from egg_graph.schema import (
     Candidate,
     KernelResources,
@@ -41,13 +41,13 @@ from egg_graph.schema import (
 
 MEMORY_FRACTION = 0.6
 """Of the GPU's memory that a candidate may take."""
-OPPONENTS_PART = 0.05
+BASELINES_PART = 0.05
 """Of the GPU's memory that baselines of other tasks may take when another one comes."""
 Verdict = tuple[Status, str]
 
 
-def _opponents() -> Kept[Opponent]:
-    return Kept(OPPONENTS_PART * torch.cuda.mem_get_info()[1])
+def _baselines() -> TaskCache[PyTorchBaseline]:
+    return TaskCache(BASELINES_PART * torch.cuda.mem_get_info()[1])
 
 
 @dataclass
@@ -56,170 +56,174 @@ class GpuLadder:
 
     base: Ladder
     machine: str
-    turns: Turns = field(default_factory=Turns)
+    access: GpuAccess = field(default_factory=GpuAccess)
     profiling: bool = False
-    opponents: Kept[Opponent] = field(default_factory=_opponents)
-    """By task; as many as `OPPONENTS_PART` of the memory holds."""
+    baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
+    """By task; as many as `BASELINES_PART` of the memory holds."""
     best_ms: dict[str, float] = field(default_factory=dict)
     """By task, the fastest kernel so far; only a faster one is worth a profile."""
 
-    # ------------------------------------------------------------------------------------------ the whole climb
+    # ------------------------------------------------------------------------------------------ the whole evaluation
 
-    def climb(
-        self, docket: Docket, candidate: Candidate, stage: StageName | None, finalist: bool = False
-    ) -> tuple[Climb, Verdict | None]:
+    def evaluate(
+        self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool = False
+    ) -> tuple[EvaluationBuilder, Verdict | None]:
         """All rungs, and the verdict of a kernel that passes them; a finalist's have repeats and a sanitizer."""
-        climb = Climb()
-        if not self.base.gate(candidate, climb):
-            return climb, None
-        bounding = gpu_bound.Bounding(self.base, docket, candidate)
-        with self.base.job_folder(candidate) as folder:
-            verdict = self._on_gpu(docket, folder, climb, finalist)
-            if climb.failed:
-                return climb, None
-            bounding.absorb(climb)
-            if climb.failed:
-                return climb, None
-            with self.turns.measuring():
+        builder = EvaluationBuilder()
+        if not self.base.gate(candidate, builder):
+            return builder, None
+        bounding = gpu_bound.Bounding(self.base, problem, candidate)
+        with self.base.jobs.job_folder(candidate) as folder:
+            verdict = self._on_gpu(problem, folder, builder, finalist)
+            if builder.failed:
+                return builder, None
+            bounding.absorb(builder)
+            if builder.failed:
+                return builder, None
+            with self.access.measuring():
                 if finalist:
-                    trace(self.base.compiling, docket, self.opponent(docket).case, folder, climb)
-                self._profile(docket, folder, climb, stage)
-            if finalist and not climb.failed:
-                with self.turns.computing():
-                    sanitize(self.base.compiling, docket, docket.cases("shrunk")[0], folder, climb)
-        return climb, verdict
+                    trace(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
+                self._profile(problem, folder, builder, stage)
+            if finalist and not builder.failed:
+                with self.access.computing():
+                    sanitize(self.base.jobs.compiling, problem, problem.cases("shrunk")[0], folder, builder)
+        return builder, verdict
 
-    def _on_gpu(self, docket: Docket, folder: Path, climb: Climb, finalist: bool) -> Verdict | None:
+    def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
         """What needs the candidate's process: answers, how they come about, and their time."""
         session = self._session(folder)
         try:
-            with self.turns.computing():
-                if not self._right(session, docket, folder, climb, finalist):
+            with self.access.computing():
+                if not self._right(session, problem, folder, builder, finalist):
                     return None
                 if not session.alive:
                     session = self.open(folder)
-            with self.turns.measuring():
-                return self._timed(session, docket, climb)
+            with self.access.measuring():
+                return self._timed(session, problem, builder)
         except CandidateFailed as failure:
-            climb.fail("timing", [failure.finding], log=failure.log)
+            builder.fail("timing", [failure.finding], log=failure.log)
             return None
         finally:
             session.close()
 
-    def _right(self, session: Session, docket: Docket, folder: Path, climb: Climb, finalist: bool) -> bool:
+    def _right(
+        self, session: WorkerSession, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool
+    ) -> bool:
         """Every rung about answers; the session may have ended even where they are right."""
-        if not self._start(session, climb):
+        if not self._start(session, builder):
             return False
-        correct = Correctness(session, docket, climb, self.machine, lambda: self.open(folder))
+        correct = Correctness(session, problem, builder, self.machine, lambda: self.open(folder))
         if not correct.every_shape() or (finalist and not correct.repeats()):
             return False
-        return self._causal(session, docket, climb)
+        return self._causal(session, problem, builder)
 
-    def _session(self, folder: Path) -> Session:
-        return Session(self.base.compiling, folder, self.base.timeout, MemoryWatch(MEMORY_FRACTION))
+    def _session(self, folder: Path) -> WorkerSession:
+        return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryWatch(MEMORY_FRACTION))
 
-    def open(self, candidate_folder: Path, *, watched: bool = True) -> Session:
-        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `Session.ask`.
+    def open(self, candidate_folder: Path, *, watched: bool = True) -> WorkerSession:
+        """A worker with the GPU open and nothing loaded. Raises CandidateFailed as `WorkerSession.ask`.
 
         Args:
             candidate_folder: holds `candidate.py`.
             watched: whether what it takes of the GPU's memory is looked at; not where several workers run at once.
         """
         watch = MemoryWatch(MEMORY_FRACTION) if watched else None
-        session = Session(self.base.compiling, candidate_folder, self.base.timeout, watch)
+        session = WorkerSession(self.base.jobs.compiling, candidate_folder, self.base.jobs.timeout, watch)
         session.start(MEMORY_FRACTION)
         return session
 
-    def _start(self, session: Session, climb: Climb) -> bool:
+    def _start(self, session: WorkerSession, builder: EvaluationBuilder) -> bool:
         try:
             with stopwatch() as took:
                 session.start(MEMORY_FRACTION)
         except CandidateFailed as failure:
-            climb.fail("process", [failure.finding], took[0], failure.log)
+            builder.fail("process", [failure.finding], took[0], failure.log)
             return False
-        climb.passed("process", f"runs in a process of its own on {self.machine}", took[0])
+        builder.passed("process", f"runs in a process of its own on {self.machine}", took[0])
         return True
 
-    def _causal(self, session: Session, docket: Docket, climb: Climb) -> bool:
+    def _causal(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> bool:
         """Whether the candidate's own kernels make the answer."""
         try:
-            return gpu_integrity.examine(session, docket, next(iter(docket.full_cases())), self.machine, climb)
+            return gpu_integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
         except CandidateFailed as failure:
-            climb.fail(gpu_integrity.RUNG, [failure.finding], log=failure.log)
+            builder.fail(gpu_integrity.RUNG, [failure.finding], log=failure.log)
             return False
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            climb.skipped(gpu_integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})")
+            builder.skipped(
+                gpu_integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})"
+            )
             return True
 
-    def opponent(self, docket: Docket) -> Opponent:
+    def baseline(self, problem: Problem) -> PyTorchBaseline:
         """The task's baseline, measured at first need."""
 
-        def make() -> Opponent:
+        def make() -> PyTorchBaseline:
             torch.cuda.empty_cache()
-            return Opponent(docket)
+            return PyTorchBaseline(problem)
 
-        return self.opponents.of(docket.task.digest, make)
+        return self.baselines.of(problem.task.digest, make)
 
     # ----------------------------------------------------------------------------------------------------- timing
 
-    def _timed(self, session: Session, docket: Docket, climb: Climb) -> Verdict | None:
+    def _timed(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> Verdict | None:
         """Resources, share of own kernels, and the paired timing; no verdict on speed for an answer never checked."""
-        unchecked = [r for r in climb.rungs if r.name == "correctness_full" and r.outcome == "skipped"]
+        unchecked = [r for r in builder.rungs if r.name == "correctness_full" and r.outcome == "skipped"]
         if unchecked:
-            return self._untimed(climb, unchecked[0].statement)
+            return self._untimed(builder, unchecked[0].statement)
         started = time.monotonic()
         try:
-            opponent = self.opponent(docket)
-            race = gpu_timing.race(session, docket, opponent, self.machine)
+            baseline = self.baseline(problem)
+            race = gpu_timing.race(session, problem, baseline, self.machine)
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            return self._untimed(climb, f"the GPU's memory does not hold candidate and baseline at once ({error})")
+            return self._untimed(builder, f"the GPU's memory does not hold candidate and baseline at once ({error})")
         if race.check is not None:
-            climb.checks.append(race.check)
+            builder.checks.append(race.check)
         if race.skipped:
-            return self._untimed(climb, race.skipped)
-        self._note_launches(race.launches, docket.task, climb)
+            return self._untimed(builder, race.skipped)
+        self._note_launches(race.launches, problem.task, builder)
         if rejecting(race.findings):
-            climb.fail("timing", race.findings, time.monotonic() - started)
-        if climb.failed or race.timing is None:
+            builder.fail("timing", race.findings, time.monotonic() - started)
+        if builder.failed or race.timing is None:
             return None
-        climb.timing = race.timing
-        status, reason = gpu_timing.verdict(race.timing, docket.task.precision)
+        builder.timing = race.timing
+        status, reason = gpu_timing.verdict(race.timing, problem.task.precision)
         checked = f"; {race.timing.checked_calls} answers of timed calls are right, each on inputs of its own"
-        climb.passed("timing", reason + checked, time.monotonic() - started)
+        builder.passed("timing", reason + checked, time.monotonic() - started)
         return status, reason
 
-    def _untimed(self, climb: Climb, why: str) -> Verdict:
-        climb.skipped("timing", f"no speed is told: {why}")
+    def _untimed(self, builder: EvaluationBuilder, why: str) -> Verdict:
+        builder.skipped("timing", f"no speed is told: {why}")
         return "correct", f"right wherever it was compared; no speed is told: {why}"
 
-    def _note_launches(self, answer: dict[str, Any], task: KernelTask, climb: Climb) -> None:
+    def _note_launches(self, answer: dict[str, Any], task: KernelTask, builder: EvaluationBuilder) -> None:
         if not answer["launches"]:
-            climb.fail("launches", [no_launch()])
+            builder.fail("launches", [no_launch()])
             return
-        climb.triton_share = round(float(answer["share"]), 4)
+        builder.triton_share = round(float(answer["share"]), 4)
         seen = {str((r["kernel"], r["num_warps"], r["shared"], r["registers"])): r for r in answer["launches"]}
-        climb.resources = tuple(_resources(r, task) for r in seen.values())
-        climb.findings += spills(climb.resources)
-        climb.passed(
+        builder.resources = tuple(_resources(r, task) for r in seen.values())
+        builder.findings += spills(builder.resources)
+        builder.passed(
             "launches",
-            f"{compile_statement(climb.resources, task.target.arch)}; "
-            f"{climb.triton_share:.0%} of the GPU time is its own Triton kernels",
+            f"{compile_statement(builder.resources, task.target.arch)}; "
+            f"{builder.triton_share:.0%} of the GPU time is its own Triton kernels",
         )
 
     # ---------------------------------------------------------------------------------------------------- profile
 
-    def _profile(self, docket: Docket, folder: Path, climb: Climb, stage: StageName | None) -> None:
+    def _profile(self, problem: Problem, folder: Path, builder: EvaluationBuilder, stage: StageName | None) -> None:
         """Of a kernel that is faster than any before it."""
-        if not self.profiling or climb.failed or climb.timing is None:
+        if not self.profiling or builder.failed or builder.timing is None:
             return
-        milliseconds, digest = climb.timing.candidate_ms, docket.task.digest
+        milliseconds, digest = builder.timing.candidate_ms, problem.task.digest
         if milliseconds >= self.best_ms.get(digest, float("inf")):
-            gpu_profile.not_profiled(climb, stage, "an earlier kernel of this task is faster")
+            gpu_profile.not_profiled(builder, stage, "an earlier kernel of this task is faster")
             return
         self.best_ms[digest] = milliseconds
-        gpu_profile.profile(self.base.compiling, docket, self.opponent(docket).case, folder, climb, stage)
+        gpu_profile.profile(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
 
 
 def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:

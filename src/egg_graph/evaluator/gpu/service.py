@@ -7,29 +7,29 @@ from typing import Any
 from egg_graph.evaluator.gpu.answers import arena, load, refill, share_state
 from egg_graph.evaluator.gpu.arena import ALIGNMENT
 from egg_graph.evaluator.gpu.calls import Calls, Judged, Place
-from egg_graph.evaluator.gpu.session import CandidateFailed, Session
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call, in_service
+from egg_graph.evaluator.problem.plan import Call, in_service
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Finding
 
 
-def calls_in_service(session: Session, docket: Docket, name: str, machine: str) -> Judged:
+def calls_in_service(session: WorkerSession, problem: Problem, name: str, machine: str) -> Judged:
     """Load the first case of a reduced shape, and use the module as one in service is used.
 
     Raises:
-        Unevaluable: as `Docket.cases`.
+        Unevaluable: as `Problem.cases`.
         CandidateFailed: if a call does not come back.
         torch.OutOfMemoryError: if the judge's part does not fit.
     """
-    first = docket.cases(name)[0]
+    first = problem.cases(name)[0]
     loaded: dict[int, Case] = {0: first}
     with arena(session) as weights, arena(session) as shared:
-        session.ask("load", **load(first, docket, weights))
-        calls = Calls(session, docket, machine, shared)
+        session.ask("load", **load(first, problem, weights))
+        calls = Calls(session, problem, machine, shared)
         place = calls.place(first)
         right = calls.call(first, place, "first call")
-        for call in in_service(docket, name, first) if right else ():
+        for call in in_service(problem, name, first) if right else ():
             place, right = _used(calls, call, place, loaded)
             if not right:
                 calls.judged.findings = _cured(calls.judged.findings, call)
@@ -42,11 +42,11 @@ def calls_in_service(session: Session, docket: Docket, name: str, machine: str) 
 def _used(calls: Calls, call: Call, place: Place, loaded: dict[int, Case]) -> tuple[Place, bool]:
     """One call: where its inputs lie, and whether the answer is right. `loaded` holds, by instance, whose weights."""
     manner, last = call.manner, loaded.get(call.manner.module)
-    session, docket = calls.session, calls.docket
+    session, problem = calls.session, calls.problem
     try:
-        session.ask("turn", **_turned(call), construction=docket.construction(loaded[0]))
+        session.ask("turn", **_turned(call), construction=problem.construction(loaded[0]))
         if last is None or last.updates or call.case.state is not last.state:
-            state = share_state(call.case, docket, calls.shared)
+            state = share_state(call.case, problem, calls.shared)
             session.ask("reload", state=state, in_place=manner.in_place)
         loaded[manner.module] = call.case
         if call.reuse:

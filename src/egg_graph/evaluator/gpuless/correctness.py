@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from egg_graph.evaluator.evidence import Climb
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.statements import count, show, used_statement
 from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Hearing, Verdicts
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.planning import plan, written
+from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call
-from egg_graph.evaluator.sandbox.nursery import Limits
-from egg_graph.evaluator.statements import count, show, used_statement
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Candidate, Finding
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.gpuless.ladder import Ladder
 
 LONG_SECONDS = 12.0
 """For one forward at a long shape; a slower one is left out, for it is the interpreter that is slow."""
@@ -37,29 +34,29 @@ class Correctness:
     """The correctness rungs of one candidate.
 
     Args:
-        ladder: whose tools are used.
-        docket: of the task.
+        jobs: runs the interpreter.
+        problem: of the task.
         candidate: to be judged.
-        climb: gets the rungs.
+        builder: gets the rungs.
     """
 
-    ladder: Ladder
-    docket: Docket
+    jobs: JobRunner
+    problem: Problem
     candidate: Candidate
-    climb: Climb
+    builder: EvaluationBuilder
     launched: list[Launch] = field(default_factory=list)
     """Those whose values were checked."""
-    beside: Climb = field(default_factory=Climb)
+    beside: EvaluationBuilder = field(default_factory=EvaluationBuilder)
     """What input families, other uses and silent kernels showed: rungs that come after those on shapes."""
 
     def every_shape(self) -> None:
         """Reduced shapes, then long ones, as far as the candidate is right; then what was found beside them."""
-        if all(self.at(name) for name in self.docket.shapes):
-            if "awkward" not in self.docket.shapes:
+        if all(self.at(name) for name in self.problem.shapes):
+            if "awkward" not in self.problem.shapes:
                 why = "no awkward shape was tried: the reference has no other small one"
-                self.climb.skipped("correctness_awkward", why)
+                self.builder.skipped("correctness_awkward", why)
             self.at_long_shapes()
-        self.climb.absorb(self.beside)
+        self.builder.absorb(self.beside)
 
     # ---------------------------------------------------------------------------------------------- at reduced shapes
 
@@ -67,13 +64,13 @@ class Correctness:
         """One rung: a reduced shape. False if the candidate fails it."""
         rung, started = f"correctness_{name}", time.monotonic()
         try:
-            calls = plan(self.docket, name)
-        except Unevaluable as problem:
-            self.climb.skipped(rung, f"not checked at {show(self.docket.sizes(name))}: {problem}")
+            calls = plan(self.problem, name)
+        except Unevaluable as error:
+            self.builder.skipped(rung, f"not checked at {show(self.problem.sizes(name))}: {error}")
             return True
-        found = self._heard(calls, self.ladder.timeout)
+        found = self._heard(calls, self.jobs.timeout)
         right = self._decided(rung, name, calls[0], found, time.monotonic() - started)
-        if right and name == self.docket.family_shape:
+        if right and name == self.problem.family_shape:
             self._families(name, found)
         return right
 
@@ -85,63 +82,63 @@ class Correctness:
             seconds: for each.
             whole_steps: see `jobs.interpret`.
         """
-        with self.ladder.job_folder(self.candidate) as folder:
+        with self.jobs.job_folder(self.candidate) as folder:
             payload = {
-                **self.ladder.common(self.docket.task),
-                "arguments": self.docket.arguments(calls[0].case.overrides),
+                **self.jobs.common(self.problem.task),
+                "arguments": self.problem.arguments(calls[0].case.overrides),
                 "calls": written(calls, folder),
                 "call_seconds": seconds,
-                "optional_seconds": min(OPTIONAL_SECONDS, self.ladder.timeout / 2),
+                "optional_seconds": min(OPTIONAL_SECONDS, self.jobs.timeout / 2),
                 "whole_steps": whole_steps,
             }
             limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
-            end = self.ladder.interpreting.run("egg_graph.evaluator.gpuless.jobs:interpret", payload, folder, limits)
-            return Hearing(self.docket, self.candidate, calls, folder, end, self.ladder.timeout).judged()
+            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
+            return Hearing(self.problem, self.candidate, calls, folder, end, self.jobs.timeout).judged()
 
     def _decided(self, rung: str, name: str, first: Call, found: Verdicts, seconds: float) -> bool:
         """Enter what a rung proved; False if the candidate fails it."""
         given = found.given
         self.launched += found.launches
-        self.climb.checks += given.checks
-        self.climb.kernelbench = self.climb.kernelbench or found.kernelbench
-        self.climb.log = self.climb.log or (found.log if given.findings or found.families.findings else "")
+        self.builder.checks += given.checks
+        self.builder.kernelbench = self.builder.kernelbench or found.kernelbench
+        self.builder.log = self.builder.log or (found.log if given.findings or found.families.findings else "")
         if given.failed:
-            self.climb.fail(rung, _specialised(self.docket, name, given.findings), seconds, found.log)
+            self.builder.fail(rung, _specialised(self.problem, name, given.findings), seconds, found.log)
             return False
-        self.climb.findings += given.findings
-        self.climb.passed(rung, _right_statement(self.docket, name, found, first.case.against), seconds)
+        self.builder.findings += given.findings
+        self.builder.passed(rung, _right_statement(self.problem, name, found, first.case.against), seconds)
         return True
 
     # ------------------------------------------------------------------------------------------------- at long shapes
 
     def at_long_shapes(self) -> None:
         """Sizes as large as in full, a few at a time; what no shape reaches is told."""
-        if all(self.at_long(name) for name in self.docket.long_names) and (short := self.docket.long.short):
+        if all(self.at_long(name) for name in self.problem.long_names) and (short := self.problem.long.short):
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
-            self.climb.skipped("sizes_at_full_value", told)
+            self.builder.skipped("sizes_at_full_value", told)
 
     def at_long(self, name: str) -> bool:
         """One rung: a long shape, on as many of its programs as there is time for. False if the candidate fails it."""
         rung, started = f"correctness_{name}", time.monotonic()
-        limit = min(self.ladder.timeout, LONG_SECONDS)
+        limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
-            calls = plan(self.docket, name)
+            calls = plan(self.problem, name)
             found = self._heard(calls, limit, self._whole_steps(name))
             why = _left_out(found, limit)
-        except Unevaluable as problem:
-            why = str(problem)
+        except Unevaluable as error:
+            why = str(error)
         if why:
-            told = f"not checked at {show(self.docket.sizes(name))}: {why}"
-            self.climb.skipped(rung, told, time.monotonic() - started)
+            told = f"not checked at {show(self.problem.sizes(name))}: {why}"
+            self.builder.skipped(rung, told, time.monotonic() - started)
             return True
         return self._decided(rung, name, calls[0], found, time.monotonic() - started)
 
     def _whole_steps(self, name: str) -> int:
         """How much of the programs of a long shape is run. Of kernels that build on each other, or add to what others
         wrote, a part proves nothing: they get more."""
-        names = self.docket.long_names
-        chain = len(self.launched) // (len(self.docket.shapes) + names.index(name))
+        names = self.problem.long_names
+        chain = len(self.launched) // (len(self.problem.shapes) + names.index(name))
         adding = any(launch.atomics for launch in self.launched)
         more = min(MOST_CHAINED, max(1, chain)) * (ADDING if adding else 1)
         return max(LEAST_STEPS, WHOLE_STEPS // len(names)) * more
@@ -150,23 +147,23 @@ class Correctness:
 
     def _families(self, name: str, found: Verdicts) -> None:
         """The rungs that input families, other uses and silent kernels decide."""
-        climb = self.beside
-        climb.checks += found.families.checks
-        climb.integrity = found.integrity
+        builder = self.beside
+        builder.checks += found.families.checks
+        builder.integrity = found.integrity
         self._other_inputs(name, found)
         if found.untried:
             told = f"{count(found.untried, 'configuration')} of autotuned kernels never ran: no time, or too many"
-            climb.skipped("tuning_configurations", told)
+            builder.skipped("tuning_configurations", told)
         self._other_uses(name, found)
         if found.causality:
-            climb.fail("causality", found.causality)
+            builder.fail("causality", found.causality)
         elif found.integrity is not None and found.integrity.causal:
-            climb.passed("causality", "the answer is another one when its Triton kernels do nothing")
+            builder.passed("causality", "the answer is another one when its Triton kernels do nothing")
         elif not found.families.failed:
-            climb.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
+            builder.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
 
     def _other_inputs(self, name: str, found: Verdicts) -> None:
-        dropped = [f"{family} ({why})" for family, why in self.docket.dropped_families.get(name, {}).items()]
+        dropped = [f"{family} ({why})" for family, why in self.problem.dropped_families.get(name, {}).items()]
         missing = [f"not judged there, because of the problem: {', '.join(dropped)}"] if dropped else []
         if found.left_out:
             missing.append(f"left out for time: {', '.join(found.left_out)}")
@@ -186,18 +183,18 @@ class Correctness:
         if found.uses.failed:
             self.beside.fail("other_uses", found.uses.findings)
         elif not found.families.failed:
-            left_out = {**self.docket.uses(name).left_out, **dict.fromkeys(found.unused, "for time")}
+            left_out = {**self.problem.uses(name).left_out, **dict.fromkeys(found.unused, "for time")}
             self.beside.passed("other_uses", used_statement(found.used, left_out))
 
 
-def _right_statement(docket: Docket, name: str, found: Verdicts, against: str) -> str:
+def _right_statement(problem: Problem, name: str, found: Verdicts, against: str) -> str:
     """What a correctness rung proved."""
     checks = found.given.checks
     worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
     seeds = count(len({check.seed for check in checks}), "seed")
     written = "every output element written" if not found.part else "other programs were left out for time"
     return (
-        f"right on {seeds}{found.part} at {name} shape {show(docket.sizes(name))} in the guarded interpreter: "
+        f"right on {seeds}{found.part} at {name} shape {show(problem.sizes(name))} in the guarded interpreter: "
         f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
         f"every access in bounds, no write race, {written}, inputs and weights unchanged"
         + "".join(f"; {note}" for note in found.given.notes)
@@ -213,16 +210,16 @@ def _left_out(found: Verdicts, limit: float) -> str:
     return ""
 
 
-def _specialised(docket: Docket, name: str, findings: list[Finding]) -> list[Finding]:
+def _specialised(problem: Problem, name: str, findings: list[Finding]) -> list[Finding]:
     """A further or long shape comes after those that were right: what fails there alone was made for them."""
     first = next(iter(rejecting(findings)))
-    if name in docket.shapes and not name.startswith("further_"):
+    if name in problem.shapes and not name.startswith("further_"):
         return findings
-    longer = "a longer one" if docket.overrides(name) else "the full one,"
-    which = "the task's further shape" if name in docket.shapes else longer
+    longer = "a longer one" if problem.overrides(name) else "the full one,"
+    which = "the task's further shape" if name in problem.shapes else longer
     special = Finding(
         kind="specialised_to_shape",
-        message=f"right at the smaller shapes, but not at {which} {show(docket.sizes(name))}: {first.message}",
+        message=f"right at the smaller shapes, but not at {which} {show(problem.sizes(name))}: {first.message}",
         where=first.where,
         cure="take sizes and strides from the tensors; no loop, grid or branch may end at a size of its own",
     )

@@ -15,12 +15,14 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from egg_graph.evaluator import exchange
-from egg_graph.evaluator.gpuless.calls import FEW_KEPT
-from egg_graph.evaluator.gpuless.launches import Launch
-from egg_graph.evaluator.integrity import judge_integrity, judge_makers
-from egg_graph.evaluator.operators import computing
-from egg_graph.evaluator.problem.answers import (
+from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.integrity import judge_integrity, judge_makers
+from egg_graph.evaluator.evidence.statements import no_launch
+from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.host.fork_server import Ended
+from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.comparison import (
     judge_leaves,
     judge_strides,
     left_changed,
@@ -28,17 +30,15 @@ from egg_graph.evaluator.problem.answers import (
     stride_notes,
     weights_changed,
 )
-from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
-from egg_graph.evaluator.problem.service import Call
-from egg_graph.evaluator.sandbox.nursery import Ended
-from egg_graph.evaluator.sandbox.outcome import finding_of
-from egg_graph.evaluator.sandbox.untrusted import open_file, parse
-from egg_graph.evaluator.statements import no_launch
-from egg_graph.evaluator.traffic import Traffic, judge_read_back
-from egg_graph.evaluator.verdict import rejecting
+from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire import exchange
+from egg_graph.evaluator.wire.launches import Launch
+from egg_graph.evaluator.wire.operators import computing
+from egg_graph.evaluator.wire.untrusted import open_file, parse
+from egg_graph.evaluator.worker.interpreted import FEW_KEPT
 from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, Tolerance
 
 INTERPRETER = "interpreter"
@@ -101,7 +101,7 @@ class Hearing:
     """Judges what one process left in its folder.
 
     Args:
-        docket: of the task.
+        problem: of the task.
         candidate: whose source words may name.
         calls: as planned.
         folder: of the process, which has ended.
@@ -109,7 +109,7 @@ class Hearing:
         limit: seconds it was given.
     """
 
-    docket: Docket
+    problem: Problem
     candidate: Candidate
     calls: Sequence[Call]
     folder: Path
@@ -194,13 +194,17 @@ class Hearing:
             return [Finding(kind="wrong_structure", message=message)], None
         if any(leaf is None for leaf in leaves):
             leaves = [_by_form(leaf, form) for leaf, form in zip(leaves, report["forms"], strict=True)]
-            return judge_leaves(self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source)
+            return judge_leaves(self.problem.task, case, leaves, machine=INTERPRETER, source=self.candidate.source)
         self.answers[index] = leaves
         if not report["kernels"]:
             return [no_launch()], None
         findings += judge_read_back(report["read_back"], case.inputs)
         if not case.changes_inputs:
-            findings += mutated(self.docket, case.inputs, exchange.load(self.folder, f"after_{index}")[1])
+            findings += mutated(
+                self.problem.reference.forward_names(len(case.inputs)),
+                case.inputs,
+                exchange.load(self.folder, f"after_{index}")[1],
+            )
         after = exchange.load(self.folder, f"weights_{index}")[1]
         if not (report["partly"] and case.updates):  # by programs that were left out
             findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
@@ -209,7 +213,7 @@ class Hearing:
         if report["partly"]:
             leaves = self._completed(index, case, leaves)
         compared, check = judge_leaves(
-            self.docket.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
+            self.problem.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
         )
         return [*findings, *compared], check
 
@@ -306,7 +310,7 @@ class Hearing:
             return  # nor give an answer that can be read
         if structure != call.case.structure or len(leaves) != len(call.case.leaves):
             return
-        compared, _ = judge_leaves(self.docket.task, call.case, leaves, machine=INTERPRETER, source="")
+        compared, _ = judge_leaves(self.problem.task, call.case, leaves, machine=INTERPRETER, source="")
         if not rejecting(compared):
             found.integrity = Integrity(causal=False)
             found.causality.append(
@@ -322,21 +326,21 @@ class Hearing:
         case = self.calls[0].case
         if report is None or 0 not in self.answers:
             return
-        found.kernelbench = tolerance_of(case, self.answers[0], self.docket.task.precision)
+        found.kernelbench = tolerance_of(case, self.answers[0], self.problem.task.precision)
         reports = [r for index in self.answers if (r := self._report(index))]
         library = tuple(dict.fromkeys(str(name) for r in reports for name in r["library"]))
         causal = found.integrity.causal if found.integrity is not None else None
         kernels = tuple(dict.fromkeys(str(name) for name in report["kernels"]))
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
         found.launches = _launches(report.get("launches"))
-        operators = self.docket.plainly_surveyed.operators
+        operators = self.problem.plainly_surveyed.operators
         plain = [i for i in self.answers if self.calls[i].case.family == AS_GIVEN and not self.calls[i].use]
         given = [r for i in plain if (r := self._report(i))]
         moving = all(r["moves_only"] for r in given)  # families may hold few values, of which that cannot be told
         traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
         made_by = [str(r["made_by"]) for r in given]
         found.causality += judge_integrity(
-            self.docket.task, found.integrity, operators, moving=moving, traffic=traffic
+            self.problem.task, found.integrity, operators, moving=moving, traffic=traffic
         ) or judge_makers(found.integrity, operators, made_by)
 
 

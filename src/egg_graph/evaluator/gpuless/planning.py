@@ -7,31 +7,31 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator import exchange
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.problem.service import Call, in_service
+from egg_graph.evaluator.problem.plan import Call, in_service
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire import exchange
 
 MOST_CONFIGURATIONS = 48
 """Calls beyond the others that the configurations of autotuned kernels get."""
 
 
-def plan(docket: Docket, name: str) -> list[Call]:
+def plan(problem: Problem, name: str) -> list[Call]:
     """The calls at one shape.
 
     Raises:
-        Unevaluable: as `Docket.cases`.
+        Unevaluable: as `Problem.cases`.
     """
-    first, *more = docket.cases(name)
+    first, *more = problem.cases(name)
     calls = [Call(first, "the first call")]
     calls += [Call(case, "other inputs at the same addresses, weights loaded anew", reuse=True) for case in more]
-    if name == docket.family_shape:
-        families = docket.family_cases(name)
+    if name == problem.family_shape:
+        families = problem.family_cases(name)
         calls += [Call(case, f"{case.family} inputs at the same addresses", reuse=True) for case in families]
-        calls += in_service(docket, name, first)
+        calls += in_service(problem, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", silent=True))
-    return [_somewhere(call, docket.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
+    return [_somewhere(call, problem.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
 
 
 def _somewhere(call: Call, seed: int) -> Call:

@@ -1,6 +1,6 @@
 """Roofline: a lower bound on the time of a forward at full shape. Never a speed."""
 
-from egg_graph.evaluator.gpuless.launches import FakeRun, Launch, LibraryCall
+from egg_graph.evaluator.wire.launches import FakeRun, Launch, LibraryCall
 from egg_graph.schema import Bound, Hardware, Precision
 
 LAUNCH_FLOOR = 2e-6

@@ -9,9 +9,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
-from egg_graph.evaluator import growth
 from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.memory import AddressSpace, Written
+from egg_graph.evaluator.interpreter.address_space import AddressSpace, Written
+from egg_graph.evaluator.wire import fresh_memory
 from egg_graph.schema import Finding
 
 
@@ -30,16 +30,16 @@ class Poison(TorchDispatchMode):
     def __init__(self, memory: AddressSpace) -> None:
         super().__init__()
         self.memory = memory
-        self.leftovers: growth.Leftovers | None = None
+        self.leftovers: fresh_memory.Leftovers | None = None
         """What fresh memory holds in place of poison."""
         self.allocations: dict[int, Allocation] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if growth.name_of(function) not in growth.GROWING:
+        if fresh_memory.name_of(function) not in fresh_memory.GROWING:
             return function(*args, **(kwargs or {}))
-        before = growth.sizes((args, kwargs))
+        before = fresh_memory.sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
-        fresh = growth.added(result, before)
+        fresh = fresh_memory.added(result, before)
         if fresh is None or fresh.untyped_storage().device.type != "cpu":  # the pretended GPU may answer for tensors
             return result
         (self.leftovers.fill if self.leftovers is not None else fill_with_poison)(fresh)
@@ -105,7 +105,7 @@ def watch_storages() -> None:
         before = self.nbytes()
         result = original(self, size)
         with _disable_current_modes():
-            fresh = growth.beyond(self, before, torch.bfloat16)
+            fresh = fresh_memory.beyond(self, before, torch.bfloat16)
             if fresh is not None and self.device.type == "cpu":
                 fill_with_poison(fresh)
         return result

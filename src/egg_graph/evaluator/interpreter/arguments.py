@@ -10,10 +10,10 @@ from triton._utils import type_canonicalisation_dict
 from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
 
-from egg_graph.evaluator.gpuless.launches import encode_constant
-from egg_graph.evaluator.interpreter.memory import AddressSpace
+from egg_graph.evaluator.interpreter.address_space import AddressSpace
 from egg_graph.evaluator.interpreter.values import make
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.wire.launches import encode_constant
 
 INT32, INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 

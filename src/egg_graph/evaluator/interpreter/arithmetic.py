@@ -10,7 +10,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 from egg_graph.evaluator.interpreter import formats, overflow
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import from_float, is_emulated, is_uniform, make, numpy_dtype, one, to_float
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def apply(operation: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 from egg_graph.evaluator.interpreter import approximate, formats
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 Instruction = Callable[..., np.ndarray]
 

@@ -10,10 +10,11 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import formats, loads
-from egg_graph.evaluator.interpreter.memory import WINDOW_BITS, count
+from egg_graph.evaluator.interpreter.access import count
+from egg_graph.evaluator.interpreter.address_space import WINDOW_BITS
 from egg_graph.evaluator.interpreter.session import current
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, eviction_policy: Any) -> Any:

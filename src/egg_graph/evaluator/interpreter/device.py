@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from egg_graph.evaluator.interpreter.host import REFUSED, HostMemory
 from egg_graph.evaluator.interpreter.session import current, is_running
-from egg_graph.evaluator.sandbox.faults import Unfakeable
+from egg_graph.evaluator.wire.faults import Unfakeable
 
 CUDA = torch.device("cuda", 0)
 _PROPERTIES = {torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.device: CUDA}

@@ -14,13 +14,13 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 
-from egg_graph.evaluator.gpuless.launches import Launch
 from egg_graph.evaluator.interpreter import loops, races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
 from egg_graph.evaluator.interpreter.warmed import Warmed
-from egg_graph.evaluator.interpreter.work import Work
-from egg_graph.evaluator.sandbox.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.interpreter.work import Counts, Work
+from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Knob
 
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
@@ -180,7 +180,7 @@ def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[
         progress.meet()
         builder.set_grid_idx(*program)
         body()
-        work.add(linear, session, progress)
+        work.add(linear, _counters(session, progress))
     return work
 
 
@@ -212,6 +212,15 @@ def _shares(first: int, last: int, number: int) -> list[int]:
     draw = random.Random(0)
     edges = [first + (last - first) * i // number for i in range(number + 1)]
     return [draw.randrange(low, high) for low, high in pairwise(edges)]
+
+
+def _counters(session: Session, progress: LaunchInProgress) -> Counts:
+    """What the programs so far have computed and moved."""
+    counts: Counts = {("dot", name): flops for name, flops in progress.dot_flops.items()}
+    for region in session.memory.regions.values():
+        counts["load", region.number] = region.load_bytes
+        counts["store", region.number] = region.store_bytes
+    return counts
 
 
 def _compulsory_bytes(session: Session, work: Work) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from egg_graph.evaluator.gpuless.launches import FakeRun
-from egg_graph.evaluator.sandbox.faults import Unfakeable
+from egg_graph.evaluator.wire.faults import Unfakeable
+from egg_graph.evaluator.wire.launches import FakeRun
 from egg_graph.schema import Hardware
 
 
@@ -68,11 +68,11 @@ def run_fake(
     import torch
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
-    from egg_graph.evaluator.gpuless.pretend import pretend_gpu
+    from egg_graph.evaluator.device.simulated import pretend_gpu
+    from egg_graph.evaluator.host.candidate import construct, load_module
+    from egg_graph.evaluator.interpreter.address_space import AddressSpace
     from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
     from egg_graph.evaluator.interpreter.library import LibraryRecorder
-    from egg_graph.evaluator.interpreter.memory import AddressSpace
-    from egg_graph.evaluator.interpreter.module import construct, load_module
     from egg_graph.evaluator.interpreter.reach import reaches
     from egg_graph.evaluator.interpreter.session import Session, running
 

@@ -73,9 +73,10 @@ def _warm_up(interpreter: Any, tl: Any) -> None:
     """Do once what every fork of this process would do: import the rest, and rewrite Triton's own functions."""
     import torch
 
-    from egg_graph.evaluator.interpreter import allocations, device, library, memory, module  # noqa: F401
+    from egg_graph.evaluator.host import candidate  # noqa: F401
+    from egg_graph.evaluator.interpreter import address_space, allocations, device
 
-    with device.PretendCuda(), allocations.Poison(memory.AddressSpace()):
+    with device.PretendCuda(), allocations.Poison(address_space.AddressSpace()):
         torch.empty(1)  # the first use of a dispatch mode imports much of PyTorch
     for function in (*vars(tl.standard).values(), *vars(tl.random).values()):
         if isinstance(function, interpreter.InterpretedFunction):

@@ -13,7 +13,7 @@ from egg_graph.evaluator.interpreter import approximate
 from egg_graph.evaluator.interpreter.arithmetic import apply, erf
 from egg_graph.evaluator.interpreter.session import current, is_fake
 from egg_graph.evaluator.interpreter.values import make
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:

@@ -7,11 +7,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from egg_graph.evaluator.gpuless.launches import LibraryCall
+from egg_graph.evaluator.interpreter.address_space import distinct_bytes
 from egg_graph.evaluator.interpreter.arguments import describe
-from egg_graph.evaluator.interpreter.memory import distinct_bytes
 from egg_graph.evaluator.interpreter.ready import Ready
 from egg_graph.evaluator.interpreter.session import in_kernel
+from egg_graph.evaluator.wire.launches import LibraryCall
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
            "set_", "resize_", "sym_size", "sym_stride", "sym_numel", "is_same_size", "record_stream"}  # fmt: skip

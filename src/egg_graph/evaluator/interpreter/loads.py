@@ -10,10 +10,10 @@ from triton._C.libtriton import interpreter as native
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import formats, overflow, races
-from egg_graph.evaluator.interpreter.memory import Access, check_access
+from egg_graph.evaluator.interpreter.access import Access, check_access
 from egg_graph.evaluator.interpreter.session import Session, current, threads_meet
 from egg_graph.evaluator.interpreter.values import make, numpy_dtype, to_float
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def guarded(pointers: Any, mask: np.ndarray, itemsize: int, verb: str) -> tuple[Session, Access]:

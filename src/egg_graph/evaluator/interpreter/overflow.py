@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.sandbox.faults import KernelFault
+from egg_graph.evaluator.wire.faults import KernelFault
 
 INT32 = np.iinfo(np.int32)
 SPAN, WRAPPED = "egg.span", "egg.wrapped"

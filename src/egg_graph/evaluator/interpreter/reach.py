@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.gpuless.launches import Reach
+from egg_graph.evaluator.interpreter.address_space import AddressSpace, Region, distinct_bytes
 from egg_graph.evaluator.interpreter.library import LibraryRecorder, memory_of
-from egg_graph.evaluator.interpreter.memory import AddressSpace, Region, distinct_bytes
+from egg_graph.evaluator.wire.launches import Reach
 
 
 def reaches(memory: AddressSpace, recorder: LibraryRecorder, inputs: list[Any], output: Any) -> tuple[Reach, ...]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.interpreter.memory import AddressSpace
-from egg_graph.evaluator.traffic import COPIES
+from egg_graph.evaluator.interpreter.address_space import AddressSpace
+from egg_graph.evaluator.wire.operators import COPIES
 
 LEAST = 8
 """Elements of a result that is worth remembering: fewer may be the same by chance."""

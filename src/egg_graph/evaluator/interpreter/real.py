@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ class RealModel:
         install()
         import torch
 
-        from egg_graph.evaluator.gpuless.pretend import pretend_gpu
+        from egg_graph.evaluator.device.simulated import pretend_gpu
+        from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
+        from egg_graph.evaluator.interpreter.address_space import AddressSpace
         from egg_graph.evaluator.interpreter.allocations import Poison
         from egg_graph.evaluator.interpreter.host import HostMemory
-        from egg_graph.evaluator.interpreter.memory import AddressSpace
-        from egg_graph.evaluator.interpreter.module import construct, load_module, own_tensors
-        from egg_graph.evaluator.interpreter.tuning import Trials
+        from egg_graph.evaluator.interpreter.trials import Trials
 
         pretend_gpu(hardware)
         self.path, self.hardware = Path(module_path).resolve(), hardware
@@ -120,7 +120,7 @@ class RealModel:
         Raises:
             KernelFault: `weights_mismatch`.
         """
-        from egg_graph.evaluator.interpreter.module import load_weights
+        from egg_graph.evaluator.host.candidate import load_weights
 
         with self._guarded():
             load_weights(self.model, state_dict)
@@ -129,7 +129,7 @@ class RealModel:
         """Other weights in place, tensor by tensor, as an optimizer moves them."""
         import torch
 
-        from egg_graph.evaluator.interpreter.module import own_tensors
+        from egg_graph.evaluator.host.candidate import own_tensors
 
         with torch.no_grad():
             for name, tensor in own_tensors(self.model):
@@ -163,11 +163,11 @@ class RealModel:
         """
         import torch
 
-        from egg_graph.evaluator.gpu.fingerprints import changes, settings
-        from egg_graph.evaluator.growth import Leftovers
+        from egg_graph.evaluator.host.candidate import own_tensors
+        from egg_graph.evaluator.host.library_state import changes, settings
         from egg_graph.evaluator.interpreter.library import LibraryRecorder
-        from egg_graph.evaluator.interpreter.module import own_tensors
         from egg_graph.evaluator.interpreter.ready import Ready
+        from egg_graph.evaluator.wire.fresh_memory import Leftovers
 
         if gradients:
             for _, tensor in own_tensors(self.model):

@@ -4,14 +4,12 @@ import math
 import sys
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from egg_graph.evaluator.gpuless.launches import Launch
+from egg_graph.evaluator.interpreter.address_space import AddressSpace
+from egg_graph.evaluator.interpreter.trials import Trials
+from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware, Knob
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.interpreter.memory import AddressSpace
-    from egg_graph.evaluator.interpreter.tuning import Trials
 
 
 @dataclass
@@ -56,7 +54,7 @@ class Session:
 
     mode: Literal["real", "fake"]
     module_path: str
-    memory: "AddressSpace"
+    memory: AddressSpace
     hardware: Hardware | None = None
     sample: int = 6
     budget_seconds: float = 5.0
@@ -65,7 +63,7 @@ class Session:
     launch: LaunchInProgress | None = None
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the launch that follows."""
-    trials: "Trials | None" = None
+    trials: Trials | None = None
     """Tuning configurations that earlier calls ran; None where none is to be chosen."""
     chosen: dict[Any, Any] = field(default_factory=dict)
     """Configuration of each tuned kernel and key in this call."""

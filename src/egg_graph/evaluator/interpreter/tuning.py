@@ -7,36 +7,12 @@ alone, as in Triton: `reset_to_zero` resets nothing at later launches.
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass, field
 from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
 from egg_graph.evaluator.interpreter.session import Session, current
 from egg_graph.schema import Knob
-
-
-@dataclass
-class Trials:
-    """How often each configuration of each kernel has run."""
-
-    seed: int
-    runs: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By kernel and configuration."""
-
-    def choose(self, kernel: str, configs: list[Any]) -> Any:
-        """One of those that ran least."""
-        runs = self.runs.setdefault(kernel, {})
-        for config in configs:
-            runs.setdefault(str(config), 0)
-        chosen = min(configs, key=lambda c: (runs[str(c)], zlib.crc32(f"{self.seed} {kernel} {c}".encode())))
-        runs[str(chosen)] += 1
-        return chosen
-
-    def untried(self) -> int:
-        """Configurations that never ran."""
-        return sum(not times for runs in self.runs.values() for times in runs.values())
 
 
 def run(self: Any, *args: Any, **keywords: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session
-
 Counts = dict[tuple[str, str | int], float]
 """("dot", operand type) -> flops; ("load" or "store", number of a region) -> bytes."""
 
@@ -18,12 +16,8 @@ class Work:
     """By linear index; of those that were interpreted."""
     sums: Counts = field(default_factory=dict)
 
-    def add(self, linear: int, session: Session, progress: LaunchInProgress) -> None:
-        """Note what one program did: what the counters of the launch have grown by."""
-        sums: Counts = {("dot", name): flops for name, flops in progress.dot_flops.items()}
-        for region in session.memory.regions.values():
-            sums["load", region.number] = region.load_bytes
-            sums["store", region.number] = region.store_bytes
+    def add(self, linear: int, sums: Counts) -> None:
+        """Note what one program did: what the counters of the launch (`sums`) have grown by."""
         self.programs[linear] = {key: value - self.sums.get(key, 0) for key, value in sums.items()}
         self.sums = sums
 

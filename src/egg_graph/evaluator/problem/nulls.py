@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.problem.budgets import MARGIN
+from egg_graph.evaluator.problem.budgets import MARGIN, Unevaluable
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE, accepts
@@ -147,3 +147,24 @@ def _noise(x: torch.Tensor) -> torch.Tensor:
     draw = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(x.device)
     spread = float(values.std()) if values.numel() > 1 else 0.0
     return (draw * spread + float(values.mean())).to(x.dtype)
+
+
+def refuse_constants(case: Case, precision: Precision) -> None:
+    """What can be asked of a case at full shape without a second one: whether a constant passes.
+
+    Raises:
+        Unevaluable: if it does. (Of a single number nothing can be asked so.)
+    """
+    if all(leaf.expected.numel() < 2 for leaf in case.leaves):
+        return
+    for null in constants_of(case):
+        if passes(null, case, precision):
+            raise Unevaluable(
+                f"at full shape the answer does not depend on the input, within the error budget: {null.name} would "
+                f"pass ({size_of(case)}); take inputs or sizes at which it does"
+            )
+
+
+def size_of(case: Case) -> str:
+    shown = ", ".join(f"{leaf.expected.numel()} elements" for leaf in case.leaves[:3])
+    return f"PyTorch's own error is {max(leaf.pytorch_error for leaf in case.leaves):.1e}, {shown}"

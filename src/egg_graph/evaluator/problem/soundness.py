@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable, plain_answer, with_other_inputs, with_other_weights
+from egg_graph.evaluator.problem.cases import Cases
 from egg_graph.evaluator.problem.compare import Leaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE
@@ -16,16 +16,13 @@ from egg_graph.evaluator.problem.nulls import (
     WITHOUT_INPUT,
     Null,
     accepted_by_kernelbench,
-    constants_of,
     nulls_of,
     passes,
+    size_of,
     tightened,
 )
 from egg_graph.evaluator.problem.reference import Reference, load_reference
-from egg_graph.schema import BadInput, FindingKind, Precision
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.schema import BadInput, FindingKind
 
 FULL_ON_CPU_BYTES, FULL_ON_CPU_FLOPS = 4e6, 1e9
 """Up to this a reference is run at its own shape on a CPU to learn what a fixed tolerance would accept."""
@@ -44,53 +41,37 @@ class Soundness:
     weaknesses: tuple[str, ...] = ()
 
 
-def examine(docket: Docket) -> Soundness:
+def examine(problem: Cases) -> Soundness:
     """Build every reduced case, put the nulls to them, and tell what a fixed tolerance would let through."""
-    weak = list(_fixed_tolerance(docket))
+    weak = list(_fixed_tolerance(problem))
     try:
-        for name in docket.shapes:
-            weak += _refuse_nulls(docket, name)
-        families = tuple(case.family for case in docket.family_cases(docket.family_shape))
-    except Unevaluable as problem:
-        return Soundness(str(problem), problem.kind, weaknesses=tuple(weak))
+        for name in problem.shapes:
+            weak += _refuse_nulls(problem, name)
+        families = tuple(case.family for case in problem.family_cases(problem.family_shape))
+    except Unevaluable as error:
+        return Soundness(str(error), error.kind, weaknesses=tuple(weak))
     return Soundness(families=(AS_GIVEN, *families), weaknesses=tuple(dict.fromkeys(weak)))
 
 
-def refuse_constants(case: Case, precision: Precision) -> None:
-    """What can be asked of a case at full shape without a second one: whether a constant passes.
-
-    Raises:
-        Unevaluable: if it does. (Of a single number nothing can be asked so.)
-    """
-    if all(leaf.expected.numel() < 2 for leaf in case.leaves):
-        return
-    for null in constants_of(case):
-        if passes(null, case, precision):
-            raise Unevaluable(
-                f"at full shape the answer does not depend on the input, within the error budget: {null.name} would "
-                f"pass ({_size(case)}); take inputs or sizes at which it does"
-            )
-
-
-def _refuse_nulls(docket: Docket, name: str) -> list[str]:
+def _refuse_nulls(problem: Cases, name: str) -> list[str]:
     """Tighten the budgets of one shape until every null fails; returns what nulls get away with all the same.
 
     Raises:
         Unevaluable: if one passes that no budget above PyTorch's own error refuses.
     """
-    precision = docket.task.precision
-    cases = docket.cases(name)
-    reference = load_reference(docket.task.reference, docket.shapes[name])
+    precision = problem.task.precision
+    cases = problem.cases(name)
+    reference = load_reference(problem.task.reference, problem.shapes[name])
     weak = []
     for case in cases[:1]:
-        seed = docket.seed(f"{name}/null", 0)
-        other = with_other_inputs(case, reference, precision, name=name, seed=seed, device=docket.device)
-        for null in nulls_of(case, other, _reweighted(case, reference, docket, seed)):
+        seed = problem.seed(f"{name}/null", 0)
+        other = with_other_inputs(case, reference, precision, name=name, seed=seed, device=problem.device)
+        for null in nulls_of(case, other, _reweighted(case, reference, problem, seed)):
             if not passes(null, case, precision):
                 continue
             if null.name in WITHOUT_INPUT:
-                _refuse(null, cases, docket)
-            elif null.name.startswith("a copy") and _passes_everywhere(null, docket, name):
+                _refuse(null, cases, problem)
+            elif null.name.startswith("a copy") and _passes_everywhere(null, problem, name):
                 raise Unevaluable(
                     f"{null.name} passes within the error budget, whatever the inputs: nothing is computed"
                 )
@@ -99,15 +80,15 @@ def _refuse_nulls(docket: Docket, name: str) -> list[str]:
     return weak
 
 
-def _refuse(null: Null, cases: list[Case], docket: Docket) -> None:
-    tighter = tightened(null, cases[0], docket.task.precision)
+def _refuse(null: Null, cases: list[Case], problem: Cases) -> None:
+    tighter = tightened(null, cases[0], problem.task.precision)
     if tighter is not None:
         for case in cases:  # one shape, one distribution
             case.leaves = [_no_wider(leaf, like) for leaf, like in zip(case.leaves, tighter, strict=True)]
-    if passes(null, cases[0], docket.task.precision):
+    if passes(null, cases[0], problem.task.precision):
         raise Unevaluable(
             f"the answer does not depend on the input, within the error budget: {null.name} would pass "
-            f"({_size(cases[0])}); take inputs or sizes at which it does"
+            f"({size_of(cases[0])}); take inputs or sizes at which it does"
         )
 
 
@@ -115,25 +96,20 @@ def _no_wider(leaf: Leaf, like: Leaf) -> Leaf:
     return replace(leaf, budget=min(leaf.budget, like.budget))
 
 
-def _size(case: Case) -> str:
-    shown = ", ".join(f"{leaf.expected.numel()} elements" for leaf in case.leaves[:3])
-    return f"PyTorch's own error is {max(leaf.pytorch_error for leaf in case.leaves):.1e}, {shown}"
-
-
-def _passes_everywhere(null: Null, docket: Docket, name: str) -> bool:
+def _passes_everywhere(null: Null, problem: Cases, name: str) -> bool:
     """Whether a copy of an input passes on every family too: a ReLU is one only of positive numbers."""
-    for case in docket.family_cases(name):
+    for case in problem.family_cases(name):
         same = next((n for n in nulls_of(case, case) if n.name == null.name), None)
-        if same is None or not passes(same, case, docket.task.precision):
+        if same is None or not passes(same, case, problem.task.precision):
             return False
     return True
 
 
-def _reweighted(case: Case, reference: Reference, docket: Docket, seed: int) -> Case | None:
+def _reweighted(case: Case, reference: Reference, problem: Cases, seed: int) -> Case | None:
     if not any(value.is_floating_point() for value in case.state.values()):
         return None
     try:
-        return with_other_weights(case, reference, docket.task.precision, seed=seed + 7)
+        return with_other_weights(case, reference, problem.task.precision, seed=seed + 7)
     except Unevaluable:
         return None  # what that draw of weights hides, the case's own does not
 
@@ -141,18 +117,18 @@ def _reweighted(case: Case, reference: Reference, docket: Docket, seed: int) -> 
 # ------------------------------------------------------------------------------------------ a fixed tolerance
 
 
-def _fixed_tolerance(docket: Docket) -> list[str]:
+def _fixed_tolerance(problem: Cases) -> list[str]:
     """What KernelBench's tolerance would accept from a kernel that computes nothing. Ours is told apart above."""
-    where, overrides = _at(docket)
-    precision = docket.task.precision
+    where, overrides = _at(problem)
+    precision = problem.task.precision
     try:
-        reference = load_reference(docket.task.reference, overrides)
-        seeds = [docket.seed("plain", index) for index in range(3)]
-        inputs, answer = plain_answer(reference, precision, docket.device, weights=seeds[0], inputs=seeds[0])
-        _, other = plain_answer(reference, precision, docket.device, weights=seeds[0], inputs=seeds[1])
+        reference = load_reference(problem.task.reference, overrides)
+        seeds = [problem.seed("plain", index) for index in range(3)]
+        inputs, answer = plain_answer(reference, precision, problem.device, weights=seeds[0], inputs=seeds[0])
+        _, other = plain_answer(reference, precision, problem.device, weights=seeds[0], inputs=seeds[1])
         has_weights = any(p.is_floating_point() for p in reference.model(0).parameters())
         reweighted = (
-            plain_answer(reference, precision, docket.device, weights=seeds[2], inputs=seeds[0])[1]
+            plain_answer(reference, precision, problem.device, weights=seeds[2], inputs=seeds[0])[1]
             if has_weights
             else None
         )
@@ -165,15 +141,15 @@ def _fixed_tolerance(docket: Docket) -> list[str]:
     ]
 
 
-def _at(docket: Docket) -> tuple[str, dict[str, int]]:
+def _at(problem: Cases) -> tuple[str, dict[str, int]]:
     """The reference's own shape where it is affordable, else the shrunk one."""
-    plain = docket.plainly_surveyed
-    if docket.device.type == "cpu":
+    plain = problem.plainly_surveyed
+    if problem.device.type == "cpu":
         affordable = plain.compulsory_bytes <= FULL_ON_CPU_BYTES and plain.flops <= FULL_ON_CPU_FLOPS
     else:
-        memory = torch.cuda.get_device_properties(docket.device).total_memory
+        memory = torch.cuda.get_device_properties(problem.device).total_memory
         affordable = plain.compulsory_bytes <= FULL_ON_GPU_PART * memory
     if affordable:
         return "at its own shape", {}
-    overrides = docket.shapes["shrunk"]
+    overrides = problem.shapes["shrunk"]
     return "at " + ", ".join(f"{name} = {value}" for name, value in overrides.items()), overrides

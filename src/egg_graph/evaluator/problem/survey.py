@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.exchange import describe, flatten
 from egg_graph.evaluator.problem.flops import flop_counter
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
 from egg_graph.evaluator.problem.reference import Reference, one_line, where_in
+from egg_graph.evaluator.wire.exchange import describe, flatten
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
 REAL_LIMIT = 1 << 28

@@ -10,20 +10,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from egg_graph.evaluator.problem.answers import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.budgets import Unevaluable
 from egg_graph.evaluator.problem.case import Case, variant
+from egg_graph.evaluator.problem.cases import Cases
 from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.reference import shape_knobs
 from egg_graph.schema import BadInput
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.problem.docket import Docket
 
 FEW_ELEMENTS = "changed in a few elements"
 FEW_WEIGHTS = "as given, weights changed in a few elements"
@@ -64,18 +62,18 @@ class Uses:
         return [*self.few, *(case for case in (self.weights, self.resized, self.one_tensor) if case is not None)]
 
 
-def uses_of(docket: Docket, name: str) -> Uses:
+def uses_of(problem: Cases, name: str) -> Uses:
     """Further questions about one reduced shape.
 
     Raises:
-        Unevaluable: as `Docket.cases`.
+        Unevaluable: as `Problem.cases`.
     """
-    first, uses = docket.cases(name)[0], Uses()
-    _few(docket, name, first, uses)
-    _weights(docket, name, first, uses)
-    uses.resized = _resized(docket, name, first, uses)
-    _one_tensor(docket, name, first, uses)
-    uses.modeless = _modeless(docket, first)
+    first, uses = problem.cases(name)[0], Uses()
+    _few(problem, name, first, uses)
+    _weights(problem, name, first, uses)
+    uses.resized = _resized(problem, name, first, uses)
+    _one_tensor(problem, name, first, uses)
+    uses.modeless = _modeless(problem, first)
     if not uses.modeless:
         uses.left_out["eval mode"] = "the reference's answer depends on the mode, and it is judged as constructed"
     return uses
@@ -84,12 +82,12 @@ def uses_of(docket: Docket, name: str) -> Uses:
 # ------------------------------------------------------------------------------------------------- a few elements
 
 
-def _few(docket: Docket, name: str, first: Case, uses: Uses) -> None:
+def _few(problem: Cases, name: str, first: Case, uses: Uses) -> None:
     """One input after another, each on top of what changed before."""
     if first.changes_inputs:
         uses.left_out["inputs changed in a few elements"] = "the reference writes to its inputs"
         return
-    generator = torch.Generator().manual_seed(docket.seed(f"{name}/few", 0))
+    generator = torch.Generator().manual_seed(problem.seed(f"{name}/few", 0))
     free = [i for i, x in enumerate(first.inputs) if isinstance(x, torch.Tensor) and _is_free(x)]
     order = [free[int(i)] for i in torch.randperm(len(free), generator=generator)]
     for place in order[:MOST_INPUTS]:
@@ -97,19 +95,19 @@ def _few(docket: Docket, name: str, first: Case, uses: Uses) -> None:
         for count, scale in STEPS:
             inputs = list(base.inputs)
             inputs[place] = _moved(base.inputs[place], count, scale, generator)
-            case = _case_of(docket, base, inputs=inputs, family=FEW_ELEMENTS)
-            if case is not None and _differs(docket, case, base):
+            case = _case_of(problem, base, inputs=inputs, family=FEW_ELEMENTS)
+            if case is not None and _differs(problem, case, base):
                 uses.few.append(case)
                 break
     if not uses.few:
         uses.left_out["inputs changed in a few elements"] = "the reference's answer hardly moves with them"
 
 
-def _weights(docket: Docket, name: str, first: Case, uses: Uses) -> None:
+def _weights(problem: Cases, name: str, first: Case, uses: Uses) -> None:
     """One parameter after another, each on top of what changed before, so that each moves the answer."""
     if not first.state:
         return
-    generator = torch.Generator().manual_seed(docket.seed(f"{name}/few weights", 0))
+    generator = torch.Generator().manual_seed(problem.seed(f"{name}/few weights", 0))
     base = uses.few[-1] if uses.few else first
     sizes = {key: x.numel() for key, x in first.model.named_parameters() if x.is_floating_point() and x.numel()}
     for key in sorted(sizes, key=lambda key: -sizes[key])[:MOST_WEIGHTS]:
@@ -118,8 +116,8 @@ def _weights(docket: Docket, name: str, first: Case, uses: Uses) -> None:
             parameter = model.get_parameter(key)
             with torch.no_grad():
                 parameter.copy_(_moved(parameter, count, scale, generator))
-            case = _case_of(docket, base, model=model, family=FEW_WEIGHTS)
-            if case is not None and _differs(docket, case, base):
+            case = _case_of(problem, base, model=model, family=FEW_WEIGHTS)
+            if case is not None and _differs(problem, case, base):
                 base = uses.weights = case
                 break
     if uses.weights is None:
@@ -143,24 +141,24 @@ def _is_free(x: torch.Tensor) -> bool:
 # ------------------------------------------------------------------------------------------------ other arguments
 
 
-def _resized(docket: Docket, name: str, first: Case, uses: Uses) -> Case | None:
+def _resized(problem: Cases, name: str, first: Case, uses: Uses) -> Case | None:
     """Smaller inputs for the same constructor arguments."""
-    overrides = {**shape_knobs(docket.task.reference), **docket.shapes[name]}
-    free = [knob for knob in overrides if _reaches_inputs_alone(docket, overrides, knob)]
+    overrides = {**shape_knobs(problem.task.reference), **problem.shapes[name]}
+    free = [knob for knob in overrides if _reaches_inputs_alone(problem, overrides, knob)]
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in SHRINKING:
             smaller = {knob: max(2, overrides[knob] // divisor) for knob in knobs if overrides[knob] > 2}
-            case = _built(docket, f"{name}/resized", {**overrides, **smaller}) if smaller else None
+            case = _built(problem, f"{name}/resized", {**overrides, **smaller}) if smaller else None
             if case is not None and _is_smaller(case, first) and _same_weights(case, first):
                 return case
     uses.left_out["another shape"] = "no other shape of the inputs runs with the same constructor arguments"
     return None
 
 
-def _reaches_inputs_alone(docket: Docket, overrides: dict[str, int], knob: str) -> bool:
+def _reaches_inputs_alone(problem: Cases, overrides: dict[str, int], knob: str) -> bool:
     """Whether a size may change without another module being constructed."""
     try:
-        return docket.arguments({**overrides, knob: overrides[knob] + 1}) == docket.arguments(overrides)
+        return problem.arguments({**overrides, knob: overrides[knob] + 1}) == problem.arguments(overrides)
     except BadInput:
         return False
 
@@ -173,9 +171,9 @@ def _is_smaller(case: Case, first: Case) -> bool:
     return any(a != b for a, b in pairs) and not collapsed
 
 
-def _built(docket: Docket, name: str, overrides: dict[str, int]) -> Case | None:
+def _built(problem: Cases, name: str, overrides: dict[str, int]) -> Case | None:
     try:
-        return docket.build(name, overrides, 0)
+        return problem.build(name, overrides, 0)
     except (Unevaluable, BadInput):
         return None
 
@@ -187,7 +185,7 @@ def _same_weights(a: Case, b: Case) -> bool:
     return forms(a) == forms(b)
 
 
-def _one_tensor(docket: Docket, name: str, first: Case, uses: Uses) -> None:
+def _one_tensor(problem: Cases, name: str, first: Case, uses: Uses) -> None:
     """The first tensor for all of its form, where PyTorch's answer to that can be judged."""
     what = "one tensor for several inputs"
     tied = next(iter(_alike(first)), ())
@@ -199,7 +197,7 @@ def _one_tensor(docket: Docket, name: str, first: Case, uses: Uses) -> None:
     inputs = list(first.inputs)
     for place in tied[1:]:
         inputs[place] = inputs[tied[0]]
-    case = _case_of(docket, first, inputs=inputs, family=ONE_TENSOR)
+    case = _case_of(problem, first, inputs=inputs, family=ONE_TENSOR)
     if case is None or any(_is_noise(mine, its) for mine, its in zip(case.leaves, first.leaves, strict=True)):
         uses.left_out[what] = "PyTorch's own answer to that is none, or rounding alone"
         return
@@ -219,9 +217,9 @@ def _is_noise(mine: Leaf, usual: Leaf) -> bool:
     return mine.budget > ROOM * usual.budget or not bool(mine.expected.count_nonzero())
 
 
-def _modeless(docket: Docket, case: Case) -> bool:
+def _modeless(problem: Cases, case: Case) -> bool:
     """Whether the reference answers alike after `eval()`."""
-    after = None if case.updates else _case_of(docket, case, model=copy.deepcopy(case.model).eval())
+    after = None if case.updates else _case_of(problem, case, model=copy.deepcopy(case.model).eval())
     return after is not None and all(
         a.pytorch is not None and b.pytorch is not None and same_bytes(a.pytorch, b.pytorch)
         for a, b in zip(case.leaves, after.leaves, strict=True)
@@ -231,17 +229,17 @@ def _modeless(docket: Docket, case: Case) -> bool:
 # -------------------------------------------------------------------------------------------------------- answers
 
 
-def _case_of(docket: Docket, base: Case, **changes: Any) -> Case | None:
+def _case_of(problem: Cases, base: Case, **changes: Any) -> Case | None:
     """A case like another, or None where it cannot be judged, or is NaN where the other is not."""
     try:
-        case = variant(base, docket.reference, docket.task.precision, **changes)
+        case = variant(base, problem.reference, problem.task.precision, **changes)
     except (Unevaluable, BadInput):
         return None
     spoilt = any(bool(torch.isnan(leaf.expected).any()) for leaf in case.leaves)
     return None if spoilt and not any(bool(torch.isnan(leaf.expected).any()) for leaf in base.leaves) else case
 
 
-def _differs(docket: Docket, case: Case, base: Case) -> bool:
+def _differs(problem: Cases, case: Case, base: Case) -> bool:
     """Whether the answer to one case would be refused as the answer to the other."""
     answer = [leaf.pytorch for leaf in base.leaves]
-    return bool(judge_leaves(docket.task, case, answer, machine="PyTorch", source="")[0])
+    return bool(judge_leaves(problem.task, case, answer, machine="PyTorch", source="")[0])

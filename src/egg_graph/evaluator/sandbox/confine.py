@@ -5,11 +5,8 @@ import os
 import resource
 import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Collection
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 from egg_graph.evaluator.sandbox.monitor import children_of
@@ -25,29 +22,7 @@ _CAP_SYS_ADMIN = 21
 _CAPABILITIES_VERSION = 0x20080522
 OPEN_FILES = 1024
 TASKS = 1024
-"""Processes and threads of one user that a nursery of its own user namespace may have; root is not bound by it."""
-
-
-@cache
-def isolation(without: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What confines a candidate's process on this machine, and what does not and why; short plain sentences.
-
-    Asked in a bare interpreter, because the probe forks, which must not happen beside threads or an open GPU.
-
-    Args:
-        without: mechanisms of `fence.MECHANISMS` that are switched off.
-    """
-    import json
-
-    command = [sys.executable, "-P", "-m", "egg_graph.evaluator.sandbox.confine", *without]
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
-    )
-    if done.returncode != 0:
-        return (), (f"what confines candidates is not known: the probe failed ({done.stderr.strip()[-200:]})",)
-    holds, lacks = json.loads(done.stdout)
-    return tuple(holds), tuple(lacks)
+"""Processes and threads of one user that a fork server of its own user namespace may have; root is not bound by it."""
 
 
 def _prctl(option: int, value: int) -> None:
@@ -144,11 +119,3 @@ def kill_strays(keep: Collection[int]) -> None:
         if pid not in keep:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    import json
-
-    from egg_graph.evaluator.sandbox.fence import find_fence
-
-    print(json.dumps(find_fence(sys.argv[1:]).words(sys.argv[1:])))

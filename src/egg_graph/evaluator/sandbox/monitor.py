@@ -1,4 +1,4 @@
-"""What a job holds at this moment, read from /proc: processes, memory and disk. For the nursery, which is outside."""
+"""What a job holds at this moment, read from /proc by the fork server: processes, memory and disk."""
 
 from __future__ import annotations
 

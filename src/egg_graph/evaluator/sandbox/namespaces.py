@@ -1,7 +1,7 @@
 """Linux namespaces: a view of processes, of /proc and of the network that holds nothing but the candidate's own.
 
 Standard library alone: `python namespaces.py processes network` prints what this machine allows of these.
-Two doors: `enclose`, once, for the nursery, and per job `Cell` in the nursery with `settle` in its child.
+Two doors: `enclose`, once, for the fork server, and per job `Cell` in the fork server with `settle` in its child.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SHARED_MEMORY = "/dev/shm"
 
 @dataclass(frozen=True)
 class Space:
-    """Which namespaces a nursery and its children live in."""
+    """Which namespaces a fork server and its children live in."""
 
     user: bool = False
     """A user namespace first: how an ordinary user comes by the others."""
     processes: bool = False
     """Process ids, /proc, mounts and System V IPC of its own for every job."""
     network: bool = False
-    """No interface but a loopback, shared by the jobs of one nursery."""
+    """No interface but a loopback, shared by the jobs of one fork server."""
 
 
 def find_space(*, processes: bool = True, network: bool = True) -> Space:

@@ -160,7 +160,7 @@ def program(machine: str, sockets: Sockets) -> bytes:
         code += _on_argument(numbers[column], argument, [_step(_EQUAL, signal.SIGKILL, 0, 1), _step(_RETURN, _REFUSE)])
     code += _on_argument(
         _PRCTL[column], 0, [_step(_EQUAL, _PR_SET_DUMPABLE, 0, 1), _step(_RETURN, _REFUSE)]
-    )  # who hides from the nursery could hide open files, too
+    )  # who hides from the fork server could hide open files, too
     if sockets == "unconnected":
         for numbers in _CONNECTING:
             code += [_step(_EQUAL, numbers[column], 0, 1), _step(_RETURN, _REFUSE)]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from egg_graph.evaluator.tools import ncu
-from egg_graph.evaluator.tools.ncu import TIME
+from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.device.ncu import TIME
 from egg_graph.evaluator.tools.trace import Trace
 from egg_graph.schema import STAGE_METRICS, KernelResources, Metric, Profile, StageName
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.device import ncu
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.tools import ncu, solo
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.tools import handover
 from egg_graph.evaluator.tools.profile import compiled_profile, metrics_of, parse_ncu, traced_profile
-from egg_graph.evaluator.tools.profile_job import REPORT
 from egg_graph.evaluator.tools.trace import take_trace
+from egg_graph.evaluator.worker.profile_job import REPORT
 from egg_graph.schema import StageName
 
 PROFILE_SECONDS = 40.0
@@ -25,59 +26,73 @@ LARGEST_REPORT = 4 << 20
 """Bytes of a report that are read; what a candidate adds to it is data and no more."""
 
 
-def profile(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb, stage: StageName | None) -> None:
+def profile(
+    fork_server: ForkServer,
+    problem: Problem,
+    case: Case,
+    folder: Path,
+    builder: EvaluationBuilder,
+    stage: StageName | None,
+) -> None:
     """Add the profiling rung and the stage's metrics. `folder` holds the candidate and what it has compiled."""
-    if why := solo.too_large(case):
-        not_profiled(climb, stage, why)
+    if why := handover.too_large(case):
+        not_profiled(builder, stage, why)
         return
     with stopwatch() as took:
-        why = _with_ncu(nursery, docket, case, folder, climb, stage)
+        why = _with_ncu(fork_server, problem, case, folder, builder, stage)
     if not why:
         statement = (
-            f"one steady-state forward profiled with Nsight Compute; metrics are those of {climb.profile.kernel}"
+            f"one steady-state forward profiled with Nsight Compute; metrics are those of {builder.profile.kernel}"
         )
-        climb.passed("profile", statement, took[0])
+        builder.passed("profile", statement, took[0])
         return
     with stopwatch() as traced:
-        found = take_trace(nursery, docket, case, folder)
+        found = take_trace(fork_server, problem, case, folder)
     if isinstance(found, str) or not found.own:
         none = found if isinstance(found, str) else "the trace holds none of the candidate's kernels"
-        not_profiled(climb, stage, f"{why}; nor was the device traced: {none}", took[0] + traced[0])
+        not_profiled(builder, stage, f"{why}; nor was the device traced: {none}", took[0] + traced[0])
         return
-    climb.profile = traced_profile(found, climb.resources, stage, why)
-    climb.passed(
+    builder.profile = traced_profile(found, builder.resources, stage, why)
+    builder.passed(
         "profile",
         f"one forward traced on the device: durations and launches; no hardware counters: {why}",
         took[0] + traced[0],
     )
 
 
-def not_profiled(climb: Climb, stage: StageName | None, why: str, seconds: float = 0.0) -> None:
+def not_profiled(builder: EvaluationBuilder, stage: StageName | None, why: str, seconds: float = 0.0) -> None:
     """The compiler's figures stand in, and say why."""
-    climb.skipped("profile", f"not profiled: {why}", seconds)
-    climb.profile = compiled_profile(climb.resources, stage, why)
+    builder.skipped("profile", f"not profiled: {why}", seconds)
+    builder.profile = compiled_profile(builder.resources, stage, why)
 
 
-def _with_ncu(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb, stage: StageName | None) -> str:
+def _with_ncu(
+    fork_server: ForkServer,
+    problem: Problem,
+    case: Case,
+    folder: Path,
+    builder: EvaluationBuilder,
+    stage: StageName | None,
+) -> str:
     """Run the profiler; empty, or why there is no profile."""
     if shutil.which("ncu") is None:
         return "ncu is not on the PATH"
-    names = sorted({r.kernel for r in climb.resources})
-    payload = solo.hand_over(docket, case, folder, kernels=names, metrics=metrics_of(stage))
+    names = sorted({r.kernel for r in builder.resources})
+    payload = handover.hand_over(problem, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
-    end = nursery.run("egg_graph.evaluator.tools.profile_job:run", payload, folder, limits)
+    end = fork_server.run("egg_graph.evaluator.worker.profile_job:run", payload, folder, limits)
     report = _read(folder / REPORT)
     if ncu.DENIED in report or ncu.DENIED in end.log:
         return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"
     if end.cause == "timeout":
         return f"Nsight Compute was not done within {PROFILE_SECONDS:.0f} s"
     absent = (end.report or {}).get("answer", {}).get("absent", ())
-    whole = 1.0 if climb.triton_share is None else climb.triton_share
+    whole = 1.0 if builder.triton_share is None else builder.triton_share
     found = parse_ncu(report, stage, own=names, absent=tuple(absent), whole=whole)
     if found is None:
         words = " ".join((ncu.complaints(report) or end.log[-200:]).split())
         return f"ncu gave no table of the candidate's kernels ({end.cause} {end.code}): {words}"
-    climb.profile = found
+    builder.profile = found
     return ""
 
 

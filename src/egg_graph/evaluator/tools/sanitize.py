@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.tools import sanitizer, solo
-from egg_graph.evaluator.tools.sanitize_job import PROGRAM, REPORT
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.tools import handover, sanitizer
 from egg_graph.evaluator.tools.sanitizer import TOOLS, Tool
+from egg_graph.evaluator.worker.sanitize_job import PROGRAM, REPORT
 from egg_graph.schema import Finding
 
 RUNG = "sanitizer"
@@ -43,36 +43,36 @@ class Watched:
     """Why it established nothing; empty if it did."""
 
 
-def sanitize(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb) -> None:
+def sanitize(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, builder: EvaluationBuilder) -> None:
     """Add the rung "sanitizer".
 
     Args:
-        nursery: forks the jobs.
-        docket: of the task.
-        case: at a reduced shape, e.g. `docket.cases("shrunk")[0]`.
+        fork_server: forks the jobs.
+        problem: of the task.
+        case: at a reduced shape, e.g. `problem.cases("shrunk")[0]`.
         folder: holds the candidate, and what it has compiled.
-        climb: gets the findings; its resources name the candidate's kernels.
+        builder: gets the findings; its resources name the candidate's kernels.
     """
-    own = {resource.kernel for resource in climb.resources}
+    own = {resource.kernel for resource in builder.resources}
     why = "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the PATH"
-    why = why or solo.too_large(case) or ("" if own else "its kernels are not known")
+    why = why or handover.too_large(case) or ("" if own else "its kernels are not known")
     if why:
-        climb.skipped(RUNG, f"not run under compute-sanitizer: {why}")
+        builder.skipped(RUNG, f"not run under compute-sanitizer: {why}")
         return
     with stopwatch() as took, ThreadPoolExecutor(len(TOOLS)) as pool:
-        watched = list(pool.map(lambda tool: _watch(nursery, docket, case, folder, own, tool), TOOLS))
+        watched = list(pool.map(lambda tool: _watch(fork_server, problem, case, folder, own, tool), TOOLS))
     findings = [finding for one in watched for finding in one.findings]
     if findings:
-        climb.fail(RUNG, findings, took[0])
+        builder.fail(RUNG, findings, took[0])
         return
     done = [one for one in watched if not one.why]
     missed = "; ".join(f"{one.tool} told nothing: {one.why}" for one in watched if one.why)
     if not done:
-        climb.skipped(RUNG, f"not run under compute-sanitizer: {missed}", took[0])
+        builder.skipped(RUNG, f"not run under compute-sanitizer: {missed}", took[0])
         return
-    climb.passed(RUNG, f"{_proven(done)} at {case.name} shape under compute-sanitizer", took[0])
+    builder.passed(RUNG, f"{_proven(done)} at {case.name} shape under compute-sanitizer", took[0])
     if missed:
-        climb.skipped(f"{RUNG}_rest", missed)
+        builder.skipped(f"{RUNG}_rest", missed)
 
 
 def _proven(done: Sequence[Watched]) -> str:
@@ -81,16 +81,16 @@ def _proven(done: Sequence[Watched]) -> str:
     return ", ".join(PROVEN[one.tool] for one in done) + f" in the candidate's kernels{beside}"
 
 
-def _watch(nursery: Nursery, docket: Docket, case: Case, folder: Path, own: set[str], tool: Tool) -> Watched:
+def _watch(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str], tool: Tool) -> Watched:
     """One tool, in a job folder of its own inside the candidate's."""
     room = folder / f"sanitizer-{tool}"
     room.mkdir(exist_ok=True)
     shutil.copyfile(folder / "candidate.py", room / "candidate.py")
     if (folder / "triton").is_dir():
         shutil.copytree(folder / "triton", room / "triton", dirs_exist_ok=True)
-    payload = solo.hand_over(docket, case, room, tool=tool)
+    payload = handover.hand_over(problem, case, room, tool=tool)
     limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None, tools=True)
-    end = nursery.run("egg_graph.evaluator.tools.sanitize_job:run", payload, room, limits)
+    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, room, limits)
     report = room / REPORT
     text = report.read_bytes()[:LARGEST_REPORT].decode(errors="replace") if report.exists() else ""
     findings, others = sanitizer.judge(tool, text, own)

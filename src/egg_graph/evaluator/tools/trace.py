@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egg_graph.evaluator.evidence import Climb, stopwatch
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.host.fork_server import ForkServer, Limits
+from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Limits, Nursery
-from egg_graph.evaluator.sandbox.outcome import finding_of
-from egg_graph.evaluator.tools import solo
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.tools import handover
 from egg_graph.schema import Finding, Integrity, KernelTask
 from egg_graph.schema.base import Value
 
@@ -97,13 +97,13 @@ def read_trace(answer: Mapping[str, Any]) -> Trace | str:
         return f"the trace cannot be read: {' '.join(str(error).split())[:200]}"
 
 
-def take_trace(nursery: Nursery, docket: Docket, case: Case, folder: Path) -> Trace | str:
+def take_trace(fork_server: ForkServer, problem: Problem, case: Case, folder: Path) -> Trace | str:
     """Trace one forward of the candidate in `folder` in a fresh confined process; or why it was not traced."""
-    if problem := solo.too_large(case):
-        return problem
-    payload = solo.hand_over(docket, case, folder)
+    if why := handover.too_large(case):
+        return why
+    payload = handover.hand_over(problem, case, folder)
     limits = Limits(wall_seconds=SECONDS, memory_bytes=None)
-    end = nursery.run("egg_graph.evaluator.tools.trace_job:run", payload, folder, limits)
+    end = fork_server.run("egg_graph.evaluator.worker.trace_job:run", payload, folder, limits)
     if end.report is not None and isinstance(end.report.get("answer"), dict):
         return read_trace(end.report["answer"])
     finding = finding_of(end, limit=SECONDS)
@@ -137,22 +137,24 @@ def judge_trace(
     return integrity, []
 
 
-def trace(nursery: Nursery, docket: Docket, case: Case, folder: Path, climb: Climb) -> Trace | None:
+def trace(
+    fork_server: ForkServer, problem: Problem, case: Case, folder: Path, builder: EvaluationBuilder
+) -> Trace | None:
     """Add the rung `device_trace`; the trace, where there is one."""
     with stopwatch() as took:
-        found = take_trace(nursery, docket, case, folder)
+        found = take_trace(fork_server, problem, case, folder)
     if isinstance(found, str):
-        climb.skipped(RUNG, f"the device was not traced: {found}", took[0])
+        builder.skipped(RUNG, f"the device was not traced: {found}", took[0])
         return None
-    timed = climb.timing.candidate_ms if climb.timing is not None else None
-    climb.integrity, findings = judge_trace(docket.task, climb.integrity or Integrity(), found, timed)
+    timed = builder.timing.candidate_ms if builder.timing is not None else None
+    builder.integrity, findings = judge_trace(problem.task, builder.integrity or Integrity(), found, timed)
     if findings:
-        climb.fail(RUNG, findings, took[0])
+        builder.fail(RUNG, findings, took[0])
         return found
-    climb.triton_share = round(found.share, 4)
+    builder.triton_share = round(found.share, 4)
     others = [row.name for row in found.rows if row not in found.own]
     beside = f"; beside them {_shown(others)}" if others else ""
-    climb.passed(
+    builder.passed(
         RUNG,
         f"{found.share:.0%} of the device's time in one forward is the candidate's own kernels "
         f"({_shown([row.name for row in found.own])}), on {found.streams} stream{'s' if found.streams > 1 else ''}"

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 import torch
 
+from egg_graph.evaluator.device import state as gpu_state
 from egg_graph.evaluator.gpu import answers as gpu_answers
-from egg_graph.evaluator.gpu import course, opponent, worker_clock
-from egg_graph.evaluator.gpu import state as gpu_state
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu import worker as gpu_worker
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.clocks import Burst
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.timing import Race
-from egg_graph.evaluator.problem.docket import Docket
+from egg_graph.evaluator.gpu.timing import baseline, race, session
+from egg_graph.evaluator.gpu.timing.agreement import Burst
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.gpu.timing.session import TimingSession
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.worker import gpu_worker
+from egg_graph.evaluator.worker import timing as worker_timing
 from egg_graph.schema import GpuState
 from tests.evaluator.gpu.stand_ins import HostBuffer, InProcess, tensor_of
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
@@ -53,32 +54,32 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
     monkeypatch.setattr(gpu_worker.witness, "watch", lambda forward: (forward(), record)[1])
     monkeypatch.setattr(gpu_worker.Worker, "_tensor", tensor_of)
-    monkeypatch.setattr(opponent, "BareGpu", PretendGpu)
-    monkeypatch.setattr(worker_clock, "BareGpu", PretendGpu)
-    monkeypatch.setattr(Opponent, "_compiled", lambda self, model, inputs: None)
-    monkeypatch.setattr(opponent, "resolution_ns", lambda gpu: 32)
-    monkeypatch.setattr(Opponent, "_empty", lambda self: 0.0)
-    for module in (opponent, course, gpu_timing, worker_clock):
+    monkeypatch.setattr(baseline, "BareGpu", PretendGpu)
+    monkeypatch.setattr(worker_timing, "BareGpu", PretendGpu)
+    monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model, inputs: None)
+    monkeypatch.setattr(baseline, "resolution_ns", lambda gpu: 32)
+    monkeypatch.setattr(PyTorchBaseline, "_empty", lambda self: 0.0)
+    for module in (baseline, session, race, worker_timing):
         monkeypatch.setattr(module, "flush_bytes", lambda: 1024)
-    for module in (opponent, gpu_timing):
+    for module in (baseline, race):
         monkeypatch.setattr(module, "WARM_SECONDS", 0.0)
-    monkeypatch.setattr(gpu_timing, "TIME_BOX", 0.0)
-    monkeypatch.setattr(gpu_timing, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(race, "TIME_BOX", 0.0)
+    monkeypatch.setattr(race, "LATE_SECONDS", 0.1)
     monkeypatch.setattr(gpu_state, "busy", lambda gpu: "")
     monkeypatch.setattr(gpu_state, "_watched", lambda gpu, nanoseconds: (1_000, 32))
     monkeypatch.setattr(gpu_state, "PAUSE", 0.0)
     monkeypatch.setattr(gpu_state, "state", lambda: GpuState(sm_clock_mhz=1980.0))
-    plain = course.Course.burst
+    plain = TimingSession.burst
 
     def burst(self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Any:
         _, told = plain(self, session, numbers, spin_ns=spin_ns, forward=forward)
         return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
 
-    monkeypatch.setattr(course.Course, "burst", burst)
+    monkeypatch.setattr(TimingSession, "burst", burst)
 
 
 @pytest.fixture
-def race_of(stand_in: None, docket: Docket, tmp_path: Path) -> Callable[..., Race]:
+def race_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[..., Race]:
     """The race of a candidate whose forward has this body; `self.linear`, `x`, torch, threading and time are at
     hand."""
 
@@ -93,6 +94,6 @@ def race_of(stand_in: None, docket: Docket, tmp_path: Path) -> Callable[..., Rac
         (tmp_path / "candidate.py").write_text(source)
         session = Timed(tmp_path)
         session.start(0.5)
-        return gpu_timing.race(session, docket, Opponent(docket), "stand-in")  # type: ignore[arg-type]
+        return race.race(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
 
     return raced

@@ -227,7 +227,7 @@ return self.out
         "events of the harness",
         SOFTMAX,
         """
-torch.sys.modules["egg_graph.evaluator.gpu.bare"].BareGpu.between = lambda self: 3e-3
+torch.sys.modules["egg_graph.evaluator.device.driver"].BareGpu.between = lambda self: 3e-3
 return softmax(x, torch.empty_like(x))
 """,
         ("clock_disagreement",),
@@ -236,7 +236,7 @@ return softmax(x, torch.empty_like(x))
         "events and stamps of the harness",
         SOFTMAX,
         """
-harness = torch.sys.modules["egg_graph.evaluator.gpu.bare"].BareGpu
+harness = torch.sys.modules["egg_graph.evaluator.device.driver"].BareGpu
 def after(self, where):
     if where % 16:
         self._stamp(where - 8)

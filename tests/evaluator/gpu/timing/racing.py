@@ -1,4 +1,4 @@
-"""The timing rung by itself on a GPU: a nursery, a worker for each candidate, and races against PyTorch eager."""
+"""The timing rung by itself on a GPU: a fork server, a worker for each candidate, and races against PyTorch eager."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.gpu.opponent import Opponent
-from egg_graph.evaluator.gpu.session import Session
-from egg_graph.evaluator.gpu.timing import Race, race
-from egg_graph.evaluator.problem.docket import Docket
-from egg_graph.evaluator.sandbox.nursery import Nursery
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.race import Race, race
+from egg_graph.evaluator.gpu.worker_session import WorkerSession
+from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Hardware, KernelTask
 
 
@@ -22,42 +22,42 @@ class Ground:
     def __init__(self, hardware: Hardware, without: tuple[str, ...] = ()) -> None:
         self.hardware = hardware
         self.folder = Path(tempfile.mkdtemp(prefix="races-"))
-        self.nursery = Nursery(
-            interpret=False, folder=self.folder, warm=("egg_graph.evaluator.gpu.worker",), without=without
+        self.fork_server = ForkServer(
+            interpret=False, folder=self.folder, warm=("egg_graph.evaluator.worker.gpu_worker",), without=without
         )
-        self.nursery.start()
-        self.tasks: dict[str, tuple[Docket, Any]] = {}
+        self.fork_server.start()
+        self.tasks: dict[str, tuple[Problem, Any]] = {}
         self.count = 0
 
-    def opponent(self, reference: str) -> tuple[Docket, Opponent]:
+    def baseline(self, reference: str) -> tuple[Problem, PyTorchBaseline]:
         if reference not in self.tasks:
             self.tasks.clear()
             torch.cuda.empty_cache()
             task = KernelTask(name="race", reference=reference, target=self.hardware, precision="ieee")
-            docket = Docket(task, 20261121, torch.device("cuda"))
-            self.tasks[reference] = docket, EagerOnly(docket)
+            problem = Problem(task, 20261121, torch.device("cuda"))
+            self.tasks[reference] = problem, EagerOnly(problem)
         return self.tasks[reference]
 
     def race(self, source: str, reference: str) -> Race:
         """One race; raises `CandidateFailed` as the ladder would see it."""
-        docket, opponent = self.opponent(reference)
+        problem, baseline = self.baseline(reference)
         self.count += 1
         folder = self.folder / str(self.count)
         folder.mkdir()
         (folder / "candidate.py").write_text(source)
-        session = Session(self.nursery, folder, 60.0)
+        session = WorkerSession(self.fork_server, folder, 60.0)
         try:
             session.start(0.6)
-            return race(session, docket, opponent, torch.cuda.get_device_name(0))
+            return race(session, problem, baseline, torch.cuda.get_device_name(0))
         finally:
             session.close()
 
     def close(self) -> None:
         self.tasks.clear()
-        self.nursery.stop()
+        self.fork_server.stop()
 
 
-class EagerOnly(Opponent):
+class EagerOnly(PyTorchBaseline):
     """Compiling the baseline takes longer than all races."""
 
     def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from egg_graph.evaluator.gpu import state as gpu_state
-from egg_graph.evaluator.gpu import timing as gpu_timing
-from egg_graph.evaluator.gpu.course import Course
-from egg_graph.evaluator.gpu.sealed import Draws
-from egg_graph.evaluator.gpu.timing import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.device import state as gpu_state
+from egg_graph.evaluator.gpu.timing import race
+from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.schema import GpuState
 
 pytestmark = pytest.mark.slow
@@ -75,14 +75,14 @@ def test_what_the_clock_would_have_paid_for_is_found(race_of: Raced, body: str, 
 def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_largest(
     race_of: Raced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = gpu_timing.host_clock
+    plain = race.host_clock
 
     def slower(factor: float) -> None:
         def host(more: list, less: list) -> object:
             clock = plain(more, less)
             return clock.model_copy(update={"milliseconds": factor * clock.milliseconds})
 
-        monkeypatch.setattr(gpu_timing, "host_clock", host)
+        monkeypatch.setattr(race, "host_clock", host)
 
     slower(1.5)
     found = race_of(RIGHT)
@@ -100,13 +100,13 @@ def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_la
 
 @pytest.fixture
 def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = gpu_timing.host_clock
+    plain = race.host_clock
 
     def host(more: list, less: list) -> object:
         clock = plain(more, less)
         return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
 
-    monkeypatch.setattr(gpu_timing, "host_clock", host)
+    monkeypatch.setattr(race, "host_clock", host)
 
 
 def test_clocks_that_disagree_while_others_compute_accuse_nobody(
@@ -145,10 +145,10 @@ def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, mo
 
 
 def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    from egg_graph.evaluator.gpu import opponent
     from egg_graph.evaluator.gpu.floor import Floor
+    from egg_graph.evaluator.gpu.timing import baseline
 
-    monkeypatch.setattr(opponent, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
+    monkeypatch.setattr(baseline, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
     found = race_of(RIGHT)
     assert kinds(found) == {"below_roofline"}
     assert "9600 GB/s" in found.findings[0].message
@@ -162,7 +162,7 @@ def test_inputs_that_cannot_be_drawn_anew_are_told(race_of: Raced, monkeypatch: 
 
 
 def test_little_memory_means_fewer_sets_and_says_so(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Course, "_sets", lambda self, opponent, most: 1)
+    monkeypatch.setattr(TimingSession, "_sets", lambda self, baseline, most: 1)
     timing = race_of(RIGHT).timing
     assert timing is not None
     assert timing.block == 1

@@ -23,9 +23,9 @@ def ground(h200: Hardware) -> Iterator["Ground"]:  # noqa: F821 - imports torch
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
     """Nobody else measures or computes on this GPU meanwhile."""
-    from egg_graph.evaluator.turns import turns_on
+    from egg_graph.evaluator.device.access import access_to
 
-    with turns_on("gpu").alone_throughout():
+    with access_to("gpu").alone_throughout():
         yield
 
 

@@ -1,0 +1,1 @@
+"""From what was observed to an `Evaluation`: findings, status, statements."""

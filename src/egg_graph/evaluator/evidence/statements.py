@@ -1,0 +1,169 @@
+"""What launches and compilation prove about a candidate, or speak against it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from egg_graph.evaluator.wire.launches import FakeRun, Launch, Reach
+from egg_graph.evaluator.wire.operators import MEMORY_OPERATORS
+from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
+
+MOST_MODES = 4
+"""Integers below this are modes; others are sizes."""
+
+
+def distinct(launches: Sequence[Launch]) -> list[Launch]:
+    """Launches that compile to different code, first of each."""
+    seen: dict[str, Launch] = {}
+    for launch in launches:
+        key = launch.model_dump_json(include={"kernel", "signature", "constexprs", "divisible_by_16", "options"})
+        seen.setdefault(key, launch)
+    return list(seen.values())
+
+
+def unseen_branches(checked: Sequence[Launch], at_full: Sequence[Launch]) -> list[str]:
+    """Kernels, and values of their compile-time flags, that full shapes launch and no checked shape does."""
+    known = {launch.kernel for launch in checked}
+    flags = {(launch.kernel, *flag) for launch in checked for flag in _flags(launch)}
+    unseen = [launch.kernel for launch in at_full if launch.kernel not in known]
+    unseen += [
+        f"{launch.kernel} with {name}={value}"
+        for launch in at_full
+        for name, value in _flags(launch)
+        if launch.kernel in known and (launch.kernel, name, value) not in flags
+    ]
+    return list(dict.fromkeys(unseen))
+
+
+def not_reached(baseline: Baseline, reach: Reach) -> Finding:
+    """Programs at full shape that leave out a part of an input or output."""
+    names = list(baseline.inputs if reach.tensor == "input" else baseline.outputs)
+    name = names[reach.index] if reach.index < len(names) else f"{reach.tensor} {reach.index}"
+    verb = "read" if reach.tensor == "input" else "write"
+    return Finding(
+        kind="specialised_to_shape",
+        message=f"at full shape all programs together {verb} at most {reach.most / reach.nbytes:.1%} of the "
+        f"{reach.nbytes / 1e6:.4g} MB of {name}",
+        where=name,
+        cure="let grid and loops cover the tensors at every size: no bound of their own",
+    )
+
+
+def _flags(launch: Launch) -> list[tuple[str, str]]:
+    """Compile-time constants that choose a branch rather than a size; what a tuner chooses is none."""
+    tuned = {name for config in launch.configs for name in config}
+    return [
+        (name, str(value))
+        for name, value in launch.constexprs.items()
+        if name not in tuned and (not isinstance(value, int | float) or value in range(MOST_MODES))
+    ]
+
+
+def spills(resources: Sequence[KernelResources]) -> list[Finding]:
+    """Kernels whose registers do not suffice: slow, not wrong."""
+    return [
+        Finding(
+            kind="register_spill",
+            message=f"{r.spill_bytes} bytes of registers per thread spill to memory",
+            where=f"kernel {r.kernel}",
+            cure="take smaller blocks or more warps",
+        )
+        for r in resources
+        if r.spill_bytes
+    ]
+
+
+def compile_statement(resources: Sequence[KernelResources], arch: str) -> str:
+    """What compiling proved, kernel by kernel."""
+    from importlib.metadata import version
+
+    parts = []
+    for r in resources:
+        spilled = f"{r.spill_bytes} B spilled" if r.spill_bytes else "no spills"
+        registers = f"{r.registers} registers, " if r.registers is not None else ""
+        parts.append(f"{r.kernel}: {registers}{spilled}, {kib(r.shared_bytes)} of {kib(r.shared_limit)} shared memory")
+    return f"compiles for {arch} with triton {version('triton')}: {'; '.join(parts)}"
+
+
+def kib(count: int) -> str:
+    """Bytes, or whole KiB from 1024 on."""
+    return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} B"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def show(overrides: dict[str, int]) -> str:
+    """The integers that make a smaller shape."""
+    return (
+        "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
+    )
+
+
+def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
+    """What further uses of a module proved.
+
+    Args:
+        tried: uses in words, all right.
+        left_out: others in words, and why they were not tried.
+    """
+    missing = "; ".join(f"{what} ({why})" for what, why in left_out.items())
+    return f"right used otherwise: {'; '.join(tried)}{f'; left out: {missing}' if missing else ''}"
+
+
+def no_launch() -> Finding:
+    """A module that computes without Triton."""
+    return Finding(
+        kind="no_triton_kernel",
+        message="forward launches no Triton kernel",
+        cure="compute the result in a @triton.jit kernel that forward launches",
+    )
+
+
+def forbidden_library(task: KernelTask, run: FakeRun) -> list[Finding]:
+    """Library operators that compute, where the task wants Triton alone."""
+    names = sorted({call.name for call in run.library if call.name.removeprefix("aten.") not in MEMORY_OPERATORS})
+    if not task.triton_only or not names:
+        return []
+    return [
+        Finding(
+            kind="library_call",
+            message=f"the task allows Triton kernels only, but forward calls {', '.join(names)}",
+            cure="compute this in a Triton kernel too",
+        )
+    ]
+
+
+def launch_statement(run: FakeRun) -> str:
+    """What fake launches at full shape proved."""
+    parts = [f"{_which(launch)}: {launch.kernel}{list(launch.grid)}" for launch in run.launches[:6]]
+    more = f" and {count(len(run.launches) - 6, 'more launch', 'more launches')}" if len(run.launches) > 6 else ""
+    library = f"; beside them PyTorch runs {', '.join(sorted({c.name for c in run.library}))}" if run.library else ""
+    return f"no access out of bounds at full shape in {', '.join(parts)}{more}{library}"
+
+
+def _which(launch: Launch) -> str:
+    """Which programs of a launch were interpreted."""
+    if launch.executed == launch.programs:
+        return "its 1 program" if launch.programs == 1 else f"all {launch.programs} programs"
+    return f"the {launch.executed} of {count(launch.programs, 'program')} sampled"
+
+
+def unsampled_statement(run: FakeRun) -> str:
+    """What fake launches at full shape left out; empty if every program was run."""
+    missing: dict[str, int] = {}
+    for launch in run.launches:
+        missing[launch.kernel] = missing.get(launch.kernel, 0) + launch.programs - launch.executed
+    parts = [f"the other {count(number, 'program')} of {kernel}" for kernel, number in missing.items() if number]
+    if not parts:
+        return ""
+    return f"{', '.join(parts)} at full shape {'was' if sum(missing.values()) == 1 else 'were'} not run"
+
+
+def unsampled_words(run: FakeRun) -> str:
+    """On what the lower bound rests where not every program was run."""
+    if all(launch.executed == launch.programs for launch in run.launches):
+        return ""
+    return ", if no program that was not run does less than the least of those that were"

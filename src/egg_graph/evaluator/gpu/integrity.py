@@ -1,0 +1,107 @@
+"""How a candidate's answer came about, asked of its own process and weighed in the judge."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+
+from egg_graph.evaluator.device.layout import tensors
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
+from egg_graph.evaluator.evidence.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.evidence.traffic import judge_read_back
+from egg_graph.evaluator.gpu.answers import (
+    arena,
+    judge_answer,
+    load,
+    poisoned_targets,
+    refill,
+    share_inputs,
+    source_of,
+)
+from egg_graph.evaluator.gpu.timing.draws import form_of
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.wire.poison import poison_
+from egg_graph.schema import Finding, Integrity
+
+RUNG = "integrity"
+
+
+def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, builder: EvaluationBuilder) -> bool:
+    """What one forward launches and calls, whether the answer rests on it, and what the candidate changed of PyTorch.
+
+    The session may have ended afterwards: what computes on unwritten memory can be an illegal access.
+
+    Args:
+        session: of the candidate.
+        problem: of the task.
+        case: at full shape.
+        machine: name of the GPU.
+        builder: gets the rung, the findings and `integrity`.
+
+    Raises:
+        CandidateFailed: if a forward that was right before does not come back.
+    """
+    untried = raised = ""
+    wrong: list[Finding] = []
+    with arena(session) as shared:
+        before = session.ask("load", **load(case, problem, shared))["fingerprint"]
+        earlier = other_inputs(problem, case)
+        inputs, forms = share_inputs(earlier or case, shared, problem)
+        session.ask("inputs", inputs=forms, seed=case.forward_seed)
+        targets, target_forms = poisoned_targets(case, shared)
+        session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
+        record = session.ask("record")
+        integrity, findings = judge_watch(
+            problem.task, record, problem.surveyed.operators, answer_bytes=case.answer_bytes
+        )
+        findings += judge_read_back(record.get("read_back"), case.inputs)
+        findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
+        if earlier is None:
+            untried = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"
+        elif not rejecting(findings):
+            refill(inputs, case)
+            for target in targets:
+                poison_(target)
+            try:
+                answer = session.ask("silence", outputs=target_forms)
+                untried, raised = str(answer.get("untried", "")), str(answer.get("raised", ""))
+                if "structure" in answer:
+                    wrong, _ = judge_answer(problem, case, answer, targets, inputs, machine, source_of(session))
+            except CandidateFailed as failure:
+                raised = reason_of(failure.finding)
+        if not rejecting(findings):
+            integrity, more = judge_silence(integrity, rejecting(wrong), raised=raised, untried=untried)
+            findings += more
+    builder.integrity = integrity
+    if rejecting(findings):
+        builder.fail(RUNG, findings)
+        return False
+    builder.findings += findings
+    builder.passed(RUNG, statement(integrity, untried))
+    return True
+
+
+def other_inputs(problem: Problem, case: Case) -> Case | None:
+    """The case with inputs that nobody will be asked about: what a module keeps of their answers is a wrong answer."""
+    seed, device = problem.seed("before silence", 0), problem.device
+    with device if device.type == "cuda" else nullcontext():
+        drawn = problem.reference.inputs(seed)
+    drawn = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    other = replace(case, inputs=cast_inputs(drawn, CAST.get(problem.task.precision)))
+    same_form = form_of(other.inputs) == form_of(case.inputs)
+    pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()
+    return other if any(not torch.equal(a, b) for a, b in pairs) else None
+
+
+def statement(integrity: Integrity, untried: str) -> str:
+    """What was proven of how the answer came about."""
+    kernels = ", ".join(integrity.kernels)
+    causal = f"not tried without them: {untried}" if untried else "the answer changes when they do nothing"
+    beside = f"; beside them {', '.join(integrity.computing)}" if integrity.computing else "; nothing else computes"
+    return f"forward launches its own {kernels}; {causal}{beside}; PyTorch and Triton are as they were"

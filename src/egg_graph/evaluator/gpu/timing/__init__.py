@@ -1,0 +1,1 @@
+"""Timing a candidate against PyTorch: paired calls, three clocks, and the verdict on speed."""

@@ -1,0 +1,165 @@
+"""The judge's side of one candidate's process on the GPU: commands, answers, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.host.fork_server import GRACE, Ended, ForkServer, Limits, await_fate, ended
+from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.wire.untrusted import parse
+from egg_graph.schema import Finding, InfrastructureError
+
+SESSION_SECONDS = 900.0
+"""The fork server ends a session that lasts longer, whatever it does."""
+START_SECONDS = 120.0
+"""A fork server that was lost imports for some of them before it forks again."""
+KILL = b"k"
+GLANCE = 0.1
+"""Seconds between two looks at what the worker takes of the GPU's memory."""
+LONGEST_ANSWER = 16 << 20
+"""Bytes; a worker that sends more is not answering."""
+
+
+class CandidateFailed(Exception):
+    """The candidate, not the machine, failed; carries the finding and the log."""
+
+    def __init__(self, finding: Finding, log: str) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+        self.log = log
+
+
+class WorkerSession:
+    """One worker process with one candidate in `folder`.
+
+    Args:
+        fork_server: forks the worker.
+        folder: holds `candidate.py`.
+        timeout: seconds that one command may take.
+        watch: looked at while an answer is awaited; what it finds ends the session.
+    """
+
+    def __init__(
+        self, fork_server: ForkServer, folder: Path, timeout: float, watch: Callable[[], Finding | None] | None = None
+    ) -> None:
+        self.fork_server = fork_server
+        self.folder = folder
+        self.timeout = timeout
+        self.watch = watch
+        self.started = time.monotonic()
+        self.control, theirs = socket.socketpair()
+        limits = Limits(wall_seconds=SESSION_SECONDS, memory_bytes=None)
+        with theirs:
+            self.fate: socket.socket | None = fork_server.launch(
+                "egg_graph.evaluator.worker.gpu_worker:serve", {}, folder, limits, theirs.fileno()
+            )
+        self.received = b""
+
+    @property
+    def alive(self) -> bool:
+        """Whether commands can still be given."""
+        return self.fate is not None
+
+    def start(self, memory_fraction: float) -> None:
+        """Open the GPU; nothing of the candidate runs yet, so its time limit does not count.
+
+        Raises:
+            CandidateFailed: as `ask`.
+            InfrastructureError: if the worker does not start in time.
+        """
+        try:
+            self._ask("start", START_SECONDS, {"memory_fraction": memory_fraction})
+        except CandidateFailed as failure:
+            if failure.finding.kind == "timeout":
+                raise InfrastructureError(f"no process for a candidate started within {START_SECONDS:.0f} s") from None
+            raise
+
+    def blank(self) -> WorkerSession:
+        """Another worker of the same kind, which nobody tells to load the candidate."""
+        return WorkerSession(self.fork_server, self.folder, self.timeout)
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """One command, one answer, within this session's timeout.
+
+        Raises:
+            CandidateFailed: if the candidate raised, died, or took too long.
+            InfrastructureError: if the fork server was lost.
+        """
+        return self._ask(do, self.timeout, arguments)
+
+    def _ask(self, do: str, limit: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.control.settimeout(limit)
+        try:
+            self.control.sendall(json.dumps({"do": do, "limit": limit, **arguments}).encode() + b"\n")
+            line = self._line(limit)
+        except TimeoutError:
+            raise self._failure(limit, kill=True) from None
+        except OSError:
+            line = b""
+        if not line:
+            raise self._failure(limit, kill=False)
+        try:
+            answer = dict(parse(line))
+            finding = Finding.model_validate(answer["finding"]) if "finding" in answer else None
+        except (ValueError, TypeError) as error:
+            answer, finding = {}, Finding(kind="exited", message=f"the process gave no readable answer: {error}")
+        if finding is not None:
+            raise CandidateFailed(finding, self._end(kill=True).log)
+        return answer
+
+    def _line(self, limit: float) -> bytes:
+        """The next line; empty if the worker is gone.
+
+        Raises:
+            TimeoutError: after `limit` seconds.
+            CandidateFailed: if `watch` finds something, or the line has no end.
+        """
+        until = time.monotonic() + limit
+        while b"\n" not in self.received:
+            if len(self.received) > LONGEST_ANSWER:
+                raise self._stopped(Finding(kind="exited", message="the process gave no readable answer: no end of it"))
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            ready, _, _ = select.select([self.control], [], [], min(left, GLANCE))
+            if ready:
+                piece = self.control.recv(1 << 16)
+                if not piece:
+                    return b""
+                self.received += piece
+            elif self.watch is not None and (found := self.watch()) is not None:
+                raise self._stopped(found)
+        line, _, self.received = self.received.partition(b"\n")
+        return line
+
+    def _stopped(self, finding: Finding) -> CandidateFailed:
+        return CandidateFailed(finding, self._end(kill=True).log)
+
+    def _failure(self, limit: float, *, kill: bool) -> CandidateFailed:
+        end = self._end(kill=kill)
+        if kill:
+            end = Ended("timeout", 0, end.seconds, None, end.log)
+        finding = finding_of(end, limit=limit)
+        assert finding is not None
+        return CandidateFailed(finding, end.log)
+
+    def _end(self, *, kill: bool) -> Ended:
+        assert self.fate is not None
+        fate, self.fate = self.fate, None
+        if kill:
+            with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already, and its end is told
+                fate.sendall(KILL)
+        self.control.close()
+        return ended(await_fate(fate, GRACE), b"", self.folder, time.monotonic() - self.started)
+
+    def close(self) -> None:
+        """End the worker, whatever it is doing."""
+        if self.fate is not None:
+            self._end(kill=True)

@@ -1,0 +1,1 @@
+"""The judge's process: it holds reference, expected answers, seeds and the verdict, and never imports a candidate."""

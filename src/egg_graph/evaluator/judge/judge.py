@@ -1,0 +1,260 @@
+"""The judge: holds reference, expected answers, seeds, budgets and the verdict. It never imports a candidate."""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator.device.access import access_to
+from egg_graph.evaluator.device.detect import environment
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.gpu.ladder import GpuLadder
+from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.ladder import Ladder
+from egg_graph.evaluator.host.deadline import Overdue, deadline
+from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.task_cache import TaskCache
+from egg_graph.evaluator.tools.profile import compiled_profile
+from egg_graph.schema import (
+    BadInput,
+    Baseline,
+    Candidate,
+    Evaluation,
+    Finding,
+    FindingKind,
+    InfrastructureError,
+    KernelTask,
+    StageName,
+    Status,
+    Trial,
+)
+
+PROBLEMS_PART, PROBLEMS_BYTES = 0.15, 2 << 30
+"""What the cases of other tasks may hold when a new one comes: of the GPU's memory, and without one."""
+FREE_PART = 0.5
+"""Of the GPU's memory; while less is free, no other task is kept when a new one comes."""
+REFERENCE_SECONDS = 600
+"""For the reference's own runs before any candidate's."""
+DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
+"""What may be a neighbour's doing where several judges share a GPU."""
+Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
+
+
+class Judge:
+    """Answers requests, one at a time.
+
+    Args:
+        settings: device, timeout, seed, profile and gpu, as `LocalEvaluator` takes them.
+        folder: private to this judge.
+        compiling: the fork server whose children compile, and run on a GPU.
+        interpreting: the fork server whose children interpret.
+    """
+
+    def __init__(self, settings: dict[str, Any], folder: Path, compiling: ForkServer, interpreting: ForkServer) -> None:
+        self.settings = settings
+        self.timeout = float(settings["timeout"])
+        self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
+        self.told = False
+        """Whether the root seed has left this process."""
+        self.on_gpu = _use_gpu(settings["device"])
+        self.environment = environment(use_gpu=self.on_gpu)
+        self.fork_servers = (compiling, interpreting)
+        pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
+        compiled = compiled_driver(folder) if self.on_gpu else None
+        self.ladder = Ladder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
+        self.gpu: GpuLadder | None = None
+        held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
+        self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)
+        self.access = access_to("gpu" if self.on_gpu else "none")
+        if self.on_gpu:
+            name = torch.cuda.get_device_name(0)
+            self.gpu = GpuLadder(self.ladder, name, self.access, profiling=bool(settings["profile"]))
+            self.environment = self.environment.model_copy(update={"gpu": name})
+
+    def answer(self, method: str, params: dict[str, Any]) -> Any:
+        """Dispatch one request; the result is JSON."""
+        if method == "environment":
+            return self.environment.model_dump(mode="json")
+        if method == "release":
+            return self.release()
+        task = KernelTask.model_validate(params["task"])
+        if method == "baseline":
+            return self.baseline(task).model_dump(mode="json")
+        if method == "evaluate":
+            candidate = Candidate.model_validate(params["candidate"])
+            return self.evaluate(task, candidate, params["stage"], bool(params["finalist"])).model_dump(mode="json")
+        if method == "screen":
+            candidates = [Candidate.model_validate(c) for c in params["candidates"]]
+            return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
+        raise BadInput(f"the judge knows no method {method}")
+
+    def _problem(self, task: KernelTask) -> Problem:
+        device = torch.device("cuda" if self.on_gpu else "cpu")
+        return self.problems.of(task.digest, lambda: Problem(task, self.root_seed, device))
+
+    def _forget(self, digest: str) -> None:
+        if self.gpu is not None:
+            self.gpu.baselines.drop(digest)
+            torch.cuda.empty_cache()
+
+    def _cramped(self) -> bool:
+        """Several evaluators may share a GPU, each with tasks that it keeps."""
+        if not self.on_gpu:
+            return False
+        free, total = torch.cuda.mem_get_info()
+        return free < FREE_PART * total
+
+    def baseline(self, task: KernelTask) -> Baseline:
+        problem = self._problem(task)
+        problem.arguments({})
+        known: dict[str, Any] = {"environment": self.environment}
+        with self.access.computing():
+            surveyed = self._surveyed(problem)
+        if self.gpu is not None and not surveyed.unevaluable:
+            try:
+                with self.access.measuring():
+                    baseline = self.gpu.baseline(problem)
+            except Unevaluable as error:
+                known["unevaluable"] = str(error)
+            else:
+                known |= {f"{name}_ms": value for name, value in baseline.milliseconds.items()}
+                known["eager_fp32_ms"] = baseline.eager_fp32_ms
+        return surveyed.model_copy(update=known)
+
+    def evaluate(self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluation:
+        started = time.monotonic()
+        if finalist:
+            self._fresh_seed()
+        problem = self._problem(task)
+        verdict: tuple[Status, str] | None = None
+        kind: FindingKind = "degenerate_problem"
+        try:
+            with self.access.computing():
+                unevaluable = self._surveyed(problem).unevaluable
+                kind = problem.soundness.kind
+        except BadInput as error:
+            unevaluable, kind = str(error), "reference_failed"
+        if unevaluable:
+            builder = EvaluationBuilder()
+            builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
+        else:
+            builder, verdict = self._evaluate(problem, candidate, stage, finalist)
+        if builder.profile.source == "none":
+            builder.profile = compiled_profile(builder.resources, stage)
+        self.told = True
+        return builder.conclude(
+            task,
+            candidate,
+            environment=self.environment,
+            seconds=time.monotonic() - started,
+            verdict=verdict,
+            seed=self.root_seed,
+        )
+
+    def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
+        if self.gpu is None:
+            return screen_without_gpu(self.ladder, self._problem(task), candidates)
+        with self.access.alone_throughout():
+            return screen_on_gpu(self.gpu, self._problem(task), candidates)
+
+    def release(self) -> None:
+        """Give back the GPU memory that tasks hold; the next call establishes them anew."""
+        self.problems.clear()
+        if self.gpu is not None:
+            self.gpu.baselines.clear()
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def _evaluate(self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluated:
+        """Evaluate again, alone and on clean workers, what the machine or a neighbour may have spoiled.
+
+        A fault of the machine in the second evaluation is reported as that.
+        """
+        self.access.waited, self.access.crowded = 0.0, False
+        builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        disturbed = [f for f in builder.findings if f.kind in DISTURBED] if self.access.crowded else []
+        if not (spoilt := [*_machine_faults(builder), *disturbed]):
+            return builder, verdict
+        for fork_server in self.fork_servers:
+            fork_server.stop()
+        with self.access.alone_throughout():
+            builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        if _machine_faults(builder):
+            builder.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
+        else:
+            builder.passed(
+                "clean_workers", f"evaluated twice, for the machine spoilt the first time: {spoilt[0].message}"
+            )
+        return builder, verdict
+
+    def _evaluate_once(
+        self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool
+    ) -> Evaluated:
+        try:
+            if self.gpu is None:
+                return self.ladder.evaluate(problem, candidate), None
+            builder, verdict = self.gpu.evaluate(problem, candidate, stage, finalist)
+        except InfrastructureError as error:
+            builder = EvaluationBuilder()
+            builder.fail("machine", [Finding(kind="infrastructure", message=str(error))])
+            return builder, None
+        if builder.timing is not None and self.access.waited > 1.0:
+            notes = (*builder.timing.notes, f"waited {self.access.waited:.0f} s in all for others on this GPU")
+            builder.timing = builder.timing.model_copy(update={"notes": notes})
+        return builder, verdict
+
+    def _surveyed(self, problem: Problem) -> Baseline:
+        """What is established about the reference before any candidate, in bounded time.
+
+        Raises:
+            BadInput: if the reference does not run, or not in time.
+        """
+        try:
+            with deadline(REFERENCE_SECONDS):
+                return problem.surveyed
+        except Overdue:
+            raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
+
+    def _fresh_seed(self) -> None:
+        """A finalist's inputs come from a seed that was never told; a seed that was given stays."""
+        if self.settings["seed"] is None and self.told:
+            self.root_seed, self.told = secrets.randbits(62), False
+            self.release()
+
+
+def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:
+    return [finding for finding in builder.findings if finding.kind == "infrastructure"]
+
+
+def compiled_driver(folder: Path) -> Path | None:
+    """Triton's driver module, compiled (or found) once, as a cache to start every worker with: a C compiler takes
+    seconds. None where Triton kept nothing."""
+    from triton.runtime import driver
+
+    _ = driver.active.utils  # compiles it into this process's own cache, which holds nothing else yet
+    cache, copy = Path(os.environ["TRITON_CACHE_DIR"]), folder / "driver"
+    if not cache.is_dir():
+        return None
+    shutil.copytree(cache, copy)
+    return copy
+
+
+def _use_gpu(device: str) -> bool:
+    if device == "none":
+        return False
+    if torch.cuda.is_available():
+        return True
+    if device == "gpu":
+        raise InfrastructureError('there is no GPU that PyTorch can use here; take device="none"')
+    return False

@@ -1,0 +1,86 @@
+"""The judge's process: `python -m egg_graph.evaluator.judge.process FD SETTINGS`.
+
+One JSON request a line on the socket FD, one JSON answer each. When its owner closes the socket or dies, it ends, and
+everything it started ends with it. The fork servers start first, so that they import while the judge does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.sandbox import confine
+from egg_graph.schema import BadInput, InfrastructureError
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.judge.judge import Judge
+
+JOBS = "egg_graph.evaluator.worker.jobs"
+WORKER = "egg_graph.evaluator.worker.gpu_worker"
+
+
+def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None:
+    """Start the fork servers, then serve."""
+    confine.hide_memory()
+    os.environ.setdefault("HOME", str(folder))
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    # PyTorch's compiler would start a process per core for one baseline, and keep them.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    worker = () if settings["device"] == "none" else (WORKER,)
+    compiling = ForkServer(interpret=False, folder=folder, warm=(JOBS, *worker))
+    # No GPU for what interprets: fake tensors would open it where they see one, and that spoils forks.
+    interpreting = ForkServer(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
+    compiling.start()
+    interpreting.start()
+
+    def make() -> Judge:
+        import torch
+
+        from egg_graph.evaluator.judge.judge import Judge
+
+        torch.set_num_threads(1)
+        return Judge(settings, folder, compiling, interpreting)
+
+    serve(control, make)
+
+
+def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
+    """Answer until the owner goes away. A reader thread notices that even in the middle of a request."""
+    requests: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_read, args=(control, requests), daemon=True).start()
+    judge: Judge | None = None
+    while True:
+        request = json.loads(requests.get())
+        try:
+            judge = judge or make()
+            answer = {"result": judge.answer(request["method"], request["params"])}
+        except BadInput as error:
+            answer = {"error": {"type": "BadInput", "message": str(error)}}
+        except InfrastructureError as error:
+            traceback.print_exc()
+            answer = {"error": {"type": "InfrastructureError", "message": str(error)}}
+        except Exception as error:  # noqa: BLE001 - not the candidate's doing, and who knows what it broke here
+            traceback.print_exc()
+            answer = {"error": {"type": "JudgeLost", "message": f"{type(error).__name__}: {error}"}}
+        control.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:
+    with control.makefile("rb") as lines:
+        for line in lines:
+            requests.put(line)
+    os._exit(0)  # the fork servers die with this process, their children with them
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), Path.cwd())

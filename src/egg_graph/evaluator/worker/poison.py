@@ -1,0 +1,76 @@
+"""No old answer to be found in a candidate's memory: what it allocates, and what its allocator keeps, holds poison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from egg_graph.evaluator.device.shared_memory import raw_bytes
+from egg_graph.evaluator.wire import fresh_memory
+from egg_graph.evaluator.wire.poison import poison_
+
+NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
+"""A NaN however it is read: float64, float32, float16 and bfloat16."""
+
+
+class FreshPoison(TorchDispatchMode):
+    """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen.
+
+    Args:
+        leftovers: what it holds instead.
+    """
+
+    def __init__(self, leftovers: fresh_memory.Leftovers | None = None) -> None:
+        super().__init__()
+        self.fill = poison_ if leftovers is None else leftovers.fill
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if fresh_memory.name_of(function) not in fresh_memory.GROWING:
+            return function(*args, **(kwargs or {}))
+        before = fresh_memory.sizes((args, kwargs))
+        result = function(*args, **(kwargs or {}))
+        fresh = fresh_memory.added(result, before)
+        if fresh is not None and fresh.is_cuda:
+            self.fill(fresh)
+        return result
+
+
+def poison_free_memory(sizes: Sequence[int]) -> int:
+    """Overwrite every block that PyTorch's allocator keeps for reuse; the device must be idle.
+
+    What allocates below Python (an operator's own workspace) is not seen by `FreshPoison`; it gets these blocks.
+
+    Args:
+        sizes: bytes of allocations to expect; the allocator is made to hold a free block of each.
+
+    Returns:
+        How many bytes were overwritten.
+    """
+    free, _ = torch.cuda.mem_get_info()
+    if 3 * sum(sizes) < free:
+        held = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in sizes]
+        del held
+    torch.cuda.synchronize()
+    total = 0
+    for address, size in free_blocks(torch.cuda.memory_snapshot()):
+        raw_bytes(address, size // 8 * 8).view(torch.int64).fill_(NAN_AT_ANY_WIDTH)
+        total += size
+    return total
+
+
+def free_blocks(snapshot: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Address and bytes of every unused block in what `torch.cuda.memory_snapshot` tells of device 0.
+
+    Private pools are left alone: a CUDA graph's replay may find in them what its capture left.
+    """
+    for segment in snapshot:
+        if segment.get("device", 0) != 0 or tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0):
+            continue
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "inactive":
+                yield block.get("address", address), block["size"]
+            address += block["size"]
