@@ -223,3 +223,14 @@ def test_the_kernels_of_the_clock_assemble(tmp_path: Path) -> None:
     for arch in ("sm_70", "sm_90"):
         done = subprocess.run([tool, f"-arch={arch}", source, "-o", source.with_suffix(".cubin")], capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_interval_covers_the_ratio_and_says_when_it_cannot_tell() -> None:
+    rng = np.random.default_rng(0)
+    base, noise = rng.normal(1.0, 0.02, 60), rng.normal(1.0, 0.02, 60)
+    ratio, low, high = ratio_interval(base / 1.5 * noise, base)
+    assert low < ratio < high
+    assert 1.45 < low < 1.5 < high < 1.55
+    _, low, high = ratio_interval(base, base * noise)
+    assert low < 1.0 < high
+    assert ratio_interval(base, base * 2) == ratio_interval(base, base * 2)
