@@ -97,9 +97,6 @@ def test_a_worker_that_someone_else_killed_is_not_the_candidates_fault(own: Loca
     assert any(rung.name == "clean_workers" for rung in evaluation.rungs)
 
 
-# ------------------------------------------------------------------------- the judge itself, its ladder stood in for
-
-
 class Spoilt:
     """A ladder that fails as it is told to."""
 
