@@ -74,6 +74,7 @@ def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
 RUN_ALL = """
 import runpy, sys
 for path in sys.argv[1:]:
+    sys.argv = [path]
     runpy.run_path(path, run_name="__main__")
     print("end of", path)
 """
