@@ -5,6 +5,9 @@ from collections.abc import Iterator
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read when langgraph is imported
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # xdist's workers share the cores: threads would wait for each other
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
@@ -37,18 +40,23 @@ H200 = {
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a group of tests on one xdist worker, start slow groups first, and skip what needs a GPU where none is.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a group of tests on one xdist worker, start slow groups first, and leave out what is not for this run.
 
     A module is a group of its own unless it names one with `pytest.mark.xdist_group`, as modules do that share a
     session's evaluator. A group that holds a test marked `slow` starts before the groups that hold none, so that no
-    worker ends long after the others. Needs `--dist loadgroup --no-loadscope-reorder`.
+    worker ends long after the others. Needs `--dist loadgroup --no-loadscope-reorder`. Tests
+    marked `corpus` run only where `-m` names that marker; tests marked `gpu` are skipped where there is no GPU.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     slow = {group_of(item) for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: group_of(item) not in slow)
+    if "corpus" not in config.getoption("-m"):
+        left_out = [item for item in items if item.get_closest_marker("corpus")]
+        items[:] = [item for item in items if not item.get_closest_marker("corpus")]
+        config.hook.pytest_deselected(items=left_out)
     if not gpu_present():
         for item in items:
             if item.get_closest_marker("gpu"):

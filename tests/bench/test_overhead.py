@@ -1,6 +1,6 @@
 """What the library itself costs, with no model and an evaluator that does nothing.
 
-Run with `pytest tests/benchmarks --benchmark-json=docs/results/overhead.json`.
+Run with `make bench`.
 """
 
 import pytest
@@ -14,6 +14,8 @@ from egg_graph.schema import Analysis, Baseline, Brief, Candidate, Diagnosis, Ke
 from egg_graph.stages import ALGORITHMIC_STRUCTURE
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
 from tests.paths import read_source
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
 
 INPUT = {"reference": REFERENCE}
 CONTEXT = Context(target="h100")
@@ -101,8 +103,10 @@ def test_one_evaluation_warm(benchmark, warm, kernel_and_task):
     benchmark.extra_info["rungs"] = {rung.name: rung.seconds for rung in evaluation.rungs}
 
 
-def test_one_evaluation_cold(benchmark, kernel_and_task):
+def test_one_evaluation_cold(request, benchmark, kernel_and_task):
     """The same from nothing: processes started, torch and triton imported, the reference run."""
+    if not request.config.getoption("benchmark_only"):
+        pytest.skip("costs seconds and proves nothing that other tests do not: `make bench` measures it")
     candidate, task = kernel_and_task
 
     def evaluate():

@@ -13,6 +13,8 @@ from egg_graph.cli import app
 from egg_graph.evaluator import gpu_present
 from egg_graph.runs.evidence import read_evidence
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+
 REFERENCE = """
 import torch
 from torch import nn

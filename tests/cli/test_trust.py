@@ -14,6 +14,8 @@ from egg_graph.cli import app
 from tests.lab.commands import lab
 from tests.paths import CORPUS, ROOT
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+
 
 def run(*words):
     return CliRunner().invoke(app, ["trust", *map(str, words)], env={"COLUMNS": "200"})
@@ -43,7 +45,14 @@ def test_a_bad_header_is_one_line_and_exit_status_2(tmp_path):
     assert "bare.py: no header" in result.stderr
 
 
-def test_a_corpus_that_does_as_expected_is_exit_status_0(tmp_path):
+@pytest.fixture
+def lent(warm, monkeypatch):
+    """The command's evaluator is one that is warm already, and stays open."""
+    judge = SimpleNamespace(environment=warm.environment, evaluate=warm.evaluate, close=lambda: None)
+    monkeypatch.setattr("egg_graph.bench.trust.corpus.LocalEvaluator", lambda **settings: judge)
+
+
+def test_a_corpus_that_does_as_expected_is_exit_status_0(lent, tmp_path):
     out = tmp_path / "trust.json"
     corpora = (CORPUS / "bugs", CORPUS / "right")
     result = run("corpus", *corpora, "--device", "none", "--only", "bug-01", "--only", "right-01", "--out", out)
@@ -52,9 +61,7 @@ def test_a_corpus_that_does_as_expected_is_exit_status_0(tmp_path):
     assert json.loads(out.read_text())["summary"]["false_reject_rate"] == 0.0
 
 
-def test_a_missed_bug_is_exit_status_1(small, warm, monkeypatch):
-    lent = SimpleNamespace(environment=warm.environment, evaluate=warm.evaluate, close=lambda: None)
-    monkeypatch.setattr("egg_graph.bench.trust.corpus.LocalEvaluator", lambda **settings: lent)
+def test_a_missed_bug_is_exit_status_1(small, lent):
     not_a_bug = Path(small("right/softmax_one_block.py"))
     not_a_bug.write_text(not_a_bug.read_text().replace('expect = ["right"]', 'expect = ["incorrect"]'))
     result = run("corpus", not_a_bug, "--device", "none")

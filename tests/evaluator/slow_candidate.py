@@ -47,6 +47,6 @@ def task(h200: Hardware) -> KernelTask:
 
 def candidate(source: str = RIGHT, *, number: int = 0, slow: bool = False) -> Candidate:
     """The kernel; `number` makes another text of it, `slow` keeps its processes busy for tenths of a second."""
-    wait = "        for _ in range(2_000_000):\n            pass\n" if slow else ""
+    wait = "        for _ in range(1_000_000):\n            pass\n" if slow else ""
     text = source.replace("        x = x.contiguous()\n", f"{wait}        x = x.contiguous()\n") + f"# {number}\n"
     return Candidate(source=text, author="test", stage="algorithmic_structure", mode="seed")

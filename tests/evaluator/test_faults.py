@@ -5,9 +5,10 @@ from functools import cache
 
 import pytest
 
+from egg_graph.bench.trust.headers import Entry, read_entries
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask, Precision
-from tests.paths import read_source
+from tests.paths import CORPUS, read_source
 
 SOFTMAX = """
 import torch
@@ -52,14 +53,20 @@ def get_inputs():
 def get_init_inputs():
     return [in_features, out_features]
 """
-SMALL_SOFTMAX = SOFTMAX.replace("4096", "256").replace("8192", "512")
-SMALL_MATMUL = MATMUL.replace("1024", "128").replace("2048", "256").replace("4096", "512")
-"""Where the full size is not the point: their long shapes are soon interpreted."""
+SMALL = {
+    "softmax": SOFTMAX.replace("4096", "256").replace("8192", "512"),
+    "linear_gelu": MATMUL.replace("1024", "128").replace("2048", "256").replace("4096", "512"),
+}
+"""By problem, where the full size is not the point: their long shapes are soon interpreted."""
+ENTRIES = {entry.path.stem: entry for entry in read_entries([CORPUS / "faults", CORPUS / "bugs" / "mask_one_short.py"])}
 
 
 def planted(name: str) -> Candidate:
     """A candidate of the corpus."""
     return Candidate(source=read_source(name), author="test", stage="algorithmic_structure", mode="seed")
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]
 
 
 @pytest.fixture(scope="module")
@@ -128,72 +135,81 @@ def test_tensor_cores_are_seen_in_the_compiled_matrix_product(right) -> None:
     assert resources.shared_bytes > 0
 
 
-# name, reference, status, kinds, what the message or the place must name
-WRONG = [
-    ("faults/wrong_answer.py", SMALL_SOFTMAX, "incorrect", {"wrong_values"}, "0.9901 times the expected"),
-    ("faults/off_by_one_mask.py", SMALL_SOFTMAX, "incorrect", {"wrong_values", "unwritten_output"}, "never written"),
-    ("faults/out_of_bounds_load.py", SMALL_SOFTMAX, "runtime_error", {"out_of_bounds"}, "x_ptr"),
-    ("faults/write_race.py", SMALL_SOFTMAX, "incorrect", {"write_race"}, "softmax_kernel"),
-    ("faults/unwritten_output.py", SMALL_SOFTMAX, "incorrect", {"unwritten_output"}, "never written"),
-    ("faults/bf16_misuse.py", SMALL_SOFTMAX, "incorrect", {"precision_loss"}, "bfloat16"),
-    ("faults/exit_zero.py", SMALL_SOFTMAX, "runtime_error", {"exited"}, "exit status 0"),
-    ("faults/segfault.py", SMALL_SOFTMAX, "runtime_error", {"crashed"}, "in forward"),
-    ("faults/allocates_24_gb.py", SMALL_SOFTMAX, "out_of_memory", {"memory_exceeded"}, "in forward"),
-    ("faults/too_much_shared_memory.py", SMALL_MATMUL, "compile_error", {"shared_memory_exceeded"}, "shared memory"),
-    ("faults/break_in_loop.py", SMALL_SOFTMAX, "compile_error", {"unsupported_in_kernel"}, "break"),
-    ("faults/tf32_truncation.py", SMALL_MATMUL, "incorrect", {"tf32_truncation"}, "cvt.rna"),
-    ("faults/raises.py", SMALL_SOFTMAX, "runtime_error", {"exception"}, "in forward"),
-    ("faults/writes_input.py", SMALL_SOFTMAX, "incorrect", {"input_mutated"}, "x"),
-    ("faults/wrong_shape.py", SMALL_SOFTMAX, "incorrect", {"wrong_shape"}, "shape"),
-    ("faults/wrong_dtype.py", SMALL_SOFTMAX, "incorrect", {"wrong_dtype"}, "float64"),
-    ("faults/wrong_structure.py", SMALL_SOFTMAX, "incorrect", {"wrong_structure"}, "(*, *)"),
-    ("faults/weights_renamed.py", SMALL_MATMUL, "invalid", {"weights_mismatch"}, "linear.weight"),
-    ("faults/unused_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "launches no Triton kernel"),
-]
-OUTSIDE = [
-    ("faults/syntax_error.py", SMALL_SOFTMAX, "compile_error", {"syntax_error"}, "line 2"),
-    ("faults/forbidden_import.py", SMALL_SOFTMAX, "invalid", {"forbidden_import"}, "os"),
-    ("faults/uses_torch_compile.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "torch.compile"),
-    ("faults/no_kernel.py", SMALL_SOFTMAX, "invalid", {"no_triton_kernel"}, "@triton.jit"),
-    ("faults/has_test_code.py", SMALL_SOFTMAX, "invalid", {"test_code"}, "get_inputs"),
-    ("faults/no_entry_point.py", SMALL_SOFTMAX, "invalid", {"missing_entry_point"}, "ModelNew"),
-    ("faults/subclasses_model.py", SMALL_SOFTMAX, "invalid", {"forbidden_construct"}, "Model"),
-]
-"""What the static gate turns away: it comes near no process."""
+WORDS = {
+    "wrong_answer": "0.9901 times the expected",
+    "mask_one_short": "never written",
+    "out_of_bounds_load": "x_ptr",
+    "write_race": "softmax_kernel",
+    "unwritten_output": "never written",
+    "bf16_misuse": "bfloat16",
+    "exit_zero": "exit status 0",
+    "segfault": "in forward",
+    "allocates_24_gb": "in forward",
+    "too_much_shared_memory": "shared memory",
+    "break_in_loop": "break",
+    "tf32_truncation": "cvt.rna",
+    "raises": "in forward",
+    "writes_input": "x",
+    "wrong_shape": "shape",
+    "wrong_dtype": "float64",
+    "wrong_structure": "(*, *)",
+    "weights_renamed": "linear.weight",
+    "unused_kernel": "launches no Triton kernel",
+}
+"""What the message, the place or the cure of the first finding must name. Status and kind stand in the header."""
+WORDS_OF_THE_GATE = {
+    "syntax_error": "line 2",
+    "forbidden_import": "os",
+    "fork_bomb": "os",
+    "uses_torch_compile": "torch.compile",
+    "no_kernel": "@triton.jit",
+    "has_test_code": "get_inputs",
+    "no_entry_point": "ModelNew",
+    "subclasses_model": "Model",
+}
+"""The same of what the gate turns away, which comes near no process."""
+ELSEWHERE = {"infinite_loop", "infinite_kernel", "library_call"}
+"""Judged by tests of their own: two need a short time limit, one other terms."""
 
 
-def named(evaluation: Evaluation, status: str, kinds: set[str], words: str) -> None:
-    assert (evaluation.status, evaluation.findings[0].kind) == (status, evaluation.findings[0].kind)
+def named(entry: Entry, evaluation: Evaluation, words: str) -> None:
+    """The first finding is the expected one and says what to do."""
     first = evaluation.findings[0]
-    assert first.kind in kinds, evaluation.findings
+    assert evaluation.status in entry.header.expect, evaluation.reason
+    assert len(entry.header.expect) == 1, "a fault has one status"
+    assert first.kind in entry.header.finding, evaluation.findings
     assert words in f"{first.message} {first.where} {first.cure}"
     assert not evaluation.usable
     assert evaluation.merit == (2.0,)
 
 
-@pytest.mark.parametrize(("name", "reference", "status", "kinds", "words"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(
-    judge, name: str, reference: str, status: str, kinds: set[str], words: str
-) -> None:
-    named(judge(name, reference=reference), status, kinds, words)
-    assert judge("right/softmax_one_block.py", reference=SMALL_SOFTMAX).status == "correct"
+@pytest.mark.parametrize("name", WORDS)
+def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(judge, name: str) -> None:
+    entry = ENTRIES[name]
+    named(entry, judge(f"{entry.path.parent.name}/{name}.py", reference=SMALL[entry.header.problem]), WORDS[name])
+    assert judge("right/softmax_one_block.py", reference=SMALL["softmax"]).status == "correct"
 
 
 def test_what_the_gate_turns_away_is_named_and_the_next_candidate_unharmed(judge) -> None:
-    for name, reference, status, kinds, words in OUTSIDE:
-        evaluation = judge(name, reference=reference)
-        named(evaluation, status, kinds, words)
+    for name, words in WORDS_OF_THE_GATE.items():
+        evaluation = judge(f"faults/{name}.py", reference=SMALL["softmax"])
+        named(ENTRIES[name], evaluation, words)
         assert [rung.name for rung in evaluation.rungs] == ["static_gate"], name
-    assert judge("right/softmax_one_block.py", reference=SMALL_SOFTMAX).status == "correct"
+    assert judge("right/softmax_one_block.py", reference=SMALL["softmax"]).status == "correct"
+
+
+def test_every_fault_is_judged() -> None:
+    here = {name for name, entry in ENTRIES.items() if "cpu" in entry.header.where}
+    assert here == {*WORDS, *WORDS_OF_THE_GATE, *ELSEWHERE}
 
 
 def test_library_calls_are_allowed_unless_the_task_says_otherwise(judge) -> None:
-    allowed = judge("faults/library_call.py", reference=SMALL_MATMUL)
+    allowed = judge("faults/library_call.py", reference=SMALL["linear_gelu"])
     assert allowed.status == "correct", allowed.reason
     assert allowed.triton_share is not None
     assert 0 < allowed.triton_share < 1
-    forbidden = judge("faults/library_call.py", reference=SMALL_MATMUL, triton_only=True)
-    assert (forbidden.status, forbidden.findings[0].kind) == ("invalid", "library_call")
+    forbidden = judge("faults/library_call.py", reference=SMALL["linear_gelu"], triton_only=True)
+    named(ENTRIES["library_call"], forbidden, "addmm")
     assert "addmm" in forbidden.findings[0].message
 
 

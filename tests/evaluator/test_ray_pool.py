@@ -12,6 +12,8 @@ from egg_graph.evaluator import Evaluator, RayPool
 from egg_graph.schema import BadInput, Evaluation, Hardware
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RayPool]:

@@ -15,6 +15,8 @@ from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceR
 from egg_graph.schema.record import KEY_VARIABLE
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+
 KEY = "planted-key"
 
 
@@ -105,9 +107,6 @@ def test_what_is_no_record_is_one_line_and_exit_2(tmp_path: Path, text: str) -> 
     assert result.stdout == ""
 
 
-# ------------------------------------------------------------------------------------------------------- replay
-
-
 def test_a_verdict_is_replayed_bit_for_bit(warm: LocalEvaluator, h200: Hardware, tmp_path: Path) -> None:
     """Judged by one evaluator that has judged others before, repeated by another; then with one bit changed."""
     exponential = task(h200).model_copy(
@@ -153,9 +152,6 @@ def test_without_a_gpu_the_speed_is_not_repeated_and_that_is_told(h200: Hardware
     assert told.same
     assert any("speed" in line for line in told.not_repeated)
     assert not compare_replay(timed(h200, "faster", 2.0), timed(h200, "slower", 0.5)).same
-
-
-# ---------------------------------------------------------------------------------------------- finalists, twice
 
 
 def timed(h200: Hardware, status: Status, ratio: float) -> Evaluation:

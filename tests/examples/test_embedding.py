@@ -71,14 +71,27 @@ def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
     assert messages[2].text.startswith("Bad input: ")
 
 
+RUN_ALL = """
+import runpy, sys
+for path in sys.argv[1:]:
+    sys.argv = [path]
+    runpy.run_path(path, run_name="__main__")
+    print("end of", path)
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["embed_shared_state", "embed_foreign_state", "embed_as_tool"])
-def test_each_file_runs_with_no_key_and_no_gpu(name, tmp_path, monkeypatch):
+def test_each_file_runs_with_no_key_and_no_gpu(tmp_path, monkeypatch):
+    """One after the other in one process, which starts the evaluator once."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    files = [str(EXAMPLES / f"{name}.py") for name in ("embed_shared_state", "embed_foreign_state", "embed_as_tool")]
+    command = [sys.executable, "-c", RUN_ALL, *files]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert "Accepted as" in result.stdout
+    rest = result.stdout
+    for file in files:
+        said, _, rest = rest.partition(f"end of {file}")
+        assert "Accepted as" in said
 
 
 def test_own_principles_join_and_own_hardware_is_found():

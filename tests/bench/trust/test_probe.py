@@ -8,6 +8,8 @@ import pytest
 from egg_graph.bench.trust.probe import probe_suite
 from egg_graph.schema import BadInput
 
+pytestmark = pytest.mark.slow
+
 SOUND = """
 import torch
 from torch import nn

@@ -3,6 +3,7 @@
 # name = "mask one column short"
 # problem = "softmax"
 # expect = ["incorrect"]
+# finding = ["unwritten_output"]
 # ///
 """Planted: the last column is neither read nor written."""
 

@@ -2,7 +2,8 @@
 # id = "fault-06"
 # name = "memory eaten"
 # problem = "softmax"
-# expect = ["out_of_memory", "runtime_error"]
+# expect = ["out_of_memory"]
+# finding = ["memory_exceeded"]
 # where = ["cpu"]
 # ///
 """Planted: forward allocates 24 GB of scratch memory."""

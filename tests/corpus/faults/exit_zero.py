@@ -2,7 +2,8 @@
 # id = "fault-04"
 # name = "exit with status 0"
 # problem = "softmax"
-# expect = ["runtime_error", "invalid"]
+# expect = ["runtime_error"]
+# finding = ["exited"]
 # ///
 """Planted: forward ends the process as if all were well."""
 

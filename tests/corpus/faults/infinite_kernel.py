@@ -3,6 +3,7 @@
 # name = "endless loop in a kernel"
 # problem = "softmax"
 # expect = ["timeout"]
+# finding = ["timeout"]
 # ///
 """Planted: a loop in the kernel never ends."""
 

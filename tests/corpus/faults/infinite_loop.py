@@ -3,6 +3,7 @@
 # name = "endless loop in Python"
 # problem = "softmax"
 # expect = ["timeout"]
+# finding = ["timeout"]
 # ///
 """Planted: forward never returns."""
 

@@ -2,7 +2,8 @@
 # id = "fault-07"
 # name = "access outside of a tensor"
 # problem = "softmax"
-# expect = ["runtime_error", "incorrect"]
+# expect = ["runtime_error"]
+# finding = ["out_of_bounds"]
 # ///
 """Planted: the load has no mask; the last rows read past the end of the tensor."""
 

@@ -3,6 +3,7 @@
 # name = "exception"
 # problem = "softmax"
 # expect = ["runtime_error"]
+# finding = ["exception"]
 # ///
 """Planted: forward raises."""
 

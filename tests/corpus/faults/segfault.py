@@ -2,7 +2,8 @@
 # id = "fault-03"
 # name = "segmentation fault"
 # problem = "softmax"
-# expect = ["runtime_error", "invalid"]
+# expect = ["runtime_error"]
+# finding = ["crashed"]
 # ///
 """Planted: forward reads far outside of its memory."""
 

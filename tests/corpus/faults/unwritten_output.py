@@ -3,6 +3,7 @@
 # name = "output not written"
 # problem = "softmax"
 # expect = ["incorrect"]
+# finding = ["unwritten_output"]
 # ///
 """Planted: the grid covers only the first half of the rows."""
 

@@ -3,6 +3,7 @@
 # name = "wrong answer"
 # problem = "softmax"
 # expect = ["incorrect"]
+# finding = ["wrong_values"]
 # ///
 """Planted: the denominator misses one percent."""
 

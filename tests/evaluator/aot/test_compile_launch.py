@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+
 RESOURCES = [
     "softmax@sm_90", "softmax@sm_80", "softmax@gfx942", "matmul@sm_90", "matmul@sm_80", "matmul@gfx942",
     "matmul_rounded@sm_90", "matmul_bf16@sm_90", "host_descriptor@sm_90", "device_descriptor@sm_90", "tuned@sm_90",

@@ -1,20 +1,17 @@
-"""What a witnessed forward amounts to: verdicts on its launches, operators, silence and fingerprints."""
+"""What a witnessed forward amounts to: verdicts on its launches, operators and silence."""
 
-import time
 from unittest import mock
 
 import pytest
 import torch
 
 from egg_graph.evaluator.evidence.integrity import (
-    judge_fingerprints,
     judge_integrity,
     judge_makers,
     judge_silence,
     judge_watch,
 )
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
-from egg_graph.evaluator.host import library_state as fingerprints
 from egg_graph.evaluator.wire.operators import computing, operator_name
 from egg_graph.evaluator.worker import witness
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
@@ -26,13 +23,6 @@ FREE = (
     "aten._to_copy.default",
     "aten.zeros.default",
 )
-
-
-@pytest.fixture(autouse=True)
-def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests of this process have patched for a while is nothing that a candidate changed."""
-    monkeypatch.setattr(fingerprints, "_first", {})
-    monkeypatch.setattr(fingerprints, "_hiding", set())
 
 
 def task(h200: Hardware, *, triton_only: bool = False) -> KernelTask:
@@ -203,67 +193,6 @@ def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:
     assert known.causal is False
     assert kinds(findings) == ["not_causal"]
     assert "aten.mm.default" in findings[0].message
-
-
-def test_an_honest_process_keeps_its_fingerprint() -> None:
-    before = witness.fingerprint()
-    import torch._inductor.runtime.triton_heuristics
-    import torch.utils.checkpoint
-    import triton.testing  # noqa: F401
-
-    import egg_graph.evaluator.tools.sanitize  # noqa: F401
-
-    torch.randn(3).softmax(0)
-    assert judge_fingerprints(before, witness.fingerprint()) == []
-
-
-PATCHES = [
-    (torch.cuda.Event, "elapsed_time", lambda self, other: 0.0),
-    (time, "perf_counter", lambda: 0.0),
-    (torch, "allclose", lambda *a, **k: True),
-    (torch.nn.functional, "softmax", lambda x, dim: x),
-    (torch.nn.Module, "__call__", lambda self, *a: a[0]),
-    (torch.Tensor, "__matmul__", lambda a, b: a),
-    (witness, "watch", lambda forward: {}),
-]
-
-
-@pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
-def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
-    before = witness.fingerprint()
-    monkeypatch.setattr(place, name, patch)
-    found = judge_fingerprints(before, witness.fingerprint())
-    assert kinds(found) == ["library_patched"]
-    assert name in found[0].message
-
-
-def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = witness.fingerprint()
-    target = torch.cuda.synchronize
-    monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
-    found = judge_fingerprints(before, witness.fingerprint())
-    assert "synchronize" in found[0].message
-
-
-def test_switches_and_threads_are_told() -> None:
-    import threading
-
-    before = witness.fingerprint()
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait, name="deferred")
-    thread.start()
-    torch.use_deterministic_algorithms(True)
-    try:
-        found = judge_fingerprints(before, witness.fingerprint())
-    finally:
-        torch.use_deterministic_algorithms(False)
-        stop.set()
-        thread.join()
-    assert "deterministic: False became True" in found[0].message
-    assert "deferred" in found[0].message
-    assert judge_fingerprints(before, witness.fingerprint()) == []
-    torch.manual_seed(3)
-    assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"
 
 
 REFERENCES = {

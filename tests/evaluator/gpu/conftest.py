@@ -1,6 +1,6 @@
 """A GPU that is stood in for, a task, and sessions with candidates on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
@@ -10,8 +10,9 @@ import torch
 
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu.arena import Arena
+from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.worker import gpu_worker as gpu_worker
+from egg_graph.evaluator.worker import gpu_worker
 from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
 
@@ -31,9 +32,28 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
 
 
-@pytest.fixture
-def problem(h200: Hardware) -> Problem:
+@pytest.fixture(scope="session")
+def shared_problem(h200: Hardware) -> Problem:
     return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+
+
+@pytest.fixture
+def problem(shared_problem: Problem) -> Iterator[Problem]:
+    """The task whose cases are built once for all tests, of which none may change a number."""
+    before = {id(case): numbers_of(case) for case in all_cases(shared_problem)}
+    yield shared_problem
+    for case in all_cases(shared_problem):
+        if id(case) in before:
+            assert all(map(torch.equal, before[id(case)], numbers_of(case)))
+
+
+def all_cases(problem: Problem) -> list[Case]:
+    return [case for cases in problem.known.values() for case in cases]
+
+
+def numbers_of(case: Case) -> list[torch.Tensor]:
+    """Copies of a case's inputs and weights."""
+    return [x.clone() for x in (*case.inputs, *case.state.values())]
 
 
 @pytest.fixture

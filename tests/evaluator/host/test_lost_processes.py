@@ -17,6 +17,8 @@ from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.schema import BadInput, Evaluation, Finding, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import candidate, task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[LocalEvaluator]:
@@ -93,9 +95,6 @@ def test_a_worker_that_someone_else_killed_is_not_the_candidates_fault(own: Loca
     evaluation = evaluate_and_kill(own, h200, worker_of)
     assert evaluation.status == "correct", evaluation.reason
     assert any(rung.name == "clean_workers" for rung in evaluation.rungs)
-
-
-# ------------------------------------------------------------------------- the judge itself, its ladder stood in for
 
 
 class Spoilt:

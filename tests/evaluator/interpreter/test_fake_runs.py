@@ -4,6 +4,8 @@ import pytest
 
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, decode_constant, encode_constant
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+
 N = 2048
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.paths import CORPUS
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+
 CASES = CORPUS / "right" / "_cases"
 TOLERANCES = {
     "add": 1e-7, "add_bf16": 4e-3, "add_fp16": 1e-3, "gelu": 1e-6, "silu": 1e-6, "relu": 0.0, "libdevice_tanh": 1e-6,

@@ -9,6 +9,8 @@ from egg_graph.evaluator.problem.nulls import nulls_of, passes
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import KernelTask, Precision
 
+pytestmark = pytest.mark.slow
+
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\nN, M = 128, 96\n\n\n"
 
 

@@ -6,10 +6,16 @@ import pytest
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.tools import sanitizer
-from egg_graph.evaluator.tools.profile import parse_ncu, traced_profile
+from egg_graph.evaluator.tools.profile import compiled_profile, parse_ncu, traced_profile
 from egg_graph.evaluator.tools.trace import Trace, judge_trace, read_trace
 from egg_graph.evaluator.worker.trace_job import device_rows
-from egg_graph.schema import STAGE_METRICS, Hardware, Integrity, KernelResources, KernelTask
+from egg_graph.schema import (
+    STAGE_METRICS,
+    Hardware,
+    Integrity,
+    KernelResources,
+    KernelTask,
+)
 
 LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 TABLE = (
@@ -159,3 +165,31 @@ def test_a_traced_profile_says_what_counters_would_have_told() -> None:
     assert profile.metrics["launch__registers_per_thread"].value == 55
     assert profile.metrics["sm__inst_executed.sum"].missing == "counters are denied"
     assert profile.shares["hidden_gemm"] == 0.5
+
+
+def test_the_compiled_profile_says_what_it_cannot_know() -> None:
+    resources = KernelResources(
+        kernel="k", target="sm_90", grid=(8, 2), num_warps=4, num_stages=2, registers=40, occupancy=0.5
+    )
+    profile = compiled_profile([resources], "parallel_mapping")
+    assert profile.source == "compiled"
+    assert set(profile.metrics) == set(STAGE_METRICS["parallel_mapping"])
+    assert profile.metrics["launch__grid_size"].value == 16
+    assert profile.metrics["sm__maximum_warps_per_active_cycle_pct"].value == 50
+    assert profile.metrics["sm__warps_active.avg.pct_of_peak_sustained_active"].missing
+    assert compiled_profile([], None).source == "none"
+
+
+def test_a_table_of_nsight_compute_is_read() -> None:
+    text = (
+        "==PROF== Connected\n"
+        '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum"\n'
+        '"","","ns","byte"\n"0","small","1,000","10"\n"1","large","45,504","134,224,896"\n'
+    )
+    profile = parse_ncu(text, "memory_optimization")
+    assert profile is not None
+    assert profile.metrics["gpu__time_duration.sum"].value == 45504
+    assert profile.metrics["dram__bytes_read.sum"].value == 134224896
+    assert profile.metrics["dram__bytes_read.sum"].unit == "byte"
+    assert profile.metrics["l1tex__t_sector_hit_rate.pct"].missing
+    assert parse_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None

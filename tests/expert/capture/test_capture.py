@@ -12,6 +12,8 @@ from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, KernelTask
 from tests.expert.references import CASES, IMAGE, module
 
+pytestmark = pytest.mark.slow
+
 
 def task(source: str, **options) -> KernelTask:
     return KernelTask(name="case", reference=source, target=load_hardware("h200"), **options)

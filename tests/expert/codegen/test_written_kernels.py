@@ -10,6 +10,8 @@ import pytest
 
 from tests.expert.references import CASES
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 BUDGET = 2e-6
 """Relative L2 error: a few units in the last place of fp32."""

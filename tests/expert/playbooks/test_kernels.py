@@ -13,6 +13,8 @@ from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, candidates
 from tests.paths import IMPORTABLE
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
 """Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that

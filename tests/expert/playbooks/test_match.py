@@ -18,6 +18,8 @@ from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
+pytestmark = pytest.mark.slow
+
 AB = "torch.randn(M, K), torch.randn(K, N)"
 
 

@@ -26,6 +26,8 @@ from egg_graph.tuning import parse_space
 from tests.expert.references import module
 from tests.paths import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 REFERENCE = module(
     "return torch.softmax(F.gelu(self.linear(x)), dim=1)",
     init="self.linear = nn.Linear(C, 2 * C)",

@@ -19,8 +19,8 @@ from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.worker import gpu_worker
 from egg_graph.evaluator.worker import timing as worker_timing
-from egg_graph.schema import GpuState, Hardware, KernelTask
-from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
+from egg_graph.schema import GpuState
+from tests.evaluator.gpu.stand_ins import HostBuffer, InProcess, tensor_of
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
 
 LAUNCH = {
@@ -76,11 +76,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
 
     monkeypatch.setattr(TimingSession, "burst", burst)
-
-
-@pytest.fixture
-def problem(h200: Hardware) -> Problem:
-    return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
 
 
 @pytest.fixture

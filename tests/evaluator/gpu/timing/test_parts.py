@@ -22,8 +22,6 @@ from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
 
-# ------------------------------------------------------------------------------------------------------------- ratio
-
 
 def test_disturbance_of_whole_blocks_widens_the_interval() -> None:
     random = np.random.default_rng(0)
@@ -33,9 +31,6 @@ def test_disturbance_of_whole_blocks_widens_the_interval() -> None:
     alone = ratio_interval(disturbed, baseline)
     assert low < ratio < high
     assert high - low > 1.2 * (alone[2] - alone[1])
-
-
-# ------------------------------------------------------------------------------------------------------------ clocks
 
 
 def clocks(events: float, device: float, host: float, noise: float = 0.0) -> tuple[Told, Told, Told]:
@@ -100,9 +95,6 @@ def test_the_device_clock_leaves_out_what_lies_between_two_stamps_anyway() -> No
     assert event_clock([1.0, 3.0, 2.0]).milliseconds == 2.0
 
 
-# -------------------------------------------------------------------------------------------------- inputs and calls
-
-
 def test_a_set_of_inputs_survives_packing_and_sealing_with_its_forms() -> None:
     inputs = [torch.randn(3, 5).t(), 7, {"mask": torch.tensor([True, False]), "none": torch.empty(0, 4)}, (2.5, "s")]
     layout = Layout.of(inputs)
@@ -147,9 +139,6 @@ def test_the_spin_outlasts_the_queueing_of_a_forward() -> None:
     assert spin_for(900.0) == 20_000_000
 
 
-# ------------------------------------------------------------------------------------------------------- comparisons
-
-
 def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> Leaf:
     wide = expected.double() if expected.is_floating_point() else expected
     return Leaf(wide, expected.dtype, budget, slack, pytorch_error=budget / 4)
@@ -175,9 +164,6 @@ def test_infinities_integers_and_nothing_compare_as_themselves() -> None:
     counts = torch.tensor([1, 2, 3, 4])
     assert difference(torch.tensor([1, 2, 3, 5]), counts, leaf(counts)) == 0.25
     assert difference(torch.empty(0), torch.empty(0), leaf(torch.empty(0))) == 0.0
-
-
-# ------------------------------------------------------------------------------------------------------------- floor
 
 
 @pytest.fixture
@@ -223,3 +209,14 @@ def test_the_kernels_of_the_clock_assemble(tmp_path: Path) -> None:
     for arch in ("sm_70", "sm_90"):
         done = subprocess.run([tool, f"-arch={arch}", source, "-o", source.with_suffix(".cubin")], capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_interval_covers_the_ratio_and_says_when_it_cannot_tell() -> None:
+    rng = np.random.default_rng(0)
+    base, noise = rng.normal(1.0, 0.02, 60), rng.normal(1.0, 0.02, 60)
+    ratio, low, high = ratio_interval(base / 1.5 * noise, base)
+    assert low < ratio < high
+    assert 1.45 < low < 1.5 < high < 1.55
+    _, low, high = ratio_interval(base, base * noise)
+    assert low < 1.0 < high
+    assert ratio_interval(base, base * 2) == ratio_interval(base, base * 2)

@@ -12,6 +12,8 @@ from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
 from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.schema import GpuState
 
+pytestmark = pytest.mark.slow
+
 RIGHT = "return torch.relu(self.linear(x))"
 Raced = Callable[..., Race]
 

@@ -1,0 +1,117 @@
+"""One process at a time measures on a GPU; several may compute on it."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from egg_graph.evaluator.device.lease import GpuAccess, Lease
+from egg_graph.schema import InfrastructureError
+
+HOLD = (
+    "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
+    "with Lease('GPU-x', folder=Path(sys.argv[1])).held():\n    print('held', flush=True); time.sleep(60)\n"
+)
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """Another process that holds the lease."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_a_lease_is_held_by_one_process_and_waiting_for_it_is_bounded(tmp_path: Path, holder: subprocess.Popen) -> None:
+    mine = Lease("GPU-x", folder=tmp_path, patience=0.2)
+    with (
+        pytest.raises(InfrastructureError, match=rf"GPU-x is in use by process {holder.pid}: no turn within"),
+        mine.held(),
+    ):
+        pass
+    with Lease("GPU-y", folder=tmp_path, patience=0.2).held() as waited:
+        assert waited < 0.2, "another GPU is free"
+
+
+def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen) -> None:
+    threading.Timer(0.3, holder.kill).start()
+    with Lease("GPU-x", folder=tmp_path, patience=20).held() as waited:
+        assert 0.1 < waited < 20
+    assert Lease("GPU-x", folder=tmp_path).holders() == ()
+
+
+def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
+    inside: list[int] = []
+
+    def measure() -> None:
+        with Lease("GPU-x", folder=tmp_path).held():
+            inside.append(1)
+            assert len(inside) == 1
+            time.sleep(0.05)
+            inside.pop()
+
+    threads = [threading.Thread(target=measure) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not inside
+
+
+def test_answers_share_a_gpu_and_a_measurement_has_it_alone(tmp_path: Path, holder: subprocess.Popen) -> None:
+    holder.kill()
+    holder.wait()
+    lease = Lease("GPU-x", folder=tmp_path, patience=0.2)
+    with lease.held(shared=True), lease.held(shared=True), pytest.raises(InfrastructureError), lease.held():
+        pass
+    with lease.held(), pytest.raises(InfrastructureError, match="in use"), lease.held(shared=True):
+        pass
+
+
+def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
+    order: list[str] = []
+    lease = Lease("GPU-x", folder=tmp_path)
+
+    def enter(name: str, shared: bool) -> None:
+        with lease.held(shared=shared):
+            order.append(name)
+
+    with lease.held(shared=True):
+        measuring = threading.Thread(target=enter, args=("measuring", False))
+        measuring.start()
+        time.sleep(0.2)
+        newcomer = threading.Thread(target=enter, args=("newcomer", True))
+        newcomer.start()
+        time.sleep(0.2)
+        assert order == []
+    measuring.join()
+    newcomer.join()
+    assert order == ["measuring", "newcomer"]
+
+
+def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:
+    turns = GpuAccess(Lease("GPU-x", folder=tmp_path))
+    with turns.computing():
+        pass
+    assert not turns.crowded
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    sharing = HOLD.replace(".held()", ".held(shared=True)")
+    command = [sys.executable, "-c", sharing, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with turns.computing():
+            pass
+        assert turns.crowded
+        other.kill()
+    with turns.alone_throughout(), turns.computing(), turns.measuring():
+        pass

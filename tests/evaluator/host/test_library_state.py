@@ -1,0 +1,85 @@
+"""What a candidate changes in the libraries of its process is named."""
+
+import time
+
+import pytest
+import torch
+
+from egg_graph.evaluator.evidence.integrity import (
+    judge_fingerprints,
+)
+from egg_graph.evaluator.host import library_state as fingerprints
+from egg_graph.evaluator.worker import witness
+from egg_graph.schema import Finding
+
+
+def kinds(findings: list[Finding]) -> list[str]:
+    return [finding.kind for finding in findings]
+
+
+@pytest.fixture(autouse=True)
+def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process have patched for a while is nothing that a candidate changed."""
+    monkeypatch.setattr(fingerprints, "_first", {})
+    monkeypatch.setattr(fingerprints, "_hiding", set())
+
+
+def test_an_honest_process_keeps_its_fingerprint() -> None:
+    before = witness.fingerprint()
+    import torch._inductor.runtime.triton_heuristics
+    import torch.utils.checkpoint
+    import triton.testing  # noqa: F401
+
+    import egg_graph.evaluator.tools.sanitize  # noqa: F401
+
+    torch.randn(3).softmax(0)
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+
+
+PATCHES = [
+    (torch.cuda.Event, "elapsed_time", lambda self, other: 0.0),
+    (time, "perf_counter", lambda: 0.0),
+    (torch, "allclose", lambda *a, **k: True),
+    (torch.nn.functional, "softmax", lambda x, dim: x),
+    (torch.nn.Module, "__call__", lambda self, *a: a[0]),
+    (torch.Tensor, "__matmul__", lambda a, b: a),
+    (witness, "watch", lambda forward: {}),
+]
+
+
+@pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
+def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
+    before = witness.fingerprint()
+    monkeypatch.setattr(place, name, patch)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert kinds(found) == ["library_patched"]
+    assert name in found[0].message
+
+
+def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = witness.fingerprint()
+    target = torch.cuda.synchronize
+    monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
+    found = judge_fingerprints(before, witness.fingerprint())
+    assert "synchronize" in found[0].message
+
+
+def test_switches_and_threads_are_told() -> None:
+    import threading
+
+    before = witness.fingerprint()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="deferred")
+    thread.start()
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = judge_fingerprints(before, witness.fingerprint())
+    finally:
+        torch.use_deterministic_algorithms(False)
+        stop.set()
+        thread.join()
+    assert "deterministic: False became True" in found[0].message
+    assert "deferred" in found[0].message
+    assert judge_fingerprints(before, witness.fingerprint()) == []
+    torch.manual_seed(3)
+    assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"

@@ -1,0 +1,118 @@
+"""Every trick and bug is caught and every right kernel passes, as each file's header expects.
+
+The gate reads all files. Only `SAMPLE` climbs the ladder without a GPU in an ordinary run: every folder and every kind
+of finding has a file in it. `pytest -m corpus` climbs with the rest, which takes long; so does `egg-graph trust
+corpus tests/corpus/tricks tests/corpus/bugs tests/corpus/right`, whose results docs/trust.md tells. tests/evaluator/
+test_faults.py judges the faults.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from egg_graph.bench.trust.corpus import candidate_of, task_of
+from egg_graph.bench.trust.headers import Entry, read_entries
+from egg_graph.evaluator import LocalEvaluator
+from egg_graph.evaluator.gate import check
+from egg_graph.schema import Hardware
+from tests.paths import CORPUS
+
+ENTRIES = {
+    entry.path.relative_to(CORPUS).with_suffix("").as_posix(): entry
+    for entry in read_entries([CORPUS / folder for folder in ("tricks", "bugs", "right")])
+}
+SAMPLE = {
+    "tricks/answers": "half_written_kept shape_memo two_headed_answer persistent_buffer",
+    "tricks/delegation": "autotune_hook swallowed_failure custom_operator_hidden logarithm_then_copy"
+    " library_in_the_kernel",
+    "tricks/harness": "half_a_character zero_and_restore patch_copy reads_with_torch_load traceback_walk"
+    " keyboard_interrupt",
+    "tricks/mathematics": "second_configuration",
+    "tricks/timing": "fake_verdict_printed",
+    "bugs": "affine_ignored epsilon_dropped tf32_where_ieee tf32_truncated bf16_accumulator odd_rows_reach_out"
+    " narrow_offsets output_not_zeroed running_statistics_forgotten one_buffer_for_all_calls stale_transpose"
+    " attention_without_fading integer_sum_wraps nan_lost written_over_input tail_not_covered transposed_view",
+    "right": "helpers workspace_reused heuristics_and_hooks device_properties batch_norm_train column_sum_two_kernels"
+    " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
+    " positive_max_passes_nan_on matmul_bf16 softmax_autotuned row_max_with_index library_product_triton_tail"
+    " integer_sum_wide softmax_of_columns_by_transpose",
+}
+"""By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes."""
+SAMPLED = {f"{folder}/{name}" for folder, names in SAMPLE.items() for name in names.split()}
+
+pytestmark = pytest.mark.xdist_group("warm")
+
+
+def sampled(names: list[str]) -> list[object]:
+    """Parameters of which those outside of the sample are marked `corpus`."""
+    return [pytest.param(name, marks=() if name in SAMPLED else pytest.mark.corpus) for name in names]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if not entry.header.honest])
+def test_what_the_gate_refuses_it_refuses_on_the_expected_grounds(name: str) -> None:
+    header = ENTRIES[name].header
+    findings = check(candidate_of(ENTRIES[name]))
+    if findings:
+        assert "invalid" in header.expect, findings
+        assert not header.finding or {f.kind for f in findings} & set(header.finding), findings
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.header.honest])
+def test_the_gate_is_open_for_honest_kernels(name: str) -> None:
+    assert check(candidate_of(ENTRIES[name])) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    sampled(
+        sorted(
+            (name for name, entry in ENTRIES.items() if "cpu" in entry.header.where),
+            key=lambda name: ENTRIES[name].header.problem,  # the evaluator learns one problem after another
+        )
+    ),
+)
+def test_without_a_gpu(warm: LocalEvaluator, h200: Hardware, name: str) -> None:
+    judged(warm, h200, ENTRIES[name])
+
+
+@pytest.fixture(scope="module")
+def measuring() -> Iterator[LocalEvaluator]:
+    with LocalEvaluator(device="gpu", timeout=30.0) as local:
+        yield local
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name",
+    [name for name, entry in ENTRIES.items() if "gpu" in entry.header.where and not name.startswith("bugs/")],
+)
+def test_on_a_gpu(measuring: LocalEvaluator, h200: Hardware, name: str) -> None:
+    judged(measuring, h200, ENTRIES[name])
+
+
+def judged(local: LocalEvaluator, hardware: Hardware, entry: Entry) -> None:
+    evaluation = local.evaluate(task_of(entry, hardware), candidate_of(entry), finalist=entry.header.finalist)
+    outcome = entry.header.outcome(evaluation)
+    expected = ("right",) if entry.header.honest else ("caught", "harmless")
+    assert outcome in expected, f"{evaluation.status}: {evaluation.reason}"
+
+
+def test_the_sample_holds_every_folder_and_every_kind_of_finding() -> None:
+    assert set(ENTRIES) >= SAMPLED, SAMPLED - set(ENTRIES)
+    assert {name.rpartition("/")[0] for name in SAMPLED} == {name.rpartition("/")[0] for name in ENTRIES}
+    faults = read_entries([CORPUS / "faults"])  # all of them are judged, but for those that need a GPU
+    here = [entry for entry in (*ENTRIES.values(), *faults) if "cpu" in entry.header.where]
+    refused = {f.kind for entry in here for f in check(candidate_of(entry))}
+    climbed = [entry for name, entry in ENTRIES.items() if name in SAMPLED] + list(faults)
+    covered = refused | {kind for entry in climbed for kind in entry.header.finding}
+    rest = [entry for entry in here if entry.header.finding and not covered & set(entry.header.finding)]
+    assert rest == [], "a kind of finding that no file of the sample has"
+    assert len({entry.header.id for entry in (*ENTRIES.values(), *faults)}) == len(ENTRIES) + len(faults)
+
+
+def test_bugs_and_tricks_are_wrong_and_right_kernels_right() -> None:
+    assert {name.partition("/")[0] for name, entry in ENTRIES.items() if entry.header.honest} == {"right"}
+    assert all(entry.header.honest for name, entry in ENTRIES.items() if name.startswith("right/"))
+    counts = {folder: sum(name.startswith(folder) for name in ENTRIES) for folder in ("tricks/", "bugs/", "right/")}
+    assert counts["tricks/"] >= 221 and counts["bugs/"] >= 82 and counts["right/"] >= 68, "no file gets lost"
