@@ -10,7 +10,7 @@ import torch
 from egg_graph.evaluator.device.shared_memory import shaped
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed
 from egg_graph.evaluator.host.child import describe_failure
-from egg_graph.evaluator.interpreter.device import PretendCuda
+from egg_graph.evaluator.interpreter.cuda_mode import PretendCuda
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.schema import Finding
 

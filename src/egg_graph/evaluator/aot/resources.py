@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from egg_graph.evaluator.aot import amdgcn, sass
+from egg_graph.evaluator.aot import amdgcn, machine_code
 from egg_graph.evaluator.aot.occupancy import occupancy
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Hardware, KernelResources
@@ -17,7 +17,9 @@ def read_resources(compiled: Any, launch: Launch, hardware: Hardware, seconds: f
         hardware: for which target.
         seconds: how long compilation took.
     """
-    binary = amdgcn.read(compiled.asm["amdgcn"]) if "amdgcn" in compiled.asm else sass.read(compiled.asm["cubin"])
+    binary = (
+        amdgcn.read(compiled.asm["amdgcn"]) if "amdgcn" in compiled.asm else machine_code.read(compiled.asm["cubin"])
+    )
     metadata = compiled.metadata
     shared = int(metadata.shared)
     return KernelResources(

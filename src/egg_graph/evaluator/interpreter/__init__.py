@@ -15,9 +15,9 @@ cross processes as JSON. What is wrong with a candidate is raised as `KernelFaul
 Python errors come through unchanged. Importing this package loads neither torch nor triton.
 """
 
-from egg_graph.evaluator.interpreter.fake import TensorSpec, run_fake
+from egg_graph.evaluator.interpreter.fake_run import TensorSpec, run_fake
 from egg_graph.evaluator.interpreter.install import install
-from egg_graph.evaluator.interpreter.real import RealModel, RealRun, run_real
+from egg_graph.evaluator.interpreter.real_run import RealModel, RealRun, run_real
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, LibraryCall
 

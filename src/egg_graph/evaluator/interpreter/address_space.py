@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from egg_graph.evaluator.interpreter.work import Work
+from egg_graph.evaluator.interpreter.programs import Work
 from egg_graph.evaluator.wire.faults import KernelFault
 
 WINDOW_BITS = 42

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
-from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter import number_formats
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, Written
 from egg_graph.evaluator.wire import fresh_memory
 from egg_graph.schema import Finding
@@ -117,9 +117,9 @@ def fill_with_poison(flat: torch.Tensor) -> None:
     """Fill a one-dimensional tensor with what is recognisably undefined."""
     size = flat.element_size()
     if flat.dtype in (torch.float16, torch.float32, torch.float64):
-        flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).fill_(formats.POISON_BITS[size])
+        flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).fill_(number_formats.POISON_BITS[size])
     elif flat.dtype == torch.bfloat16:
-        flat.view(torch.int16).fill_(formats.POISON_BFLOAT16)
+        flat.view(torch.int16).fill_(number_formats.POISON_BFLOAT16)
     elif flat.dtype.is_floating_point:
         flat.view(torch.uint8).fill_(0x7F)
     elif flat.dtype.is_complex:
@@ -128,4 +128,4 @@ def fill_with_poison(flat: torch.Tensor) -> None:
         flat.fill_(True)
         flat[::7].fill_(False)  # neither is what fresh memory holds
     else:
-        flat.fill_(formats.POISON_INTEGER[size])
+        flat.fill_(number_formats.POISON_INTEGER[size])

@@ -11,7 +11,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace
-from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.interpreter.handles import make
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import encode_constant
 

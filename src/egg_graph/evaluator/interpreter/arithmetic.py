@@ -7,9 +7,17 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats, overflow
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import from_float, is_emulated, is_uniform, make, numpy_dtype, one, to_float
+from egg_graph.evaluator.interpreter import number_formats, overflow
+from egg_graph.evaluator.interpreter.handles import (
+    from_float,
+    is_emulated,
+    is_uniform,
+    make,
+    numpy_dtype,
+    one,
+    to_float,
+)
+from egg_graph.evaluator.interpreter.run_state import current, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
 
@@ -26,7 +34,7 @@ def rounded(values: np.ndarray, dtype: Any) -> Any:
     if values.dtype == bool:
         return make(values, tl.int1)
     name = str(dtype.scalar)
-    if name == "bf16" or formats.is_float8(name):
+    if name == "bf16" or number_formats.is_float8(name):
         return make(from_float(values, dtype), dtype.scalar)
     target = numpy_dtype(dtype)
     return make(values if values.dtype == target else values.astype(target), dtype.scalar)
@@ -61,7 +69,7 @@ def number_or_other(choose: Callable[..., np.ndarray]) -> Callable[..., Any]:
         if result.dtype.kind != "f":
             return result
         for side in (left, right):
-            bad = formats.poisoned(side)
+            bad = number_formats.poisoned(side)
             if bad.any():
                 result = np.where(bad, side, result)
         return result
@@ -93,7 +101,7 @@ def cast(self: Any, source: Any, target: Any) -> Any:
     """Every numeric conversion."""
     if source.dtype.scalar == target.scalar and source.data.dtype == numpy_dtype(target.scalar):
         return source
-    if is_emulated(source) or str(target.scalar) == "bf16" or formats.is_float8(str(target.scalar)):
+    if is_emulated(source) or str(target.scalar) == "bf16" or number_formats.is_float8(str(target.scalar)):
         return make(apply(lambda x: from_float(x, target), to_float(source)), target.scalar)
     result = make(apply(lambda x: x.astype(numpy_dtype(target)), source.data), target.scalar)
     if source.data.dtype == np.int32:
@@ -104,7 +112,7 @@ def cast(self: Any, source: Any, target: Any) -> Any:
 def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
     """Conversions to and from float8, and those with an explicit rounding mode."""
     for name in (str(source.dtype.scalar), str(target.scalar)):
-        if name.startswith("fp8") and not formats.is_float8(name):
+        if name.startswith("fp8") and not number_formats.is_float8(name):
             raise KernelFault(
                 "unsupported_in_kernel",
                 f"the interpreter cannot convert {source.dtype.scalar} to {target.scalar}",

@@ -9,11 +9,11 @@ import numpy as np
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats, loads
-from egg_graph.evaluator.interpreter.access import count
+from egg_graph.evaluator.interpreter import memory_ops, number_formats
 from egg_graph.evaluator.interpreter.address_space import WINDOW_BITS
-from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.interpreter.values import make, numpy_dtype
+from egg_graph.evaluator.interpreter.bounds_check import count
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.run_state import current
 from egg_graph.evaluator.wire.faults import KernelFault
 
 
@@ -23,15 +23,15 @@ def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, ev
     dtype = numpy_dtype(element)
     if current().fake:
         _count_clipped(descriptor, indices, dtype.itemsize, "load")
-        return make(loads.fake_values(current(), None, tuple(descriptor.block_shape), dtype), element)
+        return make(memory_ops.fake_values(current(), None, tuple(descriptor.block_shape), dtype), element)
     pointers, mask = _materialize(descriptor, indices)
     padding = np.zeros((), dtype)
     if descriptor.padding == ir.PADDING_OPTION.PAD_NAN:
         padding = np.array(np.nan, dtype) if dtype.kind == "f" else np.array(0x7FC0, dtype)
     other = make(np.broadcast_to(padding, pointers.data.shape), element)
-    block = loads.load(self, pointers, make(mask, pointers.dtype), other)
+    block = memory_ops.load(self, pointers, make(mask, pointers.dtype), other)
     if getattr(descriptor, "round_to_tf32", False):
-        block = make(formats.round_to_tf32(block.data), element)
+        block = make(number_formats.round_to_tf32(block.data), element)
     return block
 
 
@@ -42,7 +42,7 @@ def store(self: Any, descriptor: Any, value: Any, indices: list[Any]) -> None:
         _count_clipped(descriptor, indices, itemsize, "store")
         return
     pointers, mask = _materialize(descriptor, indices)
-    loads.store(self, pointers, value, make(mask, pointers.dtype))
+    memory_ops.store(self, pointers, value, make(mask, pointers.dtype))
 
 
 def reduce(self: Any, kind: Any, descriptor: Any, value: Any, indices: list[Any]) -> None:
@@ -51,7 +51,9 @@ def reduce(self: Any, kind: Any, descriptor: Any, value: Any, indices: list[Any]
     operation = {"ADD": "FADD"}.get(name, name) if value.data.dtype.kind == "f" else name
     pointers, mask = _materialize(descriptor, indices)
     relaxed = ir.MEM_SEMANTIC.RELAXED
-    loads.atomic_rmw(self, getattr(ir.ATOMIC_OP, operation), pointers, value, make(mask, pointers.dtype), relaxed, None)
+    memory_ops.atomic_rmw(
+        self, getattr(ir.ATOMIC_OP, operation), pointers, value, make(mask, pointers.dtype), relaxed, None
+    )
 
 
 def _materialize(descriptor: Any, indices: list[Any]) -> tuple[Any, np.ndarray]:

@@ -26,22 +26,22 @@ def install() -> None:
     from egg_graph.evaluator.interpreter import (
         allocations,
         arithmetic,
-        assembly,
+        autotune,
         descriptors,
-        dots,
-        execution,
+        dot,
+        handles,
+        inline_asm,
+        launch,
         libdevice,
-        loads,
+        memory_ops,
         reductions,
-        tuning,
-        values,
     )
 
-    interpreter._get_np_dtype = values.numpy_dtype
+    interpreter._get_np_dtype = handles.numpy_dtype
 
-    for part in (arithmetic, assembly, descriptors, dots, loads):
+    for part in (arithmetic, inline_asm, descriptors, dot, memory_ops):
         part.install(interpreter.InterpreterBuilder)
-    for whole in (execution, libdevice, reductions, tuning):
+    for whole in (launch, libdevice, reductions, autotune):
         whole.install()
     allocations.watch_storages()
     interpreter.interpreter_builder.options = _options(interpreter)
@@ -74,9 +74,9 @@ def _warm_up(interpreter: Any, tl: Any) -> None:
     import torch
 
     from egg_graph.evaluator.host import candidate  # noqa: F401
-    from egg_graph.evaluator.interpreter import address_space, allocations, device
+    from egg_graph.evaluator.interpreter import address_space, allocations, cuda_mode
 
-    with device.PretendCuda(), allocations.Poison(address_space.AddressSpace()):
+    with cuda_mode.PretendCuda(), allocations.Poison(address_space.AddressSpace()):
         torch.empty(1)  # the first use of a dispatch mode imports much of PyTorch
     for function in (*vars(tl.standard).values(), *vars(tl.random).values()):
         if isinstance(function, interpreter.InterpretedFunction):

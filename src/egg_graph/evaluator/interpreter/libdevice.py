@@ -11,8 +11,8 @@ from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter import approximate
 from egg_graph.evaluator.interpreter.arithmetic import apply, erf
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.interpreter.handles import make
+from egg_graph.evaluator.interpreter.run_state import current, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
 

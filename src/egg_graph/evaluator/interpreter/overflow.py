@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from egg_graph.evaluator.interpreter.session import current
+from egg_graph.evaluator.interpreter.run_state import current
 from egg_graph.evaluator.wire.faults import KernelFault
 
 INT32 = np.iinfo(np.int32)

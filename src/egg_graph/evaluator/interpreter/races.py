@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from egg_graph.evaluator.interpreter.access import Access
 from egg_graph.evaluator.interpreter.address_space import Region
-from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session
+from egg_graph.evaluator.interpreter.bounds_check import Access
+from egg_graph.evaluator.interpreter.run_state import LaunchInProgress, Session
 from egg_graph.schema import Finding
 
 SEVERAL = -1

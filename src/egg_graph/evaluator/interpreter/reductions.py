@@ -7,9 +7,9 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps
 
-from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.session import is_fake, threads_meet_along
-from egg_graph.evaluator.interpreter.values import from_float, is_uniform, make, to_float
+from egg_graph.evaluator.interpreter import number_formats
+from egg_graph.evaluator.interpreter.handles import from_float, is_uniform, make, to_float
+from egg_graph.evaluator.interpreter.run_state import is_fake, threads_meet_along
 
 Arrays = tuple[np.ndarray, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
@@ -69,8 +69,8 @@ def _extreme(choose: Any, total: Any) -> Callable[[np.ndarray, int], np.ndarray]
         result = total(values, axis=axis)
         if result.dtype.kind != "f" or not np.isnan(result).any():
             return result
-        bad = formats.poisoned(values).any(axis=axis)
-        return np.where(bad, formats.undefined((), result.dtype), choose.reduce(values, axis=axis))
+        bad = number_formats.poisoned(values).any(axis=axis)
+        return np.where(bad, number_formats.undefined((), result.dtype), choose.reduce(values, axis=axis))
 
     return reduce
 

@@ -29,7 +29,7 @@ def warm_up() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from egg_graph.evaluator.interpreter import install
-    from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
+    from egg_graph.evaluator.interpreter import library_calls as _library  # noqa: F401 - imported for its weight
 
     install()
     with FakeTensorMode(), torch.no_grad():

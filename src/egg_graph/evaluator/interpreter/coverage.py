@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, Region, distinct_bytes
-from egg_graph.evaluator.interpreter.library import LibraryRecorder, memory_of
+from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder, memory_of
 from egg_graph.evaluator.wire.launches import Reach
 
 

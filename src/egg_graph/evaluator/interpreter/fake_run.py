@@ -71,10 +71,10 @@ def run_fake(
     from egg_graph.evaluator.device.simulated import pretend_gpu
     from egg_graph.evaluator.host.candidate import construct, load_module
     from egg_graph.evaluator.interpreter.address_space import AddressSpace
-    from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
-    from egg_graph.evaluator.interpreter.library import LibraryRecorder
-    from egg_graph.evaluator.interpreter.reach import reaches
-    from egg_graph.evaluator.interpreter.session import Session, running
+    from egg_graph.evaluator.interpreter.coverage import reaches
+    from egg_graph.evaluator.interpreter.cuda_mode import PretendCudaForFakes
+    from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
+    from egg_graph.evaluator.interpreter.run_state import Session, running
 
     started = time.perf_counter()
     pretend_gpu(hardware)
@@ -113,7 +113,7 @@ def _inputs(
     import torch
     from torch.utils._pytree import tree_map
 
-    from egg_graph.evaluator.interpreter.library import memory_of
+    from egg_graph.evaluator.interpreter.library_calls import memory_of
 
     greatest: dict[int, int] = {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from egg_graph.evaluator.interpreter.address_space import WINDOW_BITS, Region
-from egg_graph.evaluator.interpreter.session import Session
+from egg_graph.evaluator.interpreter.run_state import Session
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 
 LANES_PER_STEP = 4096

@@ -13,8 +13,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.interpreter.values import make, numpy_dtype
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.run_state import current
 
 NAME = "interpreter_loop"
 """Under which rewritten kernels find `loop` in their globals."""

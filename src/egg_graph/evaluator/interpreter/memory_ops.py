@@ -9,10 +9,10 @@ import triton.language as tl
 from triton._C.libtriton import interpreter as native
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats, overflow, races
-from egg_graph.evaluator.interpreter.access import Access, check_access
-from egg_graph.evaluator.interpreter.session import Session, current, threads_meet
-from egg_graph.evaluator.interpreter.values import make, numpy_dtype, to_float
+from egg_graph.evaluator.interpreter import number_formats, overflow, races
+from egg_graph.evaluator.interpreter.bounds_check import Access, check_access
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, to_float
+from egg_graph.evaluator.interpreter.run_state import Session, current, threads_meet
 from egg_graph.evaluator.wire.faults import KernelFault
 
 
@@ -114,8 +114,8 @@ def _atomic_bfloat16(operation: Any, access: Access, values: np.ndarray) -> np.n
         address = np.array([access.addresses[lane]], np.uint64)
         yes = np.ones(1, bool)
         old = native.load(address, yes, np.zeros(1, np.uint16), np.dtype(np.uint16))
-        total = formats.bfloat16_to_float32(old) + formats.bfloat16_to_float32(values[lane].reshape(1))
-        native.store(address, formats.float32_to_bfloat16(total), yes)
+        total = number_formats.bfloat16_to_float32(old) + number_formats.bfloat16_to_float32(values[lane].reshape(1))
+        native.store(address, number_formats.float32_to_bfloat16(total), yes)
         before[lane] = old[0]
     return before
 
@@ -174,9 +174,9 @@ def _contiguous(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _undefined(shape: tuple[int, ...], dtype: Any, element: Any) -> np.ndarray:
-    if formats.is_float8(str(element)):
+    if number_formats.is_float8(str(element)):
         return np.full(shape, 0x7F, np.uint8)
-    return formats.undefined(shape, dtype, bfloat16=str(element) == "bf16")
+    return number_formats.undefined(shape, dtype, bfloat16=str(element) == "bf16")
 
 
 def print_values(self: Any, prefix: str, hexadecimal: bool, values: Any, is_signed: Any) -> None:

@@ -14,11 +14,11 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
 
-from egg_graph.evaluator.interpreter import loops, races
+from egg_graph.evaluator.interpreter import kernel_source, races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
-from egg_graph.evaluator.interpreter.session import LaunchInProgress, Session, current
+from egg_graph.evaluator.interpreter.programs import Counts, Work
+from egg_graph.evaluator.interpreter.run_state import LaunchInProgress, Session, current
 from egg_graph.evaluator.interpreter.warmed import Warmed
-from egg_graph.evaluator.interpreter.work import Counts, Work
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Knob
@@ -243,11 +243,11 @@ def compile_and_exec(self: Any, tree: Any) -> Any:
     The original pours the interpreter module's names into the candidate's globals, where they would hide a missing
     `import math`. Loop variables become what they are in a compiled kernel.
     """
-    loops.rewrite(tree)
+    kernel_source.rewrite(tree)
     code = compile(tree, filename=self.filename, mode="exec")
     names = self.fn.__globals__
     names.setdefault("interpreter_semantic", interpreter.interpreter_semantic)
-    names.setdefault(loops.NAME, loops.loop)
+    names.setdefault(kernel_source.NAME, kernel_source.loop)
     local = dict(self.kwargs)
     exec(code, names, local)
     return local[self.fn.__name__]

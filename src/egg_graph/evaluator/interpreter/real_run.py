@@ -12,7 +12,7 @@ from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.interpreter.session import Session
+    from egg_graph.evaluator.interpreter.run_state import Session
 
 
 @dataclass
@@ -84,7 +84,7 @@ class RealModel:
         from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
         from egg_graph.evaluator.interpreter.address_space import AddressSpace
         from egg_graph.evaluator.interpreter.allocations import Poison
-        from egg_graph.evaluator.interpreter.host import HostMemory
+        from egg_graph.evaluator.interpreter.host_memory import HostMemory
         from egg_graph.evaluator.interpreter.trials import Trials
 
         pretend_gpu(hardware)
@@ -165,7 +165,7 @@ class RealModel:
 
         from egg_graph.evaluator.host.candidate import own_tensors
         from egg_graph.evaluator.host.library_state import changes, settings
-        from egg_graph.evaluator.interpreter.library import LibraryRecorder
+        from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
         from egg_graph.evaluator.interpreter.ready import Ready
         from egg_graph.evaluator.wire.fresh_memory import Leftovers
 
@@ -215,8 +215,8 @@ class RealModel:
 
     @contextmanager
     def _guarded(self, *, silent: bool = False) -> Iterator[Session]:
-        from egg_graph.evaluator.interpreter.device import PretendCuda
-        from egg_graph.evaluator.interpreter.session import Session, running
+        from egg_graph.evaluator.interpreter.cuda_mode import PretendCuda
+        from egg_graph.evaluator.interpreter.run_state import Session, running
 
         session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, trials=self.trials)
         with running(session), PretendCuda(self.host), self.poison:

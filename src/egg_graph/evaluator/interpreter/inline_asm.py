@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import approximate, formats
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import make, numpy_dtype
+from egg_graph.evaluator.interpreter import approximate, number_formats
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.run_state import current, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
 Instruction = Callable[..., np.ndarray]
@@ -39,7 +39,7 @@ def _tf32_nearest_even(x: np.ndarray) -> np.ndarray:
 
 
 INSTRUCTIONS: dict[str, Instruction] = {
-    "cvt.rna.tf32.f32": _f32(formats.round_to_tf32),
+    "cvt.rna.tf32.f32": _f32(number_formats.round_to_tf32),
     "cvt.rn.tf32.f32": _f32(_tf32_nearest_even),
     "tanh.approx.f32": _f32(approximate.tanh),
     "ex2.approx.f32": _f32(approximate.exp2),

@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from egg_graph.evaluator.interpreter.session import in_kernel
+from egg_graph.evaluator.interpreter.run_state import in_kernel
 from egg_graph.schema import Finding
 
 TO_NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.interpreter.values import from_float, make, to_float
+from egg_graph.evaluator.interpreter import number_formats
+from egg_graph.evaluator.interpreter.handles import from_float, make, to_float
+from egg_graph.evaluator.interpreter.run_state import current
 
 
 def precision_name(operand: Any, input_precision: Any) -> str:
@@ -23,7 +23,7 @@ def precision_name(operand: Any, input_precision: Any) -> str:
 def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
     """The matrix product of fp32 operands under `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`."""
     if precision == "tf32":
-        return np.matmul(formats.truncate_to_tf32(a), formats.truncate_to_tf32(b))
+        return np.matmul(number_formats.truncate_to_tf32(a), number_formats.truncate_to_tf32(b))
     if precision == "ieee":
         return np.matmul(a, b)
     bfloat16 = precision.startswith("bf16")
@@ -38,14 +38,14 @@ def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
 
 def to_bfloat16(x: np.ndarray) -> np.ndarray:
     """float32 rounded to what bfloat16 holds."""
-    return formats.bfloat16_to_float32(formats.float32_to_bfloat16(x))
+    return number_formats.bfloat16_to_float32(number_formats.float32_to_bfloat16(x))
 
 
 def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
     """`x` as a sum of `parts` arrays of lower precision, the largest first."""
     pieces: list[np.ndarray] = []
     for _ in range(parts):
-        pieces.append(to_bfloat16(x) if bfloat16 else formats.truncate_to_tf32(x))
+        pieces.append(to_bfloat16(x) if bfloat16 else number_formats.truncate_to_tf32(x))
         x = x - pieces[-1]
     return pieces
 

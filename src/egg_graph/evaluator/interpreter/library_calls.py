@@ -10,7 +10,7 @@ from torch.utils.flop_counter import flop_registry
 from egg_graph.evaluator.interpreter.address_space import distinct_bytes
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.ready import Ready
-from egg_graph.evaluator.interpreter.session import in_kernel
+from egg_graph.evaluator.interpreter.run_state import in_kernel
 from egg_graph.evaluator.wire.launches import LibraryCall
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",

@@ -11,7 +11,7 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
-from egg_graph.evaluator.interpreter.session import Session, current
+from egg_graph.evaluator.interpreter.run_state import Session, current
 from egg_graph.schema import Knob
 
 

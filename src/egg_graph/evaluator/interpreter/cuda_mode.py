@@ -10,8 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from egg_graph.evaluator.interpreter.host import REFUSED, HostMemory
-from egg_graph.evaluator.interpreter.session import current, is_running
+from egg_graph.evaluator.interpreter.host_memory import REFUSED, HostMemory
+from egg_graph.evaluator.interpreter.run_state import current, is_running
 from egg_graph.evaluator.wire.faults import Unfakeable
 
 CUDA = torch.device("cuda", 0)

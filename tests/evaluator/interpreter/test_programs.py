@@ -2,7 +2,7 @@
 
 import pytest
 
-from egg_graph.evaluator.interpreter.work import Work
+from egg_graph.evaluator.interpreter.programs import Work
 
 KEY = ("dot", "bf16")
 

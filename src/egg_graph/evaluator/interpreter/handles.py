@@ -7,7 +7,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
-from egg_graph.evaluator.interpreter import formats
+from egg_graph.evaluator.interpreter import number_formats
 
 _original_numpy_dtype = interpreter._get_np_dtype
 _numpy_dtypes: dict[Any, np.dtype[Any]] = {}
@@ -32,7 +32,7 @@ def is_bfloat16(handle: Any) -> bool:
 
 def is_emulated(handle: Any) -> bool:
     """Whether numpy cannot compute with the handle's bits directly."""
-    return is_bfloat16(handle) or (formats.is_float8(str(handle.dtype.scalar)) and handle.data.dtype == np.uint8)
+    return is_bfloat16(handle) or (number_formats.is_float8(str(handle.dtype.scalar)) and handle.data.dtype == np.uint8)
 
 
 def to_float(handle: Any) -> np.ndarray:
@@ -40,17 +40,17 @@ def to_float(handle: Any) -> np.ndarray:
     if not is_emulated(handle):
         return handle.data
     if is_bfloat16(handle):
-        return formats.bfloat16_to_float32(handle.data)
-    return formats.float8_to_float32(handle.data, str(handle.dtype.scalar))
+        return number_formats.bfloat16_to_float32(handle.data)
+    return number_formats.float8_to_float32(handle.data, str(handle.dtype.scalar))
 
 
 def from_float(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> np.ndarray:
     """Float values as the bits of a Triton dtype, rounded to nearest even or toward zero."""
     name = str(dtype.scalar)
     if name == "bf16":
-        return formats.float32_to_bfloat16(values.astype(np.float32), truncate=toward_zero)
-    if formats.is_float8(name):
-        return formats.float32_to_float8(values.astype(np.float32), name)
+        return number_formats.float32_to_bfloat16(values.astype(np.float32), truncate=toward_zero)
+    if number_formats.is_float8(name):
+        return number_formats.float32_to_float8(values.astype(np.float32), name)
     target = numpy_dtype(dtype.scalar)
     result = values.astype(target)
     if toward_zero and target.kind == "f" and target.itemsize < values.dtype.itemsize:
