@@ -1,4 +1,4 @@
-"""How much of each input the launches of a fake run can read at most, and how much of each output they can write."""
+"""How much of each tensor the launches surely move, and how much of it they can reach at most."""
 
 from __future__ import annotations
 
@@ -9,27 +9,51 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, Region, distinct_bytes
 from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder, memory_of
+from egg_graph.evaluator.interpreter.programs import ProgramCounts
 from egg_graph.evaluator.wire.launches import Reach
 
 
+def compulsory_bytes(memory: AddressSpace, counts: ProgramCounts) -> float:
+    """Bound the DRAM traffic of a launch from below: each storage read once and written once, as far as is sure."""
+    return sum(
+        min(region.viewed_bytes, counts.lower_bound(verb, region.number))
+        for region in memory.regions.values()
+        for verb in ("load", "store")
+    )
+
+
+def add_upper_bounds(memory: AddressSpace, counts: ProgramCounts) -> None:
+    """Add one launch of a fake run to the upper bounds of each region."""
+    for region in memory.regions.values():
+        for verb, bound in region.upper_bound.items():
+            if region.viewed_bytes:
+                region.upper_bound[verb] = bound + counts.upper_bound(verb, region.number)
+                if counts.sums.get((verb, region.number)) and not counts.is_representative(verb, region.number):
+                    region.unbounded.add(verb)
+
+
 def reaches(memory: AddressSpace, recorder: LibraryRecorder, inputs: list[Any], output: Any) -> tuple[Reach, ...]:
-    """Of tensors that kernels alone read, or alone write; empty where the sampled programs say nothing about others.
+    """Bound the bytes read of each input and written of each output leaf, where only kernels read or write it.
+
+    A tensor is left out where the sampled programs say nothing about the others.
 
     Args:
-        memory: of the run, which has ended.
-        recorder: of the same run.
-        inputs: of forward.
-        output: what it returned.
+        memory: the finished run's address space.
+        recorder: the same run's library calls.
+        inputs: arguments of forward.
+        output: what forward returned.
     """
     found = []
     for index, given in enumerate(inputs):
         region = _region(memory, given)
-        if region is not None and memory_of(given) not in recorder.operands and "load" not in region.unsure:
-            found.append(Reach(tensor="input", index=index, nbytes=distinct_bytes(given), most=region.most["load"]))
+        if region is not None and memory_of(given) not in recorder.operands and "load" not in region.unbounded:
+            most = region.upper_bound["load"]
+            found.append(Reach(tensor="input", index=index, nbytes=distinct_bytes(given), most=most))
     for index, leaf in enumerate(tree_leaves(output)):
         region = _region(memory, leaf)
-        if region is not None and _only_kernels_wrote(recorder, leaf) and "store" not in region.unsure:
-            found.append(Reach(tensor="output", index=index, nbytes=distinct_bytes(leaf), most=region.most["store"]))
+        if region is not None and _only_kernels_wrote(recorder, leaf) and "store" not in region.unbounded:
+            most = region.upper_bound["store"]
+            found.append(Reach(tensor="output", index=index, nbytes=distinct_bytes(leaf), most=most))
     return tuple(found)
 
 

@@ -1,71 +1,98 @@
-"""`kernel[grid](...)` under the guard: specialise, run the programs, keep the record."""
+"""`kernel[grid](...)` under the guard: specialise the arguments, interpret the programs, record the launch."""
 
 import inspect
-import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from triton.backends.amd.compiler import HIPOptions
 from triton.backends.nvidia.compiler import CUDAOptions
-from triton.runtime import interpreter
-from triton.runtime.interpreter import FunctionRewriter, InterpretedFunction
+from triton.runtime.interpreter import InterpretedFunction
 
-from egg_graph.evaluator.interpreter import kernel_source, races
+from egg_graph.evaluator.interpreter import races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
-from egg_graph.evaluator.interpreter.programs import Counts, Work
-from egg_graph.evaluator.interpreter.run_state import LaunchInProgress, Session, current
-from egg_graph.evaluator.interpreter.warmed import Warmed
+from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
+from egg_graph.evaluator.interpreter.programs import run_programs
+from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Knob
 
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
-LATE_SAMPLE = 16
-"""Programs of a launch that are run where there is no time for all of them."""
-Triple = tuple[int, int, int]
+"""Most programs along x, y and z (CUDA programming guide, compute capabilities)."""
+Grid = tuple[int, int, int]
 
 
-def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Warmed:
-    """Replacement of `InterpretedFunction.run`."""
+@dataclass(frozen=True)
+class CompiledKernelStub:
+    """Stands for Triton's `CompiledKernel`, which `kernel.warmup(...)` and `kernel[grid](...)` return.
+
+    Wrappers read its figures to choose a grid, and launch through it. Nothing is compiled here, so the figures are
+    those of a kernel that lets several programs share a multiprocessor.
+    """
+
+    kernel: Any
+    options: dict[str, Any]
+    n_regs: int = 64
+    n_spills: int = 0
+
+    def _init_handles(self) -> None:
+        """Do nothing: there is no binary to load."""
+
+    @property
+    def metadata(self) -> SimpleNamespace:
+        """The compiler's metadata, as far as wrappers read it."""
+        defaults = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+        return SimpleNamespace(**{**defaults, **self.options}, shared=0, name=self.kernel.__name__)
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *args: self.kernel[grid](*args, **self.options)
+
+
+def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> CompiledKernelStub:
+    """Replace `InterpretedFunction.run`, which launches a kernel.
+
+    The original copies tensors to the host and runs every program on raw pointers. This one passes virtual pointers,
+    so that each access can be checked; may run a sample of the programs; and records the launch.
+    """
     if warmup:
         own = {name for name in OPTIONS if name not in self.arg_names}
-        return Warmed(self, {name: value for name, value in keywords.items() if name in own})
-    session = current()
+        return CompiledKernelStub(self, {name: value for name, value in keywords.items() if name in own})
+    run = current_run()
     started = time.perf_counter()
     function = self.rewrite()
-    launched_at = session.candidate_line()
+    launched_at = run.candidate_line()
     bound, options = _bind(self, function, args, keywords)
     constexprs = constexpr_names(function)
     special = Specialisation(bound, constexprs, _unspecialised(self))
     shape = _grid(grid, bound, self.__name__)
-    total = shape[0] * shape[1] * shape[2]
-    if session.silent:
-        session.configs = ()
-        return Warmed(self, options)
-    session.memory.begin_launch()
+    if run.silent:
+        run.configs = ()
+        return CompiledKernelStub(self, options)
+    run.memory.begin_launch()
     device = {
-        name: value if name in constexprs else to_device(value, name, session.memory, fake=session.fake)
+        name: value if name in constexprs else to_device(value, name, run.memory, fake=run.fake)
         for name, value in bound.items()
     }
-    with _launching(session, self) as progress:
-        progress.warps = int(options.get("num_warps", progress.warps))
-        work = _run_programs(session, progress, lambda: function(**device), shape)
-    if session.fake:
-        session.memory.end_launch(work)
-    session.computing_launches += progress.computes
-    if session.accumulates is False:
-        session.accumulates = bool(progress.atomics) or races.updates_in_place(session)
-    executed = len(work.programs)
-    scale = total / executed if executed else 0.0
-    session.launches.append(
+    with _launching(run, self.__name__) as launch:
+        launch.num_warps = int(options.get("num_warps", launch.num_warps))
+        counts = run_programs(run, launch, lambda: function(**device), shape)
+    if run.fake:
+        add_upper_bounds(run.memory, counts)
+    run.computing_launches += launch.computes
+    if run.accumulates is False:
+        run.accumulates = bool(launch.atomics) or races.updates_in_place(run)
+    executed = len(counts.programs)
+    scale = counts.total / executed if executed else 0.0
+    run.launches.append(
         Launch(
             kernel=self.__name__,
-            line=_definition_line(self),
+            line=int(self.rewriter.def_file_lineno),
             launched_at=launched_at,
             grid=shape,
             signature=special.signature,
@@ -73,27 +100,27 @@ def run(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any)
             divisible_by_16=tuple(special.divisible),
             options=options,
             arguments=special.arguments,
-            configs=session.configs,
-            programs=total,
+            configs=run.configs,
+            programs=counts.total,
             executed=executed,
-            load_bytes=progress.load_bytes * scale,
-            store_bytes=progress.store_bytes * scale,
-            compulsory_bytes=_compulsory_bytes(session, work),
-            dot_flops={name: flops * scale for name, flops in progress.dot_flops.items()},
-            least_dot_flops={name: work.least("dot", name) for name in progress.dot_flops},
-            atomics=progress.atomics * scale,
+            load_bytes=launch.load_bytes * scale,
+            store_bytes=launch.store_bytes * scale,
+            compulsory_bytes=compulsory_bytes(run.memory, counts),
+            dot_flops={name: flops * scale for name, flops in launch.dot_flops.items()},
+            least_dot_flops={name: counts.lower_bound("dot", name) for name in launch.dot_flops},
+            atomics=launch.atomics * scale,
             seconds=round(time.perf_counter() - started, 4),
         )
     )
-    session.configs = ()
-    return Warmed(self, options)
+    run.configs = ()
+    return CompiledKernelStub(self, options)
 
 
 def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:
-    """Kernel parameters and launch options.
+    """Split the arguments of a launch into kernel parameters and launch options.
 
     Raises:
-        KeyError: for a keyword that is neither; the launcher refuses it with the same words.
+        KeyError: for a keyword that is neither, in the words of Triton's launcher.
     """
     options = {name: value for name, value in keywords.items() if name not in self.arg_names}
     for name in options:
@@ -106,18 +133,13 @@ def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tupl
 
 
 def _unspecialised(self: Any) -> set[str]:
-    """Parameters that `@triton.jit(do_not_specialize=...)` names or numbers."""
+    """Return the parameters that `@triton.jit(do_not_specialize=...)` names or numbers."""
     listed = self.kwargs.get("do_not_specialize") or ()
     return {self.arg_names[item] if isinstance(item, int) else item for item in listed}
 
 
-def _definition_line(self: Any) -> int:
-    """Line of the kernel's `def` in its file, known once it was rewritten."""
-    return int(self.rewriter.def_file_lineno)
-
-
-def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Triple:
-    """The grid as three integers.
+def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Grid:
+    """Return the grid as three integers.
 
     Raises:
         KernelFault: if the GPU would refuse it.
@@ -136,23 +158,22 @@ def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Triple:
 
 
 @contextmanager
-def _launching(session: Session, kernel: Any) -> Iterator[LaunchInProgress]:
-    """Errors inside of a kernel become faults that name its line."""
-    progress = session.launch = LaunchInProgress(kernel.__name__, _definition_line(kernel))
+def _launching(run: RunState, kernel: str) -> Iterator[LaunchState]:
+    """Begin a launch; an error inside of the kernel becomes a fault that names its line."""
+    launch = run.launch = LaunchState(kernel)
     try:
         with np.errstate(all="ignore"):
-            yield progress
+            yield launch
     except (KernelFault, Unfakeable):
         raise
     except Exception as error:
-        raise _as_fault(session, progress, error) from error
+        raise _as_fault(run, launch, error) from error
     finally:
-        session.launch = None
+        run.launch = None
 
 
-def _as_fault(session: Session, progress: LaunchInProgress, error: Exception) -> KernelFault:
-    line = session.line_of(error.__traceback__)
-    where = f"kernel {progress.kernel}, line {line}, program {progress.program}"
+def _as_fault(run: RunState, launch: LaunchState, error: Exception) -> KernelFault:
+    where = f"kernel {launch.kernel}, line {run.line_of(error.__traceback__)}, program {launch.program}"
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, NotImplementedError) or "'InterpreterBuilder' object has no attribute" in message:
         return KernelFault(
@@ -164,96 +185,6 @@ def _as_fault(session: Session, progress: LaunchInProgress, error: Exception) ->
     return KernelFault("exception", message, where)
 
 
-def _run_programs(session: Session, progress: LaunchInProgress, body: Callable[[], Any], shape: Triple) -> Work:
-    """Run all programs, or a sample of them in a fake run; returns what each did."""
-    builder = interpreter.interpreter_builder
-    builder.set_grid_dim(*shape)
-    total = shape[0] * shape[1] * shape[2]
-    deadline = time.perf_counter() + session.budget_seconds
-    work = Work(total)
-    for linear in _chosen(session, total):
-        if session.fake and len(work.programs) >= 2 and time.perf_counter() > deadline:
-            break
-        program = (linear % shape[0], linear // shape[0] % shape[1], linear // (shape[0] * shape[1]))
-        progress.program, progress.linear, progress.synchronised = program, linear, False
-        progress.loaded = []
-        progress.meet()
-        builder.set_grid_idx(*program)
-        body()
-        work.add(linear, _counters(session, progress))
-    return work
-
-
-def _chosen(session: Session, total: int) -> Iterable[int]:
-    """Programs to run: all, or the first, the last two and one at random from each equal share of those between.
-
-    Shares rather than a free draw, so that work which grows along the grid (causal attention) is averaged well.
-    """
-    if not session.fake:
-        return _until_late(session, total)
-    if total <= session.sample:
-        return range(total)
-    return [0, total - 1, total - 2, *_shares(1, total - 2, session.sample - 3)]
-
-
-def _until_late(session: Session, total: int) -> Iterator[int]:
-    """One after the other; where steps are limited and used up, a sample of those that are left, with the last."""
-    for linear in range(total):
-        late = session.whole_steps is not None and session.steps > session.whole_steps
-        if late and total - linear > LATE_SAMPLE:
-            yield from _shares(linear, total - 1, LATE_SAMPLE - 1)
-            yield total - 1
-            return
-        yield linear
-
-
-def _shares(first: int, last: int, number: int) -> list[int]:
-    """One program at random from each of so many equal shares of `range(first, last)`."""
-    draw = random.Random(0)
-    edges = [first + (last - first) * i // number for i in range(number + 1)]
-    return [draw.randrange(low, high) for low, high in pairwise(edges)]
-
-
-def _counters(session: Session, progress: LaunchInProgress) -> Counts:
-    """What the programs so far have computed and moved."""
-    counts: Counts = {("dot", name): flops for name, flops in progress.dot_flops.items()}
-    for region in session.memory.regions.values():
-        counts["load", region.number] = region.load_bytes
-        counts["store", region.number] = region.store_bytes
-    return counts
-
-
-def _compulsory_bytes(session: Session, work: Work) -> float:
-    """Every storage read and every storage written, once each; never more than is surely asked for."""
-    return sum(
-        min(region.viewed_bytes, work.least(verb, region.number))
-        for region in session.memory.regions.values()
-        for verb in ("load", "store")
-    )
-
-
-def call(self: Any, *args: Any, **keywords: Any) -> Any:
-    """Replacement of `InterpretedFunction.__call__`: a kernel calls another `@triton.jit` function."""
-    return self.rewrite()(*args, **keywords)
-
-
-def compile_and_exec(self: Any, tree: Any) -> Any:
-    """Replacement of `FunctionRewriter._compile_and_exec`.
-
-    The original pours the interpreter module's names into the candidate's globals, where they would hide a missing
-    `import math`. Loop variables become what they are in a compiled kernel.
-    """
-    kernel_source.rewrite(tree)
-    code = compile(tree, filename=self.filename, mode="exec")
-    names = self.fn.__globals__
-    names.setdefault("interpreter_semantic", interpreter.interpreter_semantic)
-    names.setdefault(kernel_source.NAME, kernel_source.loop)
-    local = dict(self.kwargs)
-    exec(code, names, local)
-    return local[self.fn.__name__]
-
-
 def install() -> None:
-    """Replace Triton's launch of interpreted kernels."""
-    InterpretedFunction.run, InterpretedFunction.__call__ = run, call
-    FunctionRewriter._compile_and_exec = compile_and_exec
+    """Replace how Triton launches interpreted kernels."""
+    InterpretedFunction.run = launch_kernel

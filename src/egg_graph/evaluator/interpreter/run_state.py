@@ -1,94 +1,129 @@
-"""The run under way: what is recorded while a candidate's forward executes under the guard."""
+"""What is recorded while a candidate's forward executes under the guarded interpreter.
+
+One run at a time is current in a process: the patched interpreter finds it by `current_run()`.
+"""
 
 import math
 import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace
-from egg_graph.evaluator.interpreter.trials import Trials
 from egg_graph.evaluator.wire.launches import Launch
-from egg_graph.schema import Finding, Hardware, Knob
+from egg_graph.schema import Finding, Knob
 
 
 @dataclass
-class LaunchInProgress:
-    """Counters of the kernel that is being interpreted."""
+class LaunchState:
+    """Counters of the kernel launch that is being interpreted."""
 
     kernel: str
-    line: int
     program: tuple[int, int, int] = (0, 0, 0)
+    """Program id that is being interpreted."""
     linear: int = 0
-    """Linear index of `program`, x fastest."""
-    synchronised: bool = False
-    """The program has executed an atomic, so later accesses may be ordered by it."""
-    executed_atomics: int = 0
-    """Atomic operations so far, each block counted once."""
+    """Linear index of `program`; x varies fastest."""
+    acquired: bool = False
+    """Whether this program has executed an atomic, so that its accesses may be ordered after other programs' writes."""
+    atomic_clock: int = 0
+    """Logical clock of the launch: the number of atomic operations so far. An operation on a block counts once."""
     released: dict[int, int] = field(default_factory=dict)
-    """1 + program -> `executed_atomics` at its last one: what it wrote before, others may find."""
-    warps: int = 4
-    span: int = 0
-    """Number of the span between two barriers of one program that is under way; every program begins one."""
-    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """Shapes of the blocks that were accessed, numbered."""
+    """1 + program -> `atomic_clock` at its last atomic. Its writes before that time are visible to other programs."""
+    num_warps: int = 4
+    epoch: int = 0
+    """Number of the interval between two barriers that is being interpreted. Each program starts a new one."""
+    block_shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Shape of each block accessed so far -> its number."""
     load_bytes: int = 0
     store_bytes: int = 0
     atomics: int = 0
+    """Elements updated atomically."""
     dot_flops: dict[str, float] = field(default_factory=dict)
-    loaded: list[Any] = field(default_factory=list)
-    """Values that the program under way has loaded; kept until the launch is known to compute."""
+    """Operand type and precision (`fp32/tf32`) -> floating-point operations of `tl.dot`."""
+    loaded_values: list[Any] = field(default_factory=list)
+    """Values that the current program has loaded; collected only until `computes` is True."""
     computes: bool = False
-    """A program stored a number that it had not loaded."""
-    wrapped_at: int = 0
-    """Line where an int32 sum or product last wrapped around."""
+    """Whether a program stored a number that it had not loaded."""
+    wrapped_line: int = 0
+    """Line where int32 arithmetic last wrapped around."""
 
-    def meet(self) -> None:
-        """All threads of the program have met: what each stored, the others see."""
-        self.span += 1
+    def barrier(self) -> None:
+        """Synchronise the program's threads: every thread now sees what the others stored."""
+        self.epoch += 1
 
 
 @dataclass
-class Session:
-    """One run of one candidate, real (all programs, real memory) or fake (sampled programs, no memory)."""
+class AutotuneTrials:
+    """Counts how often each autotune configuration ran, and chooses the next one."""
+
+    seed: int
+    runs: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Kernel -> configuration -> number of runs."""
+
+    def choose(self, kernel: str, configs: list[Any]) -> Any:
+        """Choose among the configurations that ran least often, in an order given by the seed, and count the run."""
+        runs = self.runs.setdefault(kernel, {})
+        for config in configs:
+            runs.setdefault(str(config), 0)
+        chosen = min(configs, key=lambda c: (runs[str(c)], zlib.crc32(f"{self.seed} {kernel} {c}".encode())))
+        runs[str(chosen)] += 1
+        return chosen
+
+    def untried(self) -> int:
+        """Count the configurations that never ran."""
+        return sum(not times for runs in self.runs.values() for times in runs.values())
+
+
+@dataclass
+class RunState:
+    """State of one run of one candidate: real (all programs, real memory) or fake (sampled programs, no memory)."""
 
     mode: Literal["real", "fake"]
     module_path: str
     memory: AddressSpace
-    hardware: Hardware | None = None
     sample: int = 6
+    """Programs to interpret per launch (fake run)."""
     budget_seconds: float = 5.0
+    """Seconds per launch after which no further program is sampled (fake run)."""
     launches: list[Launch] = field(default_factory=list)
+    """Finished launches, in order."""
     races: dict[str, Finding] = field(default_factory=dict)
-    launch: LaunchInProgress | None = None
+    """Race findings by kernel, line, argument and kind of race: each is reported once."""
+    launch: LaunchState | None = None
+    """The launch being interpreted; None between launches."""
     configs: tuple[dict[str, Knob], ...] = ()
-    """Autotune configurations of the launch that follows."""
-    trials: Trials | None = None
-    """Tuning configurations that earlier calls ran; None where none is to be chosen."""
-    chosen: dict[Any, Any] = field(default_factory=dict)
-    """Configuration of each tuned kernel and key in this call."""
+    """Autotune configurations of the next launch."""
+    trials: AutotuneTrials | None = None
+    """Autotune configurations that earlier calls ran; None takes the first configuration always."""
+    chosen_configs: dict[Any, Any] = field(default_factory=dict)
+    """Tuned kernel and tuning key -> configuration of this call."""
     accumulates: bool | None = None
-    """Whether a launch updated what it found; None where nobody asks."""
+    """Whether a launch updated memory that it also read; None where nobody asks."""
     computing_launches: int = 0
-    """Those that stored a number which they had not loaded."""
+    """Number of launches that stored a number which they had not loaded."""
     silent: bool = False
-    """Launched kernels do nothing."""
-    greatest: dict[int, int] = field(default_factory=dict)
-    """By memory, what loads give of integers of a known range (fake runs)."""
-    fill: Any = None
-    """Of a fake run: the generator of what loads give; None where they give zeros."""
+    """Whether launched kernels do nothing."""
+    max_by_storage: dict[int, int] = field(default_factory=dict)
+    """Storage key -> largest integer that its input may hold; loads of it give that number (fake run)."""
+    load_rng: Any = None
+    """Generator of the numbers that loads give (fake run); None: loads give zeros."""
     steps: int = 0
-    """Accesses and turns of loops so far, wide accesses counted by their width: what an interpreter's time goes by."""
-    whole_steps: int | None = None
-    """After so many a real run interprets a sample of the programs that are left. (Not seconds: the same candidate
-    shall be judged by the same programs again.)"""
+    """Interpreter steps so far, a measure of time: one per loop iteration and memory access (more if it is wide)."""
+    step_budget: int | None = None
+    """Steps after which a real run interprets only a sample of the remaining programs; None: no limit.
+
+    It counts steps, not seconds, so that the same candidate is always judged by the same programs."""
 
     @property
     def fake(self) -> bool:
+        """Whether this is a fake run."""
         return self.mode == "fake"
 
     def candidate_line(self) -> int:
-        """Line of the candidate that is executing, 0 if none is on the stack."""
+        """Find the candidate's innermost line on the call stack; 0 if it is not on the stack."""
         frame = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.module_path:
@@ -97,7 +132,7 @@ class Session:
         return 0
 
     def line_of(self, trace: TracebackType | None) -> int:
-        """Innermost line of the candidate in a traceback, 0 if there is none."""
+        """Find the candidate's innermost line in a traceback; 0 if it is not in the traceback."""
         line = 0
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.module_path:
@@ -106,66 +141,70 @@ class Session:
         return line
 
     def where(self, *details: str) -> str:
-        """`kernel name, line 12, ...` of the access under way."""
+        """Locate the current access: `kernel name, line 12, ...`."""
         assert self.launch is not None
         return ", ".join([f"kernel {self.launch.kernel}", f"line {self.candidate_line()}", *details])
 
 
-class _Current:
-    session: Session | None = None
+_current: RunState | None = None
 
 
-def current() -> Session:
-    """The run under way.
+@contextmanager
+def running(run: RunState) -> Iterator[RunState]:
+    """Make a run the current one."""
+    global _current
+    _current = run
+    try:
+        yield run
+    finally:
+        _current = None
+
+
+def current_run() -> RunState:
+    """Return the current run.
 
     Raises:
         RuntimeError: outside of `running`.
     """
-    if _Current.session is None:
+    if _current is None:
         raise RuntimeError("a kernel was launched outside of run_real and run_fake")
-    return _Current.session
+    return _current
+
+
+def current_launch() -> LaunchState | None:
+    """Return the launch that is being interpreted, if there is one."""
+    return _current.launch if _current is not None else None
 
 
 def is_running() -> bool:
-    """Whether a run is under way."""
-    return _Current.session is not None
+    """Whether there is a current run."""
+    return _current is not None
 
 
 def is_fake() -> bool:
-    """Whether the run under way computes no values."""
-    return _Current.session is not None and _Current.session.mode == "fake"
-
-
-def threads_meet() -> None:
-    """What is computed through shared memory makes the threads of a program wait for each other."""
-    if _Current.session is not None and _Current.session.launch is not None:
-        _Current.session.launch.meet()
-
-
-def threads_meet_along(axis: int | None, shape: tuple[int, ...]) -> None:
-    """The same for a reduction or scan. One along the last axis goes within warps where there are rows for each."""
-    launch = _Current.session.launch if _Current.session is not None else None
-    if launch is None:
-        return
-    within_warps = axis is not None and len(shape) > 1 and axis % len(shape) == len(shape) - 1
-    if not within_warps or math.prod(shape[:-1]) < launch.warps:
-        launch.meet()
+    """Whether the current run is a fake one, which computes no values."""
+    return _current is not None and _current.fake
 
 
 def in_kernel() -> bool:
     """Whether a kernel is being interpreted."""
-    return _Current.session is not None and _Current.session.launch is not None
+    return current_launch() is not None
 
 
-class running:
-    """Make a session the current one."""
+def synchronise_threads() -> None:
+    """Record the barrier of an operation that goes through shared memory."""
+    if (launch := current_launch()) is not None:
+        launch.barrier()
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
 
-    def __enter__(self) -> Session:
-        _Current.session = self.session
-        return self.session
+def synchronise_along(axis: int | None, shape: tuple[int, ...]) -> None:
+    """Record the barrier of a reduction or scan of a block of `shape` along `axis` (None: along all axes).
 
-    def __exit__(self, *exc: object) -> None:
-        _Current.session = None
+    A reduction along the last axis stays within warps, and needs no barrier, if each warp has a row of its own.
+    """
+    launch = current_launch()
+    if launch is None:
+        return
+    within_warps = axis is not None and len(shape) > 1 and axis % len(shape) == len(shape) - 1
+    if not within_warps or math.prod(shape[:-1]) < launch.num_warps:
+        launch.barrier()

@@ -116,8 +116,8 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
             dtype=payload["dtype"],
             budget_seconds=payload["budget_seconds"],
             sample=payload["sample"],
-            fill=payload["fill"],
-            greatest=payload["greatest"],
+            random_loads=payload["fill"],
+            max_loads=payload["greatest"],
         )
     except Unfakeable as error:
         return {"unfakeable": " ".join(str(error).split())[:300]}
