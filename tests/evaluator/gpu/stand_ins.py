@@ -10,7 +10,7 @@ import torch
 from egg_graph.evaluator.device.shared_memory import shaped
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed
 from egg_graph.evaluator.host.child import describe_failure
-from egg_graph.evaluator.interpreter.device import PretendCuda
+from egg_graph.evaluator.interpreter.cuda_mode import SimulatedCudaMode
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.schema import Finding
 
@@ -60,7 +60,7 @@ class InProcess:
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         self.asked.append(do)
         try:
-            with PretendCuda():
+            with SimulatedCudaMode():
                 return json.loads(json.dumps(self.worker.obey(json.loads(json.dumps({"do": do, **arguments})))))
         except Exception as error:
             self.alive = False

@@ -1,11 +1,11 @@
 """Ahead-of-time compilation of recorded launches for a GPU that need not be there.
 
-To be called in a process that was started WITHOUT TRITON_INTERPRET (one child per candidate):
+Call it in a process that was started WITHOUT TRITON_INTERPRET (one child per candidate):
 
     compile_launch(module_path, launch, hardware) -> KernelResources
 
-`launch` is a `Launch` of a fake run (full shape, so alignment and constants are the real ones). What the compiler
-refuses is raised as `KernelFault(kind, message, where, cure)` with kind `kernel_compile_error`,
+`launch` is a `Launch` that a fake run recorded: at full shape, so its alignment and constants are the real ones. What
+the compiler refuses is raised as `KernelFault(kind, message, where, cure)` with kind `kernel_compile_error`,
 `unsupported_in_kernel` or `shared_memory_exceeded`. Set TRITON_CACHE_DIR to a directory of the child's own.
 A compiler that aborts takes its process with it; the caller reports that. Importing this package loads no triton.
 """

@@ -1,24 +1,25 @@
-"""Compile one recorded launch for the target and read what came of it."""
+"""Compile one recorded launch for the target and read the resources of the compiled kernel."""
 
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.aot.diagnostics import captured_stderr, compiler_fault
+from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import Launch, decode_constant
 from egg_graph.schema import Hardware, KernelResources
 
-_modules: dict[Path, dict[str, Any]] = {}
+_functions: dict[Path, dict[str, Any]] = {}
+"""File of a candidate imported in this process -> its functions by name."""
 
 
 def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) -> KernelResources:
-    """Compile a launch's kernel exactly as it would be specialised, for `hardware.arch`.
+    """Compile a launch's kernel for `hardware.arch`, specialised exactly as on a GPU.
 
     Args:
         module_path: the candidate's file; imported once per process.
-        launch: as recorded by `run_fake`.
+        launch: a launch that `run_fake` recorded.
         hardware: the target. Needs the figures shared_memory_per_block, shared_memory_per_multiprocessor,
             registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, warp_size.
 
@@ -32,7 +33,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
     from egg_graph.evaluator.aot.resources import read_resources
     from egg_graph.evaluator.device.simulated import gpu_target
 
-    functions = _functions(Path(module_path).resolve(), hardware)
+    functions = _load_functions(Path(module_path).resolve(), hardware)
     kernel = functions.get(launch.kernel)
     if kernel is None:
         raise KernelFault(
@@ -42,7 +43,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
             "Define every @triton.jit function at module level.",
         )
     started = time.perf_counter()
-    with captured_stderr() as messages:
+    with capture_stderr() as messages:
         try:
             compiled = _compile(kernel, launch, functions, gpu_target(hardware))
         except Exception as error:
@@ -60,12 +61,14 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
 
 
 def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any) -> Any:
+    """Compile a kernel with a launch's signature, constants, alignment and options."""
     from triton.compiler import ASTSource
     from triton.compiler import compile as triton_compile
 
     names = list(launch.signature)
 
     def path(dotted: str) -> tuple[int, ...]:
+        """Turn the path of a parameter (`shape.1`) into positions."""
         name, *inner = dotted.split(".")
         return (names.index(name), *map(int, inner))
 
@@ -80,13 +83,13 @@ def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any
 
 
 def _as_tuples(kind: Any) -> Any:
-    """JSON has lists where a signature has tuples."""
+    """Turn the lists of a signature, which come from JSON, into tuples."""
     return tuple(map(_as_tuples, kind)) if isinstance(kind, list) else kind
 
 
-def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
-    """All top-level functions of the candidate by name, `@triton.jit` ones as JITFunction."""
-    if path not in _modules:
+def _load_functions(path: Path, hardware: Hardware) -> dict[str, Any]:
+    """Import a candidate once and return its top-level functions by name, `@triton.jit` ones as `JITFunction`."""
+    if path not in _functions:
         from triton.runtime import JITFunction
 
         from egg_graph.evaluator.device.simulated import simulate_gpu
@@ -102,10 +105,11 @@ def _functions(path: Path, hardware: Hardware) -> dict[str, Any]:
                 kernels[member.__name__] = member
             elif callable(member) and hasattr(member, "__name__"):
                 others[member.__name__] = member
-        _modules[path] = {**others, **kernels}
-    return _modules[path]
+        _functions[path] = {**others, **kernels}
+    return _functions[path]
 
 
 def _configuration(launch: Launch) -> str:
+    """Describe integer constants and options: `BLOCK=64, num_warps=4`."""
     knobs = {**{k: v for k, v in launch.constexprs.items() if isinstance(v, int)}, **launch.options}
     return ", ".join(f"{name}={value}" for name, value in knobs.items())

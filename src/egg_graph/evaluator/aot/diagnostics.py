@@ -1,4 +1,4 @@
-"""The compiler's own words, with the candidate's line."""
+"""Turn what the compiler raises and prints into a fault with the candidate's line."""
 
 import os
 import re
@@ -25,29 +25,30 @@ CURES = {
     "invalid instruction": "Inline PTX runs on NVIDIA only: for AMD write it in Triton.",
     "Both operands must be same dtype": "Cast both operands of tl.dot to one dtype.",
 }
+"""Part of the compiler's message -> how to mend the kernel."""
 
 
-class Messages:
-    """What was printed to standard error, by Python and by the compiler's C++ alike."""
+class CapturedStderr:
+    """What Python and the compiler's C++ print to standard error, collected in a file."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
 
     def text(self) -> str:
-        """All so far."""
+        """Return everything printed so far."""
         sys.stderr.flush()
         self.file.seek(0)
         return self.file.read().decode(errors="replace")
 
 
 @contextmanager
-def captured_stderr() -> Iterator[Messages]:
-    """Divert file descriptor 2, where MLIR prints why a pass failed; its first 4000 bytes are passed on at the end."""
+def capture_stderr() -> Iterator[CapturedStderr]:
+    """Divert file descriptor 2, where MLIR prints why a pass failed. Print the first 4000 bytes there at the end."""
     saved = os.dup(2)
     with tempfile.TemporaryFile() as file:
         sys.stderr.flush()
         os.dup2(file.fileno(), 2)
-        messages = Messages(file)
+        messages = CapturedStderr(file)
         try:
             yield messages
         finally:
@@ -58,7 +59,14 @@ def captured_stderr() -> Iterator[Messages]:
 
 
 def compiler_fault(error: Exception, printed: str, kernel: Any, launch: Launch) -> KernelFault:
-    """A fault from what the compiler raised and printed."""
+    """Make a fault of what the compiler raised and printed.
+
+    Args:
+        error: the compiler's exception.
+        printed: its output to standard error.
+        kernel: the `JITFunction`.
+        launch: the launch that was compiled.
+    """
     from triton.compiler.errors import CompilationError, UnsupportedLanguageConstruct
 
     causes = _causes(error)
@@ -82,7 +90,7 @@ def compiler_fault(error: Exception, printed: str, kernel: Any, launch: Launch) 
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """An error and what caused it, outermost first."""
+    """Return an error and its causes, outermost first."""
     chain = [error]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)
@@ -95,7 +103,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def _line_in_file(error: Any, kernel: Any, launch: Launch) -> int:
-    """A compilation error counts lines from the `def` of the function it is in; find that function in the file."""
+    """Return the line of a compilation error in the candidate's file.
+
+    The error counts lines from the `def` of its function, so that function is looked up in the file.
+    """
     first = _definition(error.src or "")
     lines = _file_lines(kernel)
     for number, text in enumerate(lines, start=1):
@@ -105,6 +116,7 @@ def _line_in_file(error: Any, kernel: Any, launch: Launch) -> int:
 
 
 def _definition(source: str) -> str:
+    """Return the first `def` line of a function's source; empty if there is none."""
     return next((line.strip() for line in source.splitlines() if line.strip().startswith("def ")), "")
 
 
@@ -119,6 +131,6 @@ def _source_line(kernel: Any, line: int) -> str:
 
 
 def _line_in_message(printed: str) -> int:
-    """MLIR's `file.py:12:34: error:`."""
+    """Return the line that MLIR prints as `file.py:12:34: error:`; 0 if there is none."""
     match = re.search(r"\.py\"?:(\d+):\d+\)?:? error", printed)
     return int(match.group(1)) if match else 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.aot.occupancy import occupancy
+from egg_graph.evaluator.aot.resources import occupancy
 from egg_graph.evaluator.device.lease import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting

@@ -1,7 +1,7 @@
-"""Triton's interpreter under guard: right numbers, exact bounds, races, and a full-shape run without memory.
+"""Triton's interpreter under guard: right numbers, exact bounds, races, and a fake run at full shape without memory.
 
-To be called in a process that was started with TRITON_INTERPRET=1 (one may import torch and triton, call `install`,
-and fork a child per candidate; a child serves one candidate and ends):
+Call it in a process that was started with TRITON_INTERPRET=1. Such a process may import torch and triton, call
+`install`, and fork a child per candidate; a child serves one candidate and ends.
 
     run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None, dtype=None) -> RealRun
     run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
@@ -10,14 +10,14 @@ and fork a child per candidate; a child serves one candidate and ends):
         .load(state_dict)  .call(inputs, seed=0, silent=False) -> RealRun
     install() -> None
 
-`RealRun` holds tensors; `FakeRun` and `Launch` are pydantic values that
-cross processes as JSON. What is wrong with a candidate is raised as `KernelFault(kind, message, where, cure)`; its own
-Python errors come through unchanged. Importing this package loads neither torch nor triton.
+`RealRun` holds tensors; `FakeRun` and `Launch` are pydantic values that cross processes as JSON. What is wrong with a
+candidate is raised as `KernelFault(kind, message, where, cure)`; its own Python errors come through unchanged.
+Importing this package loads neither torch nor triton.
 """
 
-from egg_graph.evaluator.interpreter.fake import TensorSpec, run_fake
+from egg_graph.evaluator.interpreter.fake_run import TensorSpec, run_fake
 from egg_graph.evaluator.interpreter.install import install
-from egg_graph.evaluator.interpreter.real import RealModel, RealRun, run_real
+from egg_graph.evaluator.interpreter.real_run import RealModel, RealRun, run_real
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, LibraryCall
 

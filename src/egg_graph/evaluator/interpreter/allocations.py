@@ -1,4 +1,4 @@
-"""Memory from `torch.empty*` holds nothing: it is poisoned, and what kernels leave unwritten is reported exactly."""
+"""Uninitialised memory: what `torch.empty*` allocates is poisoned, and elements that no kernel writes are reported."""
 
 import math
 from dataclasses import dataclass
@@ -9,30 +9,35 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
-from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.address_space import AddressSpace, Written
+from egg_graph.evaluator.interpreter.address_space import AddressSpace, WriteMap
+from egg_graph.evaluator.interpreter.poison import fill_with_poison
 from egg_graph.evaluator.wire import uninitialized
 from egg_graph.schema import Finding
 
 
 @dataclass
 class Allocation:
-    """A storage from `torch.empty*`."""
+    """A tensor from `torch.empty*`, which owns its storage."""
 
     tensor: torch.Tensor
     version: int
-    """Version counter after poisoning: it moves when PyTorch, not a kernel, writes."""
+    """Version counter after poisoning. It moves when PyTorch writes, but not when a kernel does."""
 
 
-class Poison(TorchDispatchMode):
-    """Fill fresh memory with poison and keep a map of what kernels write to it."""
+class PoisonMode(TorchDispatchMode):
+    """Dispatch mode that poisons fresh memory and keeps a map of what kernels write to it.
+
+    Args:
+        memory: the run's address space, which holds the maps.
+    """
 
     def __init__(self, memory: AddressSpace) -> None:
         super().__init__()
         self.memory = memory
         self.leftovers: uninitialized.Leftovers | None = None
-        """What fresh memory holds in place of poison."""
+        """Numbers to fill fresh memory with; None fills it with poison."""
         self.allocations: dict[int, Allocation] = {}
+        """Storage key -> allocation."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if uninitialized.aten_name(function) not in uninitialized.GROWING:
@@ -40,18 +45,20 @@ class Poison(TorchDispatchMode):
         before = uninitialized.storage_sizes((args, kwargs))
         result = function(*args, **(kwargs or {}))
         fresh = uninitialized.new_memory(result, before)
-        if fresh is None or fresh.untyped_storage().device.type != "cpu":  # the pretended GPU may answer for tensors
+        if (
+            fresh is None or fresh.untyped_storage().device.type != "cpu"
+        ):  # under the simulated GPU, `fresh.device` says cuda
             return result
         (self.leftovers.fill if self.leftovers is not None else fill_with_poison)(fresh)
         storage = result.untyped_storage()
         if storage._cdata not in before:
-            if not result.is_inference():  # those have no version to tell who wrote
+            if not result.is_inference():  # an inference tensor has no version counter
                 self.allocations[storage._cdata] = Allocation(result, result._version)
-            self.memory.written[storage._cdata] = Written(np.zeros(fresh.numel(), bool), storage.nbytes())
+            self.memory.written[storage._cdata] = WriteMap(np.zeros(fresh.numel(), bool), storage.nbytes())
         return result
 
     def unwritten(self, output: Any) -> list[Finding]:
-        """Elements of output leaves that no kernel wrote, for leaves whose memory only kernels touched."""
+        """Report the elements that no kernel wrote, for output leaves whose memory only kernels touched."""
         findings = []
         for path, leaf in tree_flatten_with_path(output)[0]:
             missing = self._missing(leaf) if isinstance(leaf, torch.Tensor) else None
@@ -69,7 +76,7 @@ class Poison(TorchDispatchMode):
         return findings
 
     def missing(self, output: Any) -> list[torch.Tensor] | None:
-        """Which elements of each output leaf no kernel wrote; None where that is not known of all of them."""
+        """Return which elements of each output leaf no kernel wrote; None unless that is known of every leaf."""
         leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         maps = [self._missing(leaf) for leaf in leaves]
         if not maps or any(found is None for found in maps):
@@ -77,6 +84,7 @@ class Poison(TorchDispatchMode):
         return [torch.from_numpy(np.array(found)).expand(leaf.shape) for found, leaf in zip(maps, leaves, strict=True)]
 
     def _missing(self, leaf: torch.Tensor) -> np.ndarray | None:
+        """Return which elements of a leaf no kernel wrote, dimensions of stride 0 cut to size 1; None if not known."""
         if leaf.layout is not torch.strided:
             return None
         storage = leaf.untyped_storage()
@@ -85,20 +93,23 @@ class Poison(TorchDispatchMode):
             return None
         written = self.memory.written[storage._cdata].elements
         if self.memory.written[storage._cdata].nbytes != storage.nbytes():
-            return None  # PyTorch moved it: only values tell
+            return None  # PyTorch moved the storage
         if leaf.element_size() != allocation.tensor.element_size() or leaf.numel() == 0:
             return None
         shape = [1 if stride == 0 else size for size, stride in zip(leaf.shape, leaf.stride(), strict=True)]
         if math.prod(shape) > written.size:
-            return None  # overlapping views of any size: their form is judged elsewhere
+            return None  # a view that overlaps itself; its shape is judged elsewhere
         view = np.lib.stride_tricks.as_strided(
             written[leaf.storage_offset() :], tuple(shape), tuple(leaf.stride()), writeable=False
         )
         return ~view
 
 
-def watch_storages() -> None:
-    """`storage.resize_` is no operator: what it adds is poisoned here, as NaN of any width."""
+def install() -> None:
+    """Replace `UntypedStorage.resize_`, which dispatch modes do not see, so that the bytes it adds are poisoned.
+
+    A storage has no dtype, so the bytes become bfloat16 poison, which is NaN when read as a float of any width.
+    """
     original = torch.UntypedStorage.resize_
 
     def resize_(self: Any, size: int) -> Any:
@@ -111,21 +122,3 @@ def watch_storages() -> None:
         return result
 
     torch.UntypedStorage.resize_ = resize_
-
-
-def fill_with_poison(flat: torch.Tensor) -> None:
-    """Fill a one-dimensional tensor with what is recognisably undefined."""
-    size = flat.element_size()
-    if flat.dtype in (torch.float16, torch.float32, torch.float64):
-        flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).fill_(formats.POISON_BITS[size])
-    elif flat.dtype == torch.bfloat16:
-        flat.view(torch.int16).fill_(formats.POISON_BFLOAT16)
-    elif flat.dtype.is_floating_point:
-        flat.view(torch.uint8).fill_(0x7F)
-    elif flat.dtype.is_complex:
-        fill_with_poison(torch.view_as_real(flat).reshape(-1))
-    elif flat.dtype == torch.bool:
-        flat.fill_(True)
-        flat[::7].fill_(False)  # neither is what fresh memory holds
-    else:
-        flat.fill_(formats.POISON_INTEGER[size])

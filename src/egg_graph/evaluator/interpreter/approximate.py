@@ -1,8 +1,8 @@
-"""Functions that the hardware approximates, with errors as large as their manuals allow.
+"""Functions that the hardware approximates, with errors as large as the manuals allow.
 
-The manuals are the PTX ISA and the CUDA programming guide (intrinsic functions). Where an error lies within its bound
-is drawn from the operand's bits, and always the same. Beyond half a turn they bound no sine: there the operand is
-divided by 2 pi in fp32, which loses the angle's last bits.
+The error bounds are those of the PTX ISA and the CUDA programming guide (intrinsic functions). Where within its bound
+an error lies depends on the operand's bits alone, so it is always the same. The manuals bound no sine or cosine beyond
+half a turn; there the operand is divided by 2 pi in fp32, which loses the angle's last bits.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,20 @@ import numpy as np
 TURN = np.float32(1 / (2 * np.pi))
 ULP = 2.0**-23
 LARGEST_DIVISOR = 2.0**126
+"""Largest divisor of `div.approx.f32`; beyond it the quotient is zero."""
 Function = Callable[..., np.ndarray]
 
 
 def _noise(x: np.ndarray) -> np.ndarray:
-    """Numbers from -1 to 1, given by the bits of x; 0 for 0, 1 and infinity, which no table misses."""
+    """Hash the bits of x to numbers from -1 to 1; to 0 for 0, 1 and infinity, where every table is exact."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32) * np.uint32(2654435761)
     exact = (x == 0) | (np.abs(x) == 1) | np.isinf(x)
     return np.where(exact, 0.0, ((bits ^ (bits >> 15)) & np.uint32(0xFFFF)) / 32767.5 - 1.0)
 
 
 def _relative(exact: Function, bound: float) -> Function:
+    """Make a function with a relative error of at most `bound`."""
+
     def function(*operands: np.ndarray) -> np.ndarray:
         wide = exact(*[x.astype(np.float64) for x in operands])
         return (wide * (1 + bound * _noise(operands[0]))).astype(np.float32)
@@ -31,7 +34,7 @@ def _relative(exact: Function, bound: float) -> Function:
 
 
 def _turning(exact: Function) -> Function:
-    """Sine or cosine: an absolute error, of the angle where it is more than half a turn, and of the result."""
+    """Make a sine or cosine with an absolute error; beyond half a turn the angle has an error, too."""
 
     def function(x: np.ndarray) -> np.ndarray:
         far = np.abs(x) > np.pi
@@ -43,7 +46,7 @@ def _turning(exact: Function) -> Function:
 
 
 def _logarithm(exact: Function, near_one: float, elsewhere: float) -> Function:
-    """An absolute error between 1/2 and 2, a relative one elsewhere."""
+    """Make a logarithm with an absolute error of `near_one` between 1/2 and 2, a relative one of `elsewhere` beyond."""
 
     def function(x: np.ndarray) -> np.ndarray:
         wide = exact(x.astype(np.float64))
@@ -66,26 +69,26 @@ full_quotient = _relative(lambda x, y: x / y, 2 * ULP)
 
 
 def quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`div.approx.f32`, `__fdividef`: zero where the divisor is beyond 2^126."""
+    """Divide as `div.approx.f32` and `__fdividef` do: the quotient is zero where the divisor exceeds 2^126."""
     beyond = (np.abs(y) > LARGEST_DIVISOR) & np.isfinite(y)
     return np.where(beyond, np.where(np.isinf(x), np.nan, 0), full_quotient(x, y)).astype(np.float32)
 
 
 def exp(x: np.ndarray) -> np.ndarray:
-    """`__expf`: the product with log2(e) is rounded before the power is taken."""
+    """Compute `__expf`, which rounds the product with log2(e) before it takes the power of two."""
     return exp2(x.astype(np.float32) * np.float32(np.log2(np.e)))
 
 
 def exp10(x: np.ndarray) -> np.ndarray:
-    """`__exp10f`."""
+    """Compute `__exp10f`, which rounds the product with log2(10) before it takes the power of two."""
     return exp2(x.astype(np.float32) * np.float32(np.log2(10)))
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`__powf`: through a logarithm, so that a negative base gives NaN."""
+    """Compute `__powf`, which goes through a logarithm, so that a negative base gives NaN."""
     return exp2(y.astype(np.float32) * log2(x))
 
 
 def tangent(x: np.ndarray) -> np.ndarray:
-    """`__tanf`."""
+    """Compute `__tanf`, the quotient of `__sinf` and `__cosf`."""
     return quotient(sine(x), cosine(x))

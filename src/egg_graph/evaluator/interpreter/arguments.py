@@ -1,4 +1,4 @@
-"""Arguments of a launch: what the launcher would specialise on, and what the interpreted kernel receives."""
+"""Arguments of a launch: what Triton's launcher specialises on, and what the interpreted kernel receives."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace
-from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.interpreter.handles import make
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import encode_constant
 
@@ -19,7 +19,7 @@ INT32, INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is passed as a pointer (`torch.Tensor`, `triton.reinterpret`)."""
+    """Whether a value is passed as a pointer: a `torch.Tensor` or what `triton.reinterpret` gives."""
     return hasattr(value, "data_ptr")
 
 
@@ -29,23 +29,31 @@ def is_descriptor(value: Any) -> bool:
 
 
 def element_name(dtype: Any) -> str:
-    """Triton's name of a `torch` or Triton dtype: `fp32`, `bf16`, `i64`, `u1`."""
+    """Return Triton's name of a `torch` or Triton dtype: `fp32`, `bf16`, `i64`, `u1`."""
     name = str(dtype).removeprefix("torch.")
     return type_canonicalisation_dict[name]
 
 
 def constexpr_names(function: Any) -> set[str]:
-    """Parameters annotated `tl.constexpr`."""
+    """Return the parameters annotated `tl.constexpr`."""
     return {n for n, annotation in function.__annotations__.items() if "constexpr" in _normalize_ty(annotation)}
 
 
 def _unwrapped(tensor: Any) -> Any:
-    """The `torch.Tensor` behind a reinterpreted one."""
+    """Return the `torch.Tensor` behind a reinterpreted one."""
     return tensor.base if isinstance(tensor, triton.runtime.jit.TensorWrapper) else tensor
 
 
 class Specialisation:
-    """Signature, constants and divisibility of one launch, by the rules of Triton's launcher."""
+    """Signature, constants and divisibility of one launch, by the rules of Triton's launcher.
+
+    Args:
+        bound: parameter -> argument.
+        constexprs: parameters annotated `tl.constexpr`.
+        unspecialised: parameters that the kernel excludes from specialisation.
+
+    The attributes are fields of `Launch`.
+    """
 
     def __init__(self, bound: dict[str, Any], constexprs: set[str], unspecialised: set[str]) -> None:
         self.signature: dict[str, Any] = {}
@@ -60,6 +68,11 @@ class Specialisation:
                 self.signature[name] = self._type(name, value, specialise=name not in unspecialised)
 
     def _type(self, path: str, value: Any, *, specialise: bool) -> Any:
+        """Return the signature's type of one argument, and record its constant, alignment and form.
+
+        Raises:
+            KernelFault: `exception`, for a type that no kernel can take.
+        """
         if isinstance(value, tl.constexpr):
             value = value.value
         if value is None or (specialise and type(value) is int and value == 1):
@@ -93,12 +106,16 @@ class Specialisation:
 
 
 def describe(tensor: Any) -> str:
-    """`float32[16, 1024]`."""
+    """Describe a tensor as `float32[16, 1024]`."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def to_device(value: Any, name: str, memory: AddressSpace, *, fake: bool) -> Any:
-    """A launch argument as the interpreted kernel receives it: tensors become virtual pointers."""
+    """Convert an argument to what the interpreted kernel receives: numbers become scalars, tensors virtual pointers.
+
+    Raises:
+        KernelFault: `forbidden_construct`, for an object that has a `data_ptr` but is no tensor.
+    """
     if isinstance(value, tl.constexpr) or value is None:
         return value
     if isinstance(value, bool):
@@ -128,6 +145,7 @@ def to_device(value: Any, name: str, memory: AddressSpace, *, fake: bool) -> Any
 
 
 def _descriptor(value: Any, name: str, memory: AddressSpace, *, fake: bool) -> Any:
+    """Convert a host-side tensor descriptor to one on a virtual pointer."""
     strides: list[Any] = [to_device(int(s), name, memory, fake=fake) for s in value.strides]
     strides[-1] = tl.constexpr(int(value.strides[-1]))
     described = interpreter.interpreter_semantic.make_tensor_descriptor(

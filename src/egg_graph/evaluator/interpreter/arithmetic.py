@@ -1,4 +1,9 @@
-"""Elementwise arithmetic: right for bfloat16 and float8, done once on uniform data, watched for int32 overflow."""
+"""Elementwise operators of the interpreter's builder.
+
+Triton's own compute on the bits of bfloat16 and float8 as if they were integers, let int32 wrap unnoticed, and work on
+every element of a block. These convert bfloat16 and float8 to float32 and back, track int32 overflow, and work on one
+element where all are the same (as loads of a fake run are).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +12,26 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats, overflow
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import from_float, is_emulated, is_uniform, make, numpy_dtype, one, to_float
+from egg_graph.evaluator.interpreter import overflow
+from egg_graph.evaluator.interpreter.handles import (
+    from_float,
+    is_emulated,
+    is_uniform,
+    make,
+    numpy_dtype,
+    one,
+    to_float,
+)
+from egg_graph.evaluator.interpreter.number_formats import is_float8
+from egg_graph.evaluator.interpreter.poison import is_poisoned
+from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
+Operation = Callable[..., np.ndarray]
 
-def apply(operation: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
-    """`operation` on arrays; once only where every operand repeats one element (loads of a fake run do)."""
+
+def apply(operation: Operation, *operands: np.ndarray) -> np.ndarray:
+    """Apply `operation` to arrays; in a fake run to one element only, if each operand repeats a single one."""
     if is_fake() and any(x.size > 1 for x in operands) and all(is_uniform(x) or x.size == 1 for x in operands):
         shape = max((x.shape for x in operands if x.size > 1), key=len)
         return np.broadcast_to(operation(*[one(x) if x.size > 1 else x.reshape(1) for x in operands]), shape)
@@ -22,46 +39,49 @@ def apply(operation: Callable[..., np.ndarray], *operands: np.ndarray) -> np.nda
 
 
 def rounded(values: np.ndarray, dtype: Any) -> Any:
-    """A handle of `dtype` from computed values; comparisons stay boolean."""
+    """Make a handle of `dtype` from computed values; comparisons stay boolean."""
     if values.dtype == bool:
         return make(values, tl.int1)
     name = str(dtype.scalar)
-    if name == "bf16" or formats.is_float8(name):
+    if name == "bf16" or is_float8(name):
         return make(from_float(values, dtype), dtype.scalar)
     target = numpy_dtype(dtype)
     return make(values if values.dtype == target else values.astype(target), dtype.scalar)
 
 
-def binary_op(self: Any, lhs: Any, rhs: Any, op: Callable[..., np.ndarray]) -> Any:
-    """Any two-operand operator of the builder."""
+def binary_op(self: Any, lhs: Any, rhs: Any, op: Operation) -> Any:
+    """Replace `binary_op`, through which most operators of two operands go."""
     return rounded(apply(op, to_float(lhs), to_float(rhs)), lhs.dtype)
 
 
-def unary_op(self: Any, arg: Any, op: Callable[..., np.ndarray]) -> Any:
-    """Any one-operand operator of the builder."""
+def unary_op(self: Any, arg: Any, op: Operation) -> Any:
+    """Replace `unary_op`, through which most operators of one operand go."""
     return rounded(apply(op, to_float(arg)), arg.dtype)
 
 
-def watched(name: str, operation: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    """Integer `add`, `sub` or `mul` that notes where int32 wraps around."""
+def overflow_tracked(name: str, operation: Operation) -> Callable[..., Any]:
+    """Make `create_add`, `create_sub` or `create_mul`, which track where int32 wraps around."""
 
     def method(self: Any, lhs: Any, rhs: Any) -> Any:
         result = binary_op(self, lhs, rhs, operation)
-        overflow.follow(name, operation, lhs, rhs, result)
+        overflow.track(name, operation, lhs, rhs, result)
         return result
 
     return method
 
 
-def number_or_other(choose: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    """IEEE maxNum or minNum: a NaN loses against a number, but an undefined value spoils the result."""
+def extreme_number(choose: Operation) -> Callable[..., Any]:
+    """Make `create_maxnumf` or `create_minnumf`: a NaN loses against a number (IEEE 754 maxNum, minNum).
+
+    In Triton's own (`np.maximum`) NaN wins. Here only an undefined value does, because it could be any number.
+    """
 
     def operation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         result = choose(left, right)
         if result.dtype.kind != "f":
             return result
         for side in (left, right):
-            bad = formats.poisoned(side)
+            bad = is_poisoned(side)
             if bad.any():
                 result = np.where(bad, side, result)
         return result
@@ -70,17 +90,17 @@ def number_or_other(choose: Callable[..., np.ndarray]) -> Callable[..., Any]:
 
 
 def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
-    """`x * y + z`, in the operands' precision."""
+    """Replace `create_fma`: `x * y + z` in the operands' precision."""
     return rounded(apply(lambda a, b, c: a * b + c, to_float(x), to_float(y), to_float(z)), z.dtype)
 
 
 def clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
-    """`tl.clamp`."""
+    """Replace `create_clampf`, the operator of `tl.clamp`."""
     return rounded(apply(np.clip, to_float(arg), to_float(low), to_float(high)), arg.dtype)
 
 
 def erf(values: np.ndarray) -> np.ndarray:
-    """The error function; numpy has none, PyTorch's is vectorised."""
+    """Compute the error function with PyTorch; Triton's own calls Python's `math.erf` for every element."""
     import torch
 
     if is_fake():
@@ -90,25 +110,29 @@ def erf(values: np.ndarray) -> np.ndarray:
 
 
 def cast(self: Any, source: Any, target: Any) -> Any:
-    """Every numeric conversion."""
+    """Replace `cast_impl`, the operator of numeric conversions; keep what is known of an int32's range."""
     if source.dtype.scalar == target.scalar and source.data.dtype == numpy_dtype(target.scalar):
         return source
-    if is_emulated(source) or str(target.scalar) == "bf16" or formats.is_float8(str(target.scalar)):
+    if is_emulated(source) or str(target.scalar) == "bf16" or is_float8(str(target.scalar)):
         return make(apply(lambda x: from_float(x, target), to_float(source)), target.scalar)
     result = make(apply(lambda x: x.astype(numpy_dtype(target)), source.data), target.scalar)
     if source.data.dtype == np.int32:
-        overflow.hand_on(source, result, lambda wrapped: wrapped)
+        overflow.pass_on(source, result, lambda wrapped: wrapped)
     return result
 
 
 def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
-    """Conversions to and from float8, and those with an explicit rounding mode."""
+    """Replace `create_fp_to_fp`, which converts to and from float8 and takes an explicit rounding mode.
+
+    Raises:
+        KernelFault: `unsupported_in_kernel`, for a float8 format that is not known here.
+    """
     for name in (str(source.dtype.scalar), str(target.scalar)):
-        if name.startswith("fp8") and not formats.is_float8(name):
+        if name.startswith("fp8") and not is_float8(name):
             raise KernelFault(
                 "unsupported_in_kernel",
                 f"the interpreter cannot convert {source.dtype.scalar} to {target.scalar}",
-                current().where(),
+                current_run().where(),
                 "Use tl.float8e4nv or tl.float8e5, or compute in float32.",
             )
     toward_zero = rounding is not None and str(rounding).endswith("RTZ")
@@ -116,67 +140,8 @@ def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
     return make(values, target.scalar)
 
 
-def shapely(name: str, reshape: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    """An operator that moves or repeats elements, and keeps what is known of their range."""
-
-    def method(self: Any, arg: Any, *rest: Any) -> Any:
-        result = make(reshape(arg.data, *rest), arg.dtype.scalar)
-        overflow.hand_on(arg, result, lambda wrapped: reshape(wrapped, *rest))
-        return result
-
-    method.__name__ = name
-    return method
-
-
-def splat(self: Any, result_type: Any, arg: Any) -> Any:
-    """A scalar repeated over a block; a real run gets memory of its own, a fake run a view."""
-    shape = tuple(result_type.shape)
-    scalar = arg.data.reshape(-1)[:1].astype(numpy_dtype(arg.dtype), copy=False)
-    repeated = np.broadcast_to(scalar, shape)
-    result = make(repeated if is_fake() else repeated.copy(), arg.dtype.scalar)
-    overflow.hand_on(arg, result, lambda wrapped: np.broadcast_to(wrapped.reshape(-1)[:1], shape))
-    return result
-
-
-def add_pointer(self: Any, pointer: Any, offset: Any) -> Any:
-    """Pointer plus element offset, in bytes."""
-    size = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
-    step = np.uint64(size) * offset.data.astype(np.uint64)
-    result = make(pointer.data + step, pointer.dtype)
-    wrapped = overflow._either(pointer.attr.get(overflow.WRAPPED), offset.attr.get(overflow.WRAPPED))
-    if wrapped is not None:
-        result.attr[overflow.WRAPPED] = np.broadcast_to(wrapped, result.data.shape)
-    return result
-
-
-def install(builder: type[InterpreterBuilder]) -> None:
-    """Replace the builder's elementwise operators."""
-    builder.binary_op, builder.unary_op, builder.cast_impl = binary_op, unary_op, cast
-    builder.create_fp_to_fp, builder.create_fma, builder.create_clampf = float_to_float, fma, clampf
-    builder.create_add = watched("add", np.add)
-    builder.create_sub = watched("sub", np.subtract)
-    builder.create_mul = watched("mul", np.multiply)
-    builder.create_maxnumf = number_or_other(np.fmax)
-    builder.create_minnumf = number_or_other(np.fmin)
-    builder.create_erf = lambda self, arg: unary_op(self, arg, erf)
-    builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
-    builder.create_broadcast = shapely("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
-    builder.create_expand_dims = shapely("expand_dims", np.expand_dims)
-    builder.create_reshape = shapely("reshape", _reshape)
-    builder.create_cat = concatenate
-    builder.create_idiv = divide
-    builder.create_trans = shapely("trans", np.transpose)
-    builder.create_splat, builder.create_addptr = splat, add_pointer
-    builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)
-
-
-def concatenate(self: Any, lhs: Any, rhs: Any) -> Any:
-    """`tl.cat` where the kernel allows any order: by turns, which is one."""
-    return make(_by_turns(np.concatenate([lhs.data.reshape(-1), rhs.data.reshape(-1)])), lhs.dtype.scalar)
-
-
 def divide(self: Any, lhs: Any, rhs: Any) -> Any:
-    """Integer division, toward zero; by zero it gives all bits set, as on NVIDIA's hardware."""
+    """Replace `create_idiv`: integers divide toward zero; by zero they give all bits set, as on NVIDIA GPUs."""
     by_zero = rhs.data == 0
     divisor = np.where(by_zero, rhs.data.dtype.type(1), rhs.data) if by_zero.any() else rhs.data
     quotient = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
@@ -185,16 +150,76 @@ def divide(self: Any, lhs: Any, rhs: Any) -> Any:
     return make(quotient, lhs.dtype.scalar)
 
 
+def range_preserving(name: str, reshape: Operation) -> Callable[..., Any]:
+    """Make an operator that moves or repeats elements, and keeps their value range and overflow marks."""
+
+    def method(self: Any, arg: Any, *rest: Any) -> Any:
+        result = make(reshape(arg.data, *rest), arg.dtype.scalar)
+        overflow.pass_on(arg, result, lambda wrapped: reshape(wrapped, *rest))
+        return result
+
+    method.__name__ = name
+    return method
+
+
+def splat(self: Any, result_type: Any, arg: Any) -> Any:
+    """Replace `create_splat`: repeat a scalar over a block, as a copy in a real run and as a view in a fake run."""
+    shape = tuple(result_type.shape)
+    scalar = arg.data.reshape(-1)[:1].astype(numpy_dtype(arg.dtype), copy=False)
+    repeated = np.broadcast_to(scalar, shape)
+    result = make(repeated if is_fake() else repeated.copy(), arg.dtype.scalar)
+    overflow.pass_on(arg, result, lambda wrapped: np.broadcast_to(wrapped.reshape(-1)[:1], shape))
+    return result
+
+
+def add_pointer(self: Any, pointer: Any, offset: Any) -> Any:
+    """Replace `create_addptr`: add an offset in elements to a pointer, and pass on the offset's overflow marks."""
+    size = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
+    step = np.uint64(size) * offset.data.astype(np.uint64)
+    result = make(pointer.data + step, pointer.dtype)
+    overflow.track_pointer(pointer, offset, result)
+    return result
+
+
+def concatenate(self: Any, lhs: Any, rhs: Any) -> Any:
+    """Replace `create_cat`, the operator of `tl.cat(can_reorder=True)`.
+
+    The kernel allows any order of the elements, so it gets another one than it may take for granted.
+    """
+    return make(_interleave_halves(np.concatenate([lhs.data.reshape(-1), rhs.data.reshape(-1)])), lhs.dtype.scalar)
+
+
 def _reshape(data: np.ndarray, shape: Any, allow_reorder: bool) -> np.ndarray:
-    """numpy copies a uniform array when it reshapes it; a view of one element is enough. Where any order is allowed
-    (`tl.view`), the elements take another one."""
+    """Reshape a block. Where the kernel allows any order (`tl.view`), the order of the elements changes.
+
+    A uniform array stays a view of one element; numpy would copy it.
+    """
     if is_uniform(data):
         return np.broadcast_to(one(data), tuple(shape))
     if allow_reorder and [n for n in data.shape if n > 1] != [n for n in shape if n > 1]:
-        data = _by_turns(data.reshape(-1))
+        data = _interleave_halves(data.reshape(-1))
     return data.reshape(tuple(shape))
 
 
-def _by_turns(flat: np.ndarray) -> np.ndarray:
-    """First and second half interleaved."""
+def _interleave_halves(flat: np.ndarray) -> np.ndarray:
     return flat.reshape(2, -1).T.reshape(-1) if flat.size % 2 == 0 else flat
+
+
+def install(builder: type[InterpreterBuilder]) -> None:
+    """Replace the builder's elementwise operators, and add `get_bf16`, which it lacks."""
+    builder.binary_op, builder.unary_op, builder.cast_impl = binary_op, unary_op, cast
+    builder.create_fp_to_fp, builder.create_fma, builder.create_clampf = float_to_float, fma, clampf
+    builder.create_add = overflow_tracked("add", np.add)
+    builder.create_sub = overflow_tracked("sub", np.subtract)
+    builder.create_mul = overflow_tracked("mul", np.multiply)
+    builder.create_maxnumf = extreme_number(np.fmax)
+    builder.create_minnumf = extreme_number(np.fmin)
+    builder.create_erf = lambda self, arg: unary_op(self, arg, erf)
+    builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
+    builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
+    builder.create_expand_dims = range_preserving("expand_dims", np.expand_dims)
+    builder.create_reshape = range_preserving("reshape", _reshape)
+    builder.create_trans = range_preserving("trans", np.transpose)
+    builder.create_cat, builder.create_idiv = concatenate, divide
+    builder.create_splat, builder.create_addptr = splat, add_pointer
+    builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)

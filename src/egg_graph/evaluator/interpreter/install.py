@@ -1,4 +1,4 @@
-"""Put the guard into Triton's interpreter, once per process."""
+"""Patch Triton's interpreter, once per process. The replaced operators say what they change."""
 
 import os
 from types import SimpleNamespace
@@ -26,33 +26,37 @@ def install() -> None:
     from egg_graph.evaluator.interpreter import (
         allocations,
         arithmetic,
-        assembly,
+        autotune,
         descriptors,
-        dots,
-        execution,
+        dot,
+        handles,
+        inline_asm,
+        kernel_source,
+        launch,
         libdevice,
-        loads,
+        memory_ops,
         reductions,
-        tuning,
-        values,
     )
 
-    interpreter._get_np_dtype = values.numpy_dtype
+    interpreter._get_np_dtype = handles.numpy_dtype
 
-    for part in (arithmetic, assembly, descriptors, dots, loads):
-        part.install(interpreter.InterpreterBuilder)
-    for whole in (execution, libdevice, reductions, tuning):
-        whole.install()
-    allocations.watch_storages()
+    for operators in (arithmetic, inline_asm, descriptors, dot, memory_ops):
+        operators.install(interpreter.InterpreterBuilder)
+    for module in (allocations, autotune, kernel_source, launch, libdevice, reductions):
+        module.install()
     interpreter.interpreter_builder.options = _options(interpreter)
     _patch_language(interpreter, tl)
-    _call_it_compiled(interpreter.InterpretedFunction)
+    _name_as_compiled(interpreter.InterpretedFunction)
     _warm_up(interpreter, tl)
     _installed = True
 
 
 def _options(interpreter: Any) -> Any:
-    """Own overflow detection replaces Triton's, which triples integer arithmetic and asserts nothing."""
+    """Make the builder's options.
+
+    Triton's overflow checks are off: they triple integer arithmetic and assert nothing; `overflow` replaces them. The
+    input precisions of newer versions are allowed.
+    """
     known = interpreter.InterpreterOptions.allowed_dot_input_precisions
     return interpreter.InterpreterOptions(
         sanitize_overflow=False,
@@ -60,8 +64,11 @@ def _options(interpreter: Any) -> Any:
     )
 
 
-def _call_it_compiled(function: Any) -> None:
-    """A kernel is what `isinstance(kernel, triton.JITFunction)` says it is on a GPU: none may be another one here."""
+def _name_as_compiled(function: Any) -> None:
+    """Rename the class of interpreted kernels to `JITFunction`.
+
+    So `isinstance(kernel, triton.JITFunction)` and the class's name give a candidate the same answers as on a GPU.
+    """
     import triton
 
     function.__name__ = function.__qualname__ = triton.JITFunction.__name__
@@ -70,13 +77,13 @@ def _call_it_compiled(function: Any) -> None:
 
 
 def _warm_up(interpreter: Any, tl: Any) -> None:
-    """Do once what every fork of this process would do: import the rest, and rewrite Triton's own functions."""
+    """Do what every fork of this process would do otherwise: import the rest and rewrite Triton's own functions."""
     import torch
 
     from egg_graph.evaluator.host import candidate  # noqa: F401
-    from egg_graph.evaluator.interpreter import address_space, allocations, device
+    from egg_graph.evaluator.interpreter import address_space, allocations, cuda_mode
 
-    with device.PretendCuda(), allocations.Poison(address_space.AddressSpace()):
+    with cuda_mode.SimulatedCudaMode(), allocations.PoisonMode(address_space.AddressSpace()):
         torch.empty(1)  # the first use of a dispatch mode imports much of PyTorch
     for function in (*vars(tl.standard).values(), *vars(tl.random).values()):
         if isinstance(function, interpreter.InterpretedFunction):
@@ -84,7 +91,7 @@ def _warm_up(interpreter: Any, tl: Any) -> None:
 
 
 def _patch_language(interpreter: Any, tl: Any) -> None:
-    """Point `triton.language` at the interpreter for good; Triton does it again for every launch."""
+    """Point `triton.language` at the interpreter for good. Triton does so again for every launch, which takes long."""
     interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     # Triton 3.6 takes int() of a one-element array here, which numpy 2.4 refuses.
     tl.tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])

@@ -1,4 +1,7 @@
-"""libdevice in numpy: `tl.extra.libdevice`, `tl.extra.cuda.libdevice` and `tl.extra.hip.libdevice`."""
+"""libdevice in numpy: `tl.extra.libdevice`, `tl.extra.cuda.libdevice` and `tl.extra.hip.libdevice`.
+
+Triton declares these functions as external symbols, which its interpreter cannot call.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -11,13 +14,13 @@ from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter import approximate
 from egg_graph.evaluator.interpreter.arithmetic import apply, erf
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import make
+from egg_graph.evaluator.interpreter.handles import make
+from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
 
 def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """A special function that numpy lacks, from `torch.special`."""
+    """Make a function that numpy lacks from `torch.special`."""
 
     def function(x: np.ndarray) -> np.ndarray:
         import torch
@@ -30,17 +33,18 @@ def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _round_away(x: np.ndarray) -> np.ndarray:
-    """C's `round`: halves go away from zero."""
+    """Round as C's `round` does: halves go away from zero."""
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
-SAME = {name: getattr(np, name) for name in (
+SAME_NAME = {name: getattr(np, name) for name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
     "tanh",
     "floor", "ceil", "trunc", "rint", "hypot", "copysign", "fmod", "nextafter", "isnan", "isinf", "signbit", "ldexp",
     "abs",
 )}  # fmt: skip
-OTHER: dict[str, Callable[..., Any]] = {
+"""Functions that numpy has under libdevice's name."""
+OTHER_NAME: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "nearbyint": np.rint, "round": _round_away,
     "erf": erf, "erfc": _torch("erfc"), "erfinv": _torch("erfinv"), "erfcx": _torch("erfcx"), "normcdf": _torch("ndtr"),
@@ -61,11 +65,11 @@ OTHER: dict[str, Callable[..., Any]] = {
 BITCASTS = {
     "int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32,
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Any]] = {**SAME, **OTHER}
+FUNCTIONS: dict[str, Callable[..., Any]] = {**SAME_NAME, **OTHER_NAME}
 
 
 def _elementwise(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-    """A libdevice function on Triton tensors; the result has the first operand's type, predicates give int32."""
+    """Make a libdevice function of a numpy one. Its result has the first operand's type; a predicate gives int32."""
 
     def function(*args: Any, **_: Any) -> Any:
         tensors = [interpreter.interpreter_semantic.to_tensor(arg) for arg in args]
@@ -81,6 +85,8 @@ def _elementwise(name: str, operation: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _bitcast(name: str, target: Any) -> Callable[..., Any]:
+    """Make a libdevice function that reinterprets the bits of its operand."""
+
     def function(arg: Any, **_: Any) -> Any:
         tensor = interpreter.interpreter_semantic.to_tensor(arg)
         return tl.tensor.to(tensor, target, bitcast=True)
@@ -95,11 +101,13 @@ def _tensor(data: np.ndarray, dtype: Any, like: Any) -> Any:
 
 
 def _unknown(name: str) -> Callable[..., Any]:
+    """Make a libdevice function that reports itself as unsupported when a kernel calls it."""
+
     def function(*args: Any, **_: Any) -> Any:
         raise KernelFault(
             "unsupported_in_kernel",
             f"the interpreter knows no libdevice function '{name}'",
-            current().where(),
+            current_run().where(),
             "Compose it from functions of triton.language.",
         )
 

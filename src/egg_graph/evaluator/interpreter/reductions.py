@@ -1,4 +1,8 @@
-"""Reductions and scans on whole arrays, in tree order as on a GPU, with any combine function."""
+"""Reductions and scans on whole arrays, in tree order as on a GPU, with any combine function.
+
+Triton's own call the combine function element by element in Python and sum in serial order. These call it on arrays,
+about log2(n) times for n elements.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,23 +11,23 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps
 
-from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.session import is_fake, threads_meet_along
-from egg_graph.evaluator.interpreter.values import from_float, is_uniform, make, to_float
+from egg_graph.evaluator.interpreter.handles import from_float, is_uniform, make, to_float
+from egg_graph.evaluator.interpreter.poison import is_poisoned, undefined
+from egg_graph.evaluator.interpreter.run_state import is_fake, synchronise_along
 
 Arrays = tuple[np.ndarray, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
 
 
 def _tensor(data: np.ndarray, dtype: Any) -> Any:
-    """A block, or a scalar where no dimension is left."""
+    """Make a tensor of an array: a block, or a scalar where no dimension is left."""
     if data.ndim == 0:
         return tl.tensor(make(data.reshape(1), dtype), dtype)
     return tl.tensor(make(np.ascontiguousarray(data), dtype), tl.block_type(dtype, list(data.shape)))
 
 
 def combiner(function: Any, dtypes: list[Any]) -> Combine:
-    """The kernel's combine function on raw arrays."""
+    """Turn the kernel's combine function into one on arrays of the operands' bits."""
     callable_ = getattr(function, "fn", function)
 
     def combine(left: Arrays, right: Arrays) -> Arrays:
@@ -41,7 +45,11 @@ def _raw(value: Any, dtype: Any) -> np.ndarray:
 
 
 def tree_reduce(arrays: Arrays, combine: Combine) -> Arrays:
-    """Reduce the last axis pairwise; its length is a power of two, as Triton's blocks are."""
+    """Reduce the last axis pairwise.
+
+    Raises:
+        ValueError: if its length is no power of two, as Triton's blocks are.
+    """
     while arrays[0].shape[-1] > 1:
         left = tuple(x[..., 0::2] for x in arrays)
         right = tuple(x[..., 1::2] for x in arrays)
@@ -52,7 +60,7 @@ def tree_reduce(arrays: Arrays, combine: Combine) -> Arrays:
 
 
 def tree_scan(arrays: Arrays, combine: Combine) -> Arrays:
-    """Inclusive scan of the last axis in log2(n) sweeps; blocks keep their shape, as Triton demands powers of two."""
+    """Scan the last axis of n elements inclusively in log2(n) sweeps (Hillis and Steele 1986)."""
     position = np.arange(arrays[0].shape[-1])
     step = 1
     while step < len(position):
@@ -63,43 +71,46 @@ def tree_scan(arrays: Arrays, combine: Combine) -> Arrays:
 
 
 def _extreme(choose: Any, total: Any) -> Callable[[np.ndarray, int], np.ndarray]:
-    """Maximum or minimum along an axis: NaN loses, an undefined value spoils the result."""
+    """Make a maximum or minimum along an axis: NaN loses against numbers, an undefined value wins."""
 
     def reduce(values: np.ndarray, axis: int) -> np.ndarray:
         result = total(values, axis=axis)
         if result.dtype.kind != "f" or not np.isnan(result).any():
             return result
-        bad = formats.poisoned(values).any(axis=axis)
-        return np.where(bad, formats.undefined((), result.dtype), choose.reduce(values, axis=axis))
+        bad = is_poisoned(values).any(axis=axis)
+        return np.where(bad, undefined((), result.dtype), choose.reduce(values, axis=axis))
 
     return reduce
 
 
 def _sum(values: np.ndarray, axis: int) -> np.ndarray:
+    """Sum along an axis, floats in tree order."""
     if values.dtype.kind != "f":
         return np.sum(values, axis=axis)
     return tree_reduce((np.moveaxis(values, axis, -1),), lambda a, b: (a[0] + b[0],))[0]
 
 
-_STANDARD = {
+_REDUCTIONS = {
     "_sum_combine": _sum,
     "_elementwise_max": _extreme(np.fmax, np.max),
     "_elementwise_min": _extreme(np.fmin, np.min),
     "_xor_combine": lambda values, axis: np.bitwise_xor.reduce(values, axis=axis),
     "_or_combine": lambda values, axis: np.bitwise_or.reduce(values, axis=axis),
 }
+"""Combine function of `triton.language.standard` -> reduction of a whole array."""
 _SCANS = {"_sum_combine": np.add, "_prod_combine": np.multiply}
+"""Combine function of `triton.language.standard` -> the same on arrays."""
 
 
 def _standard_name(function: Any) -> str:
-    """Name of a combine function of `triton.language.standard`, else empty."""
+    """Return the name of a combine function of `triton.language.standard`; empty for any other function."""
     name = getattr(function, "__name__", "")
     return name if getattr(tl.standard, name, None) is function else ""
 
 
-def reduce_impl(self: Any, inputs: Any) -> Any:
-    """`tl.reduce` and all that is built on it."""
-    threads_meet_along(self.axis, inputs[0].handle.data.shape)
+def reduce_blocks(self: Any, inputs: Any) -> Any:
+    """Replace `ReduceOps.apply_impl`, the operator of `tl.reduce`, `tl.sum`, `tl.max` and their kin."""
+    synchronise_along(self.axis, inputs[0].handle.data.shape)
     name = _standard_name(self.combine_fn)
     dtypes = [x.dtype for x in inputs]
     arrays = tuple(x.handle.data for x in inputs)
@@ -109,8 +120,8 @@ def reduce_impl(self: Any, inputs: Any) -> Any:
         arrays, axis = tuple(x.reshape(-1) for x in arrays), 0
     if is_fake() and all(is_uniform(x) and x.dtype.kind == "f" for x in arrays):
         results: Arrays = tuple(x.take(0, axis=axis) for x in arrays)
-    elif name in _STANDARD and len(arrays) == 1:
-        values = _STANDARD[name](to_float(inputs[0].handle).reshape(arrays[0].shape), axis)
+    elif name in _REDUCTIONS and len(arrays) == 1:
+        values = _REDUCTIONS[name](to_float(inputs[0].handle).reshape(arrays[0].shape), axis)
         results = (from_float(values, dtypes[0]),)
     elif "argmax" in name or "argmin" in name:
         results = _arg_extreme(name, inputs, axis if self.axis is not None else None)
@@ -123,12 +134,15 @@ def reduce_impl(self: Any, inputs: Any) -> Any:
 
 
 def _arg_extreme(name: str, inputs: Any, axis: int | None) -> Arrays:
-    """Value and position of the maximum or minimum, the first of equals unless the kernel lets it be any."""
+    """Return value and position of the maximum or minimum along `axis` (None: of all elements).
+
+    Among equals it is the first, unless the kernel allows any: then it is the last, which no kernel takes for granted.
+    """
     values = to_float(inputs[0].handle)
     flat = values.reshape(-1) if axis is None else values
     along = 0 if axis is None else axis
     choose = np.argmax if "argmax" in name else np.argmin
-    if name.endswith("tie_break_fast"):  # any of equals: not the first, which a kernel might take for granted
+    if name.endswith("tie_break_fast"):
         position = flat.shape[along] - 1 - choose(np.flip(flat, along), axis=along)
     else:
         position = choose(flat, axis=along)
@@ -136,9 +150,9 @@ def _arg_extreme(name: str, inputs: Any, axis: int | None) -> Arrays:
     return from_float(best, inputs[0].dtype), position.astype(inputs[1].handle.data.dtype)
 
 
-def scan_impl(self: Any, inputs: Any) -> Any:
-    """`tl.associative_scan`, `tl.cumsum`, `tl.cumprod`."""
-    threads_meet_along(self.axis, inputs[0].handle.data.shape)
+def scan_blocks(self: Any, inputs: Any) -> Any:
+    """Replace `ScanOps.apply_impl`, the operator of `tl.associative_scan`, `tl.cumsum` and `tl.cumprod`."""
+    synchronise_along(self.axis, inputs[0].handle.data.shape)
     dtypes = [x.dtype for x in inputs]
     name = _standard_name(self.combine_fn)
     axis = self.axis
@@ -160,5 +174,5 @@ def scan_impl(self: Any, inputs: Any) -> Any:
 
 
 def install() -> None:
-    """Replace the interpreter's element-by-element loops."""
-    ReduceOps.apply_impl, ScanOps.apply_impl = reduce_impl, scan_impl
+    """Replace how Triton's interpreter reduces and scans blocks."""
+    ReduceOps.apply_impl, ScanOps.apply_impl = reduce_blocks, scan_blocks

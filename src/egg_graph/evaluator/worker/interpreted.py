@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.host.candidate import own_tensors
-from egg_graph.evaluator.interpreter.allocations import fill_with_poison
+from egg_graph.evaluator.interpreter.poison import fill_with_poison
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.leaf import describe_leaf
@@ -68,7 +68,7 @@ class InterpretedCalls:
             seed=call["seed"],
             gradients=call["gradients"],
             leftovers=call["leftovers"],
-            whole_steps=self.whole_steps,
+            step_budget=self.whole_steps,
         )
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
@@ -100,7 +100,7 @@ class InterpretedCalls:
             "cut_short": run.cut_short,
             "partly": run.missing is not None,
             "forms": forms,
-            "findings": [finding.model_dump() for finding in (*run.races, *run.elsewhere, *run.unwritten)],
+            "findings": [finding.model_dump() for finding in (*run.races, *run.wrong_device, *run.unwritten)],
             "changed": list(run.changed),
             "aliases": aliases,
             "untried": self.model.trials.untried(),
@@ -111,7 +111,7 @@ class InterpretedCalls:
         """Set module, weights and inputs of a call."""
         if call["scribbled"]:
             self._settle()
-        self.model.turn_to(call["module"])
+        self.model.use_instance(call["module"])
         if call["evaluating"]:
             self.model.model.eval()
         if call["weights"] is not None:
@@ -144,7 +144,7 @@ class InterpretedCalls:
         _, inputs = exchange.load(self.folder, call["inputs"])
         report: dict[str, Any] = {}
         try:
-            self.model.turn_to(call["module"])
+            self.model.use_instance(call["module"])
             self._load(call["weights"])
             run = self.model.call(inputs, seed=call["seed"], silent=True)
             structure, leaves = exchange.flatten(run.output)
@@ -162,7 +162,7 @@ class InterpretedCalls:
         memories = {_storage(leaf): StorageWeakRef(leaf.untyped_storage()) for leaf in given}
         del given
         self.answers.clear()
-        self.model.let_go()
+        self.model.release()
         if sum(not memory.expired() for memory in memories.values()) > FEW_KEPT:
             gc.collect()
         kept = sum(not memory.expired() for memory in memories.values())

@@ -29,7 +29,7 @@ def warm_up() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from egg_graph.evaluator.interpreter import install
-    from egg_graph.evaluator.interpreter import library as _library  # noqa: F401 - imported for its weight
+    from egg_graph.evaluator.interpreter import library_calls as _library  # noqa: F401 - imported for its weight
 
     install()
     with FakeTensorMode(), torch.no_grad():
@@ -116,8 +116,8 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
             dtype=payload["dtype"],
             budget_seconds=payload["budget_seconds"],
             sample=payload["sample"],
-            fill=payload["fill"],
-            greatest=payload["greatest"],
+            random_loads=payload["fill"],
+            max_loads=payload["greatest"],
         )
     except Unfakeable as error:
         return {"unfakeable": " ".join(str(error).split())[:300]}

@@ -1,6 +1,6 @@
-"""A pretended GPU: `device="cuda"`, `.cuda()`, `.is_cuda` and `.device` work on a machine that has none.
+"""Torch-function modes that make `device="cuda"`, `.cuda()`, `.is_cuda` and `.device` work without a GPU.
 
-All tensors live on the CPU (as fakes in a fake run) and claim to be on `cuda:0`.
+All tensors lie on the CPU (as fake tensors in a fake run) and claim to be on `cuda:0`.
 """
 
 import sys
@@ -10,8 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from egg_graph.evaluator.interpreter.host import REFUSED, HostMemory
-from egg_graph.evaluator.interpreter.session import current, is_running
+from egg_graph.evaluator.interpreter.host_memory import REFUSED, HostMemory
+from egg_graph.evaluator.interpreter.run_state import current_run, is_running
 from egg_graph.evaluator.wire.faults import Unfakeable
 
 CUDA = torch.device("cuda", 0)
@@ -26,7 +26,7 @@ def is_cuda(value: Any) -> bool:
 
 
 def _property(function: Any) -> Any:
-    """The tensor property that `function` reads, else None."""
+    """Return the answer of the device property that `function` reads; None for any other function."""
     owner = getattr(function, "__self__", None)
     try:
         return _PROPERTIES.get(owner) if function.__name__ == "__get__" else None
@@ -35,16 +35,16 @@ def _property(function: Any) -> Any:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where kernels find a tensor, so that a table of addresses serves them; the host finds nothing there."""
-    session = current()
-    return session.memory.pointer(tensor, "an address from data_ptr()", fake=session.fake)
+    """Return a tensor's virtual address, which kernels may load from a table; the host finds nothing there."""
+    run = current_run()
+    return run.memory.pointer(tensor, "an address from data_ptr()", fake=run.fake)
 
 
-class PretendCuda(TorchFunctionMode):
-    """Redirect requests for a CUDA device to the CPU.
+class SimulatedCudaMode(TorchFunctionMode):
+    """Redirects requests for a CUDA device to the CPU.
 
     Args:
-        host: follows what lies on the host all the same; None in a fake run, where nothing can be read.
+        host: tracks which tensors lie on the host nevertheless; None in a fake run, where no value can be read.
     """
 
     def __init__(self, host: HostMemory | None = None) -> None:
@@ -61,7 +61,7 @@ class PretendCuda(TorchFunctionMode):
             return args[0]
         if function is torch.Tensor.get_device:
             return 0
-        if function is torch.device:  # told by its name later, as the one that a tensor tells
+        if function is torch.device:  # stays a CUDA device: it is replaced where it is used
             return function(*args, **kwargs)
         if function is torch.Tensor.data_ptr and is_running():
             return _address(args[0])
@@ -75,10 +75,14 @@ class PretendCuda(TorchFunctionMode):
         return function(*args, **kwargs) if self.host is None else self.host.call(function, args, kwargs, asked)
 
 
-class PretendCudaForFakes(PretendCuda):
+class FakeTensorCudaMode(SimulatedCudaMode):
     """The same for a fake run, whose tensors are fake CPU tensors.
 
-    PyTorch's CPU build cannot make fake CUDA tensors do much: it lacks the device guard that many methods take.
+    Fake CUDA tensors would not do: PyTorch's CPU build lacks the device guard that many of their methods take.
+    While the mode is active, `FakeTensor.device` and `Module._apply` are replaced.
+
+    Args:
+        module_path: the candidate's file.
     """
 
     def __init__(self, module_path: str) -> None:
@@ -90,7 +94,7 @@ class PretendCudaForFakes(PretendCuda):
             raise Unfakeable(f"the candidate reads values by {function.__name__}")
         return super().__torch_function__(function, types, args, kwargs)
 
-    def __enter__(self) -> "PretendCudaForFakes":
+    def __enter__(self) -> "FakeTensorCudaMode":
         self._originals = FakeTensor.device, torch.nn.Module._apply
         FakeTensor.device = property(self._device)
         torch.nn.Module._apply = _apply
@@ -102,13 +106,16 @@ class PretendCudaForFakes(PretendCuda):
         super().__exit__(*exc)
 
     def _device(self, tensor: Any) -> torch.device:
-        """CUDA for the candidate's own code; PyTorch's must know better."""
+        """Answer CUDA to the candidate's code and the true device to PyTorch's."""
         asker = sys._getframe(1).f_code.co_filename
         return CUDA if asker == self.module_path else self._originals[0].fget(tensor)
 
 
 def _apply(self: torch.nn.Module, function: Any, recurse: bool = True) -> torch.nn.Module:
-    """`Module.to`, `.cuda`, `.half` without swapping tensors in place, which fake tensors do not allow."""
+    """Replace `Module._apply`, on which `Module.to`, `.cuda` and `.half` rest: assign new tensors.
+
+    The original swaps tensors in place, which fake tensors do not allow.
+    """
     for child in self.children() if recurse else ():
         child._apply(function)
     for name, parameter in self._parameters.items():

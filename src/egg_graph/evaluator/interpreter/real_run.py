@@ -12,52 +12,52 @@ from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Hardware
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.interpreter.session import Session
+    from egg_graph.evaluator.interpreter.run_state import RunState
 
 
 @dataclass
 class RealRun:
-    """What one forward gave and did."""
+    """What one forward returned and did."""
 
     output: Any
-    """As returned: CPU tensors in any structure."""
+    """What forward returned: CPU tensors in any structure."""
     launches: list[Launch]
     races: list[Finding] = field(default_factory=list)
-    """`write_race`: what a serial interpreter computes, but a GPU may not."""
-    elsewhere: list[Finding] = field(default_factory=list)
-    """`wrong_device`: leaves that lie on the host."""
+    """`write_race` findings: what a serial interpreter computes, but a GPU may not."""
+    wrong_device: list[Finding] = field(default_factory=list)
+    """`wrong_device` findings: leaves of the output in host memory."""
     unwritten: list[Finding] = field(default_factory=list)
-    """`unwritten_output`: exact, for leaves whose memory came from `torch.empty*` and only kernels wrote."""
+    """`unwritten_output` findings: exact, for leaves from `torch.empty*` that only kernels wrote."""
     library: tuple[str, ...] = ()
-    """ATen operators that compute or move, each once; views and allocations are not among them."""
+    """ATen operators that computed or moved numbers, each once; views and allocations are left out."""
     results: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of all results of each of them."""
+    """ATen operator -> bytes of all its results."""
     changed: tuple[str, ...] = ()
-    """Global state of PyTorch that the forward left otherwise than it found it."""
+    """Names of PyTorch's global settings that the forward changed."""
     moves_only: bool = False
-    """The kernels stored nothing but numbers that they had loaded, zeros and ones."""
+    """Whether the kernels stored only numbers that they had loaded, zeros and ones."""
     made_by: str = ""
-    """The ATen operator that had computed the whole answer, bit for bit, from nothing that a kernel wrote."""
+    """ATen operator that had computed the whole output, bit for bit, from nothing that a kernel wrote; else empty."""
     read_back: Mapping[str, int] = field(default_factory=dict)
-    """Numbers that forward read from the GPU's memory to the host, by the function that did."""
+    """Function -> numbers that forward read with it from GPU memory to the host."""
     missing: list[Any] | None = None
-    """Of a run with `whole_steps` that left programs out: for each leaf, which elements were to come from them."""
+    """For each leaf, which elements the programs left out by `step_budget` were to write; None if none was left out."""
     cut_short: bool = False
-    """Programs were left out, and `missing` cannot say what would have come from them."""
+    """Whether programs were left out and `missing` cannot say what they were to write."""
 
 
 class RealModel:
-    """A candidate loaded once and called on CPU tensors under the guard, as often as wanted.
+    """A candidate that is loaded once and called on CPU tensors under the guard, as often as wanted.
 
     Runs in a process that was started with TRITON_INTERPRET=1. Patches Triton and `torch.cuda` for good.
 
     Args:
         module_path: the candidate's file.
-        init_args: of `ModelNew`.
-        init_kwargs: of `ModelNew`.
-        seed: for `torch.manual_seed`, before the constructor.
-        hardware: the target whose properties the pretended GPU reports.
-        dtype: what floating parameters are cast to (`bfloat16` under the bf16 policy).
+        init_args: positional arguments of `ModelNew`.
+        init_kwargs: keyword arguments of `ModelNew`.
+        seed: for `torch.manual_seed`, before each construction.
+        hardware: the target, whose properties the simulated GPU reports.
+        dtype: `torch` dtype that floating parameters are cast to (`bfloat16` under the bf16 policy); None keeps theirs.
 
     Raises:
         KernelFault: `syntax_error`, `missing_entry_point`.
@@ -83,15 +83,15 @@ class RealModel:
         from egg_graph.evaluator.device.simulated import simulate_gpu
         from egg_graph.evaluator.host.candidate import construct, load_module, own_tensors
         from egg_graph.evaluator.interpreter.address_space import AddressSpace
-        from egg_graph.evaluator.interpreter.allocations import Poison
-        from egg_graph.evaluator.interpreter.host import HostMemory
-        from egg_graph.evaluator.interpreter.trials import Trials
+        from egg_graph.evaluator.interpreter.allocations import PoisonMode
+        from egg_graph.evaluator.interpreter.host_memory import HostMemory
+        from egg_graph.evaluator.interpreter.run_state import AutotuneTrials
 
         simulate_gpu(hardware)
-        self.path, self.hardware = Path(module_path).resolve(), hardware
-        self.trials = Trials(seed)
+        self.path = Path(module_path).resolve()
+        self.trials = AutotuneTrials(seed)
         self.memory = AddressSpace()
-        self.poison = Poison(self.memory)
+        self.poison = PoisonMode(self.memory)
         self.host = self.memory.host = HostMemory()
         with self._guarded():
             module = load_module(self.path)
@@ -100,22 +100,22 @@ class RealModel:
             torch.manual_seed(seed)
             made = construct(module, init_args, init_kwargs)
             made = made if dtype is None else made.to(getattr(torch, dtype))
-            self.host.take_away(tensor for _, tensor in own_tensors(made))
+            self.host.move_to_gpu(tensor for _, tensor in own_tensors(made))
             return made
 
         self._make = make
         self.models: list[Any] = []
-        self.turn_to(0)
+        self.use_instance(0)
 
-    def turn_to(self, number: int) -> None:
-        """Call this instance of `ModelNew` from now on; it is constructed when it is first asked for."""
+    def use_instance(self, number: int) -> None:
+        """Call this instance of `ModelNew` from now on; construct it when it is first asked for."""
         with self._guarded():
             while len(self.models) <= number:
                 self.models.append(self._make())
         self.model = self.models[number]
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
-        """Give it the reference's weights, strictly, in place; to be done again whenever they change.
+        """Load the reference's weights strictly, in place. Call it again whenever they change.
 
         Raises:
             KernelFault: `weights_mismatch`.
@@ -126,7 +126,7 @@ class RealModel:
             load_weights(self.model, state_dict)
 
     def assign(self, state_dict: Mapping[str, Any]) -> None:
-        """Other weights in place, tensor by tensor, as an optimizer moves them."""
+        """Copy other weights in place, tensor by tensor, as an optimizer's step changes them."""
         import torch
 
         from egg_graph.evaluator.host.candidate import own_tensors
@@ -144,17 +144,18 @@ class RealModel:
         silent: bool = False,
         gradients: bool = False,
         leftovers: bool = False,
-        whole_steps: int | None = None,
+        step_budget: int | None = None,
     ) -> RealRun:
-        """One forward.
+        """Run one forward.
 
         Args:
-            inputs: floating tensors in the dtype of the precision policy, on the CPU.
-            seed: for `torch.manual_seed`, before.
+            inputs: arguments of `forward`; floating tensors in the dtype of the precision policy, on the CPU.
+            seed: for `torch.manual_seed`, before the forward.
             silent: the candidate's Triton kernels do nothing when launched.
-            gradients: called where gradients are enabled, though nothing asks for one.
-            leftovers: fresh memory holds any numbers, and no poison.
-            whole_steps: accesses and turns of loops after which a sample stands for the programs that are left.
+            gradients: enable gradients, though no tensor requires one.
+            leftovers: fill fresh memory with ordinary numbers instead of poison.
+            step_budget: interpreter steps (memory accesses and loop iterations) after which only a sample of the
+                remaining programs is interpreted; None interprets all.
 
         Raises:
             KernelFault: `out_of_bounds` (also int32 overflow), `unsupported_in_kernel` (the interpreter cannot run
@@ -165,18 +166,17 @@ class RealModel:
 
         from egg_graph.evaluator.host.candidate import own_tensors
         from egg_graph.evaluator.host.library_state import changes, settings
-        from egg_graph.evaluator.interpreter.library import LibraryRecorder
-        from egg_graph.evaluator.interpreter.ready import Ready
+        from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder, Provenance
         from egg_graph.evaluator.wire.uninitialized import Leftovers
 
         if gradients:
             for _, tensor in own_tensors(self.model):
                 tensor.requires_grad_(False)
-        ready = Ready(self.memory)
-        recorder = LibraryRecorder(ready)
+        provenance = Provenance(self.memory)
+        recorder = LibraryRecorder(provenance)
         self.poison.leftovers = Leftovers(seed) if leftovers else None
-        with self._guarded(silent=silent) as session, recorder:
-            session.whole_steps = whole_steps
+        with self._guarded(silent=silent) as run, recorder:
+            run.step_budget = step_budget
             torch.manual_seed(seed)
             with torch.set_grad_enabled(gradients):
                 before = settings()
@@ -185,46 +185,45 @@ class RealModel:
                     output = self.model(*inputs)
                 recorder.recording = False
                 changed = changes(before, settings())
-        partly = any(launch.executed < launch.programs for launch in session.launches)
-        missing = self.poison.missing(output) if partly and _last_alone(session.launches) else None
-        unwritten = [] if silent or partly else self.poison.unwritten(output)
+        partly = any(launch.executed < launch.programs for launch in run.launches)
+        missing = self.poison.missing(output) if partly and _only_last_is_partial(run.launches) else None
         results: dict[str, int] = {}
         for call in recorder.calls:
             results[call.name] = call.result_bytes + results.get(call.name, 0)
-        moves_only = bool(session.launches) and not session.computing_launches
         return RealRun(
-            output,
-            session.launches,
-            list(session.races.values()),
-            self.host.holds(output),
-            unwritten,
-            tuple(results),
-            results,
-            changed,
-            moves_only,
-            ready.made(output),
-            dict(self.host.read),
+            output=output,
+            launches=run.launches,
+            races=list(run.races.values()),
+            wrong_device=self.host.findings(output),
+            unwritten=[] if silent or partly else self.poison.unwritten(output),
+            library=tuple(results),
+            results=results,
+            changed=changed,
+            moves_only=bool(run.launches) and not run.computing_launches,
+            made_by=provenance.maker(output),
+            read_back=dict(self.host.read),
             missing=missing,
             cut_short=partly and missing is None,
         )
 
-    def let_go(self) -> None:
-        """Forget what was kept of tensors, so that none lives on for the interpreter's sake."""
+    def release(self) -> None:
+        """Release every tensor that was kept, so that none outlives its owner because of the interpreter."""
         self.poison.allocations.clear()
         self.memory.forget()
 
     @contextmanager
-    def _guarded(self, *, silent: bool = False) -> Iterator[Session]:
-        from egg_graph.evaluator.interpreter.device import PretendCuda
-        from egg_graph.evaluator.interpreter.session import Session, running
+    def _guarded(self, *, silent: bool = False) -> Iterator[RunState]:
+        """Begin a run: candidate code executes under the guard, with a simulated GPU and poisoned fresh memory."""
+        from egg_graph.evaluator.interpreter.cuda_mode import SimulatedCudaMode
+        from egg_graph.evaluator.interpreter.run_state import RunState, running
 
-        session = Session("real", str(self.path), self.memory, self.hardware, silent=silent, trials=self.trials)
-        with running(session), PretendCuda(self.host), self.poison:
-            yield session
+        run = RunState("real", str(self.path), self.memory, silent=silent, trials=self.trials)
+        with running(run), SimulatedCudaMode(self.host), self.poison:
+            yield run
 
 
-def _last_alone(launches: list[Launch]) -> bool:
-    """Whether only the last launch left programs out, and none of it adds to what another has to finish."""
+def _only_last_is_partial(launches: list[Launch]) -> bool:
+    """Whether only the last launch left programs out, and it has no atomics, by which programs build on each other."""
     *earlier, last = launches
     return all(launch.executed == launch.programs for launch in earlier) and not last.atomics
 
@@ -246,13 +245,14 @@ def run_real(
 
     Args:
         module_path: the candidate's file.
-        init_args: of `ModelNew`.
-        init_kwargs: of `ModelNew`.
-        state_dict: the reference's, loaded strictly; None to keep the candidate's own weights.
-        inputs: of `forward`; floating tensors in the dtype of the precision policy. Their device is the CPU.
+        init_args: positional arguments of `ModelNew`.
+        init_kwargs: keyword arguments of `ModelNew`.
+        state_dict: the reference's weights, loaded strictly; None keeps the candidate's own.
+        inputs: arguments of `forward`; floating tensors in the dtype of the precision policy, on the CPU.
         seed: for `torch.manual_seed`, before the constructor and again before the forward.
-        hardware: the target whose properties the pretended GPU reports.
-        dtype: what floating parameters are cast to before the weights are loaded (`bfloat16` under the bf16 policy).
+        hardware: the target, whose properties the simulated GPU reports.
+        dtype: `torch` dtype that floating parameters are cast to before the weights are loaded (`bfloat16` under the
+            bf16 policy); None keeps theirs.
 
     Raises:
         KernelFault: `syntax_error`, `missing_entry_point`, `weights_mismatch`, `out_of_bounds` (also int32 overflow),

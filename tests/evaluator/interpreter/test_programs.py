@@ -1,15 +1,15 @@
-"""The least that all programs of a launch do, from those that were interpreted."""
+"""Lower bounds of what all programs of a launch do, from those that were interpreted."""
 
 import pytest
 
-from egg_graph.evaluator.interpreter.work import Work
+from egg_graph.evaluator.interpreter.programs import ProgramCounts
 
 KEY = ("dot", "bf16")
 
 
-def least(total: int, did: dict[int, float]) -> float:
+def lower_bound(total: int, did: dict[int, float]) -> float:
     programs = {linear: {KEY: flops} for linear, flops in did.items()}
-    return Work(total, programs, {KEY: sum(did.values())}).least("dot", "bf16")
+    return ProgramCounts(total, programs, {KEY: sum(did.values())}).lower_bound("dot", "bf16")
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def least(total: int, did: dict[int, float]) -> float:
     ],
 )
 def test_programs_that_were_not_run_count_as_the_least(total: int, did: dict[int, float], expected: float) -> None:
-    assert least(total, did) == expected
+    assert lower_bound(total, did) == expected

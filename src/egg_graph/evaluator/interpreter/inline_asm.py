@@ -1,6 +1,6 @@
-"""`tl.inline_asm_elementwise` for straight-line PTX of known instructions, with their documented precision.
+"""`tl.inline_asm_elementwise`, which Triton's interpreter lacks, for straight-line PTX of the instructions listed here.
 
-What approximates has the largest error that the PTX ISA manual allows (`approximate`).
+An approximate instruction errs as much as the PTX ISA manual allows (see `approximate`).
 """
 
 import re
@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import approximate, formats
-from egg_graph.evaluator.interpreter.session import current, is_fake
-from egg_graph.evaluator.interpreter.values import make, numpy_dtype
+from egg_graph.evaluator.interpreter import approximate
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.number_formats import round_to_tf32
+from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
 from egg_graph.evaluator.wire.faults import KernelFault
 
 Instruction = Callable[..., np.ndarray]
 
 
 def _f32(operation: Instruction) -> Instruction:
-    """An instruction on fp32 registers, whatever type their bits were declared with."""
+    """Make an instruction that reads its registers as fp32, whatever type they were declared with."""
     return lambda *sources: operation(*[_as(x, np.float32) for x in sources]).astype(np.float32, copy=False)
 
 
 def _b32(operation: Instruction) -> Instruction:
-    """An instruction on 32-bit integer registers."""
+    """Make an instruction that reads its registers as 32-bit integers."""
     return lambda *sources: operation(*[_as(x, np.uint32) for x in sources]).astype(np.uint32, copy=False)
 
 
@@ -33,13 +34,14 @@ def _as(register: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _tf32_nearest_even(x: np.ndarray) -> np.ndarray:
+    """Round float32 to TF32, to nearest even (`cvt.rn.tf32.f32`)."""
     u = x.view(np.uint32)
     even = ((u + np.uint32(0xFFF) + ((u >> 13) & np.uint32(1))) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(x), even, x)
 
 
 INSTRUCTIONS: dict[str, Instruction] = {
-    "cvt.rna.tf32.f32": _f32(formats.round_to_tf32),
+    "cvt.rna.tf32.f32": _f32(round_to_tf32),
     "cvt.rn.tf32.f32": _f32(_tf32_nearest_even),
     "tanh.approx.f32": _f32(approximate.tanh),
     "ex2.approx.f32": _f32(approximate.exp2),
@@ -78,25 +80,34 @@ _HEX_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})$")
 
 
 class AsmResult:
-    """What `create_inline_asm` returns: one handle per output."""
+    """Stands for the operation that `create_inline_asm` returns: it has one handle per output."""
 
     def __init__(self, handles: list[Any]) -> None:
         self.handles = handles
 
     def get_result(self, index: int) -> Any:
-        """Handle of one output."""
+        """Return the handle of one output."""
         return self.handles[index]
 
 
 def inline_asm(self: Any, asm: str, constraints: str, values: list[Any], types: Any, is_pure: bool, pack: int) -> Any:
-    """Run the instructions on all elements at once.
+    """Replace `create_inline_asm`: execute the instructions on all elements at once.
+
+    Args:
+        self: the builder.
+        asm: PTX text.
+        constraints: ignored; every register has 32 bits.
+        values: operands.
+        types: types of the outputs, one or several.
+        is_pure: ignored.
+        pack: elements per execution of the text; it numbers their registers one after the other.
 
     Raises:
         KernelFault: `unsupported_in_kernel` for an instruction or operand that is not known here.
     """
     result_types = types if isinstance(types, list | tuple) else [types]
     shape = np.broadcast_shapes(*[v.data.shape for v in values]) if values else (1,)
-    if is_fake():  # one group of elements tells whether the instructions are known
+    if is_fake():  # one execution shows whether the instructions are known
         columns = [np.broadcast_to(v.data.reshape(-1)[:1], (1, pack)) for v in values]
     else:
         columns = [np.broadcast_to(v.data, shape).reshape(-1, pack) for v in values]
@@ -119,12 +130,13 @@ def inline_asm(self: Any, asm: str, constraints: str, values: list[Any], types: 
 
 
 def _execute(asm: str, registers: dict[str, np.ndarray]) -> None:
+    """Execute each statement on the registers, in place."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", asm, flags=re.S).replace("{", " ").replace("}", " ")
     for statement in filter(None, (s.strip() for s in text.split(";"))):
         if statement.startswith(".reg"):
             continue
         match = _INSTRUCTION.fullmatch(statement)
-        mnemonic = match.group(1).replace(".ftz", "").replace(".sat", ".sat") if match else ""
+        mnemonic = match.group(1).replace(".ftz", "") if match else ""
         if match is None or mnemonic not in INSTRUCTIONS:
             raise _unknown(asm, f"'{statement}'")
         target, *sources = [operand.strip() for operand in match.group(2).split(",")]
@@ -132,7 +144,7 @@ def _execute(asm: str, registers: dict[str, np.ndarray]) -> None:
 
 
 def _register(asm: str, registers: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """A register's value, or an immediate."""
+    """Return the value of a register or an immediate operand."""
     if name in registers:
         return registers[name]
     if match := _HEX_FLOAT.match(name):
@@ -147,11 +159,11 @@ def _unknown(asm: str, what: str) -> KernelFault:
     return KernelFault(
         "unsupported_in_kernel",
         f"the interpreter cannot run the inline assembly {' '.join(asm.split())!r}: it does not know {what}",
-        current().where(),
+        current_run().where(),
         "Write it in Triton, or use one of: " + ", ".join(sorted(INSTRUCTIONS)) + ".",
     )
 
 
 def install(builder: type[InterpreterBuilder]) -> None:
-    """Give the builder inline assembly."""
+    """Replace the builder's `create_inline_asm`, which raises NotImplementedError."""
     builder.create_inline_asm = inline_asm

@@ -1,6 +1,6 @@
 """`tl.dot` in the arithmetic of tensor cores.
 
-Operands in fp32 under `tf32` lose their 13 low mantissa bits without rounding, as Hopper's wgmma does: a bias that
+Under `tf32`, fp32 operands lose their 13 low mantissa bits without rounding, as on Hopper (wgmma). That is a bias that
 PyTorch does not have. Operands that were rounded to TF32 beforehand (`cvt.rna.tf32.f32`) pass unchanged.
 """
 
@@ -9,21 +9,25 @@ from typing import Any
 import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
-from egg_graph.evaluator.interpreter import formats
-from egg_graph.evaluator.interpreter.session import current
-from egg_graph.evaluator.interpreter.values import from_float, make, to_float
+from egg_graph.evaluator.interpreter import number_formats
+from egg_graph.evaluator.interpreter.handles import from_float, make, to_float
+from egg_graph.evaluator.interpreter.run_state import current_run
 
 
 def precision_name(operand: Any, input_precision: Any) -> str:
-    """`bf16`, `fp16`, `fp8e5`, `int8`, `fp64`, or for fp32 with how its operands are split: `fp32/tf32`."""
+    """Name the operand type: `bf16`, `fp16`, `fp8e5`, `int8`, `fp64`; fp32 with its input precision, as `fp32/tf32`."""
     name = str(operand.dtype.scalar)
     return f"{name}/{str(input_precision).rsplit('.', 1)[-1].lower()}" if name == "fp32" else name
 
 
 def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
-    """The matrix product of fp32 operands under `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`."""
+    """Multiply fp32 matrices under input precision `tf32`, `tf32x3`, `bf16x3`, `bf16x6` or `ieee`.
+
+    `tf32x3`, `bf16x3` and `bf16x6` split each operand into parts of lower precision, and add the products of the parts,
+    the smallest first.
+    """
     if precision == "tf32":
-        return np.matmul(formats.truncate_to_tf32(a), formats.truncate_to_tf32(b))
+        return np.matmul(number_formats.truncate_to_tf32(a), number_formats.truncate_to_tf32(b))
     if precision == "ieee":
         return np.matmul(a, b)
     bfloat16 = precision.startswith("bf16")
@@ -36,30 +40,29 @@ def products(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
     return total
 
 
-def to_bfloat16(x: np.ndarray) -> np.ndarray:
-    """float32 rounded to what bfloat16 holds."""
-    return formats.bfloat16_to_float32(formats.float32_to_bfloat16(x))
-
-
 def _split(x: np.ndarray, parts: int, *, bfloat16: bool) -> list[np.ndarray]:
-    """`x` as a sum of `parts` arrays of lower precision, the largest first."""
+    """Split `x` into a sum of `parts` arrays of lower precision, the largest first."""
     pieces: list[np.ndarray] = []
     for _ in range(parts):
-        pieces.append(to_bfloat16(x) if bfloat16 else formats.truncate_to_tf32(x))
+        pieces.append(number_formats.round_to_bfloat16(x) if bfloat16 else number_formats.truncate_to_tf32(x))
         x = x - pieces[-1]
     return pieces
 
 
 def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_imprecise: Any) -> Any:
-    """`tl.dot`: products accumulated in fp32 (int32 for int8, fp64 for fp64)."""
-    session = current()
-    assert session.launch is not None
-    session.launch.meet()
+    """Replace `create_dot`, which ignores the input precision and multiplies bfloat16 bits as integers.
+
+    Products are accumulated in fp32 (int32 for int8, fp64 for fp64). A fake run only counts operations.
+    """
+    run = current_run()
+    launch = run.launch
+    assert launch is not None
+    launch.barrier()
     name = precision_name(a, input_precision)
     flops = 2.0 * a.data.shape[-1] * accumulator.data.size
-    session.launch.dot_flops[name] = session.launch.dot_flops.get(name, 0.0) + flops
+    launch.dot_flops[name] = launch.dot_flops.get(name, 0.0) + flops
     shape, dtype = accumulator.data.shape, accumulator.dtype.scalar
-    if session.fake:
+    if run.fake:
         return make(np.broadcast_to(np.zeros((), accumulator.data.dtype), shape), dtype)
     if name == "int8":
         product = np.matmul(a.data.astype(np.int32), b.data.astype(np.int32))
@@ -73,5 +76,5 @@ def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_i
 
 
 def install(builder: type[InterpreterBuilder]) -> None:
-    """Replace the builder's matrix product."""
+    """Replace the builder's `create_dot`."""
     builder.create_dot = dot

@@ -1,4 +1,4 @@
-"""A fake run: the full shape without memory, a sample of programs on virtual addresses."""
+"""A fake run: the full shape on PyTorch's fake tensors, without memory; a sample of programs on virtual addresses."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,50 +12,53 @@ from egg_graph.evaluator.wire.faults import Unfakeable
 from egg_graph.evaluator.wire.launches import FakeRun
 from egg_graph.schema import Hardware
 
+MakeInputs = Callable[[], Sequence[Any]] | Sequence[Any]
+
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input tensor by its form alone."""
+    """Shape, dtype and stride of an input tensor."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     """Name of a `torch` dtype."""
     stride: tuple[int, ...] | None = None
-    """In elements; contiguous if None."""
-    greatest: int | None = None
-    """Of the integers that it may hold; None where that is not known."""
+    """Strides in elements; None: contiguous."""
+    max_value: int | None = None
+    """Largest integer that the tensor may hold; None where that is not known."""
 
 
 def run_fake(
     module_path: str | Path,
     init_args: Sequence[Any],
     init_kwargs: Mapping[str, Any],
-    make_inputs: Callable[[], Sequence[Any]] | Sequence[Any],
+    make_inputs: MakeInputs,
     *,
     hardware: Hardware,
     sample: int = 6,
     dtype: str | None = None,
     budget_seconds: float = 5.0,
-    fill: bool = False,
-    greatest: bool = False,
+    random_loads: bool = False,
+    max_loads: bool = False,
 ) -> FakeRun:
-    """Run a candidate's forward at full shape on tensors that have a form but no memory.
+    """Run a candidate's forward at full shape on tensors that have no memory.
 
-    Proves for the sampled programs that no access leaves its tensor and no index overflows int32, and records every
-    launch as the compiler will see it. Gathers see index 0, since loads give zeros, or the greatest one.
+    Proves for the sampled programs that no access leaves its tensor and no index overflows int32. Records every launch
+    as the compiler will see it. Loads give zeros, so gathers read index 0, unless `random_loads` or `max_loads` is set.
 
     Args:
         module_path: the candidate's file.
-        init_args: of `ModelNew`.
-        init_kwargs: of `ModelNew`.
+        init_args: positional arguments of `ModelNew`.
+        init_kwargs: keyword arguments of `ModelNew`.
         make_inputs: a function that makes the inputs of `forward` (called under fake tensors), or the inputs
             themselves: `TensorSpec` for tensors (at any depth of lists, tuples and dicts), other values as they are.
         hardware: the target.
         sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
-        dtype: what floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None keeps them.
-        fill: loads give small random numbers instead of zeros.
-        greatest: loads of inputs whose `greatest` is known give that.
-        budget_seconds: per launch, after which no further program is sampled (at least two are).
+        dtype: `torch` dtype that floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None
+            keeps theirs.
+        budget_seconds: seconds per launch after which no further program is sampled (at least two are).
+        random_loads: loads give random integers from 0 to 7.
+        max_loads: loads of an input give its `max_value` where that is known.
 
     Raises:
         KernelFault: as `run_real`.
@@ -71,26 +74,26 @@ def run_fake(
     from egg_graph.evaluator.device.simulated import simulate_gpu
     from egg_graph.evaluator.host.candidate import construct, load_module
     from egg_graph.evaluator.interpreter.address_space import AddressSpace
-    from egg_graph.evaluator.interpreter.device import PretendCudaForFakes
-    from egg_graph.evaluator.interpreter.library import LibraryRecorder
-    from egg_graph.evaluator.interpreter.reach import reaches
-    from egg_graph.evaluator.interpreter.session import Session, running
+    from egg_graph.evaluator.interpreter.coverage import reaches
+    from egg_graph.evaluator.interpreter.cuda_mode import FakeTensorCudaMode
+    from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
+    from egg_graph.evaluator.interpreter.run_state import RunState, running
 
     started = time.perf_counter()
     simulate_gpu(hardware)
     path = Path(module_path).resolve()
-    session = Session("fake", str(path), AddressSpace(), hardware, sample, budget_seconds)
-    session.fill = np.random.default_rng(0) if fill else None
+    run = RunState("fake", str(path), AddressSpace(), sample, budget_seconds)
+    run.load_rng = np.random.default_rng(0) if random_loads else None
     recorder = LibraryRecorder()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with running(session), fake_mode, PretendCudaForFakes(str(path)), recorder:
+        with running(run), fake_mode, FakeTensorCudaMode(str(path)), recorder:
             module = load_module(path)
             model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 model = model.to(getattr(torch, dtype))
             inputs, known = _inputs(make_inputs, dtype)
-            session.greatest = recorder.greatest = known if greatest else {}
+            run.max_by_storage = recorder.max_by_storage = known if max_loads else {}
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -98,36 +101,34 @@ def run_fake(
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unfakeable(f"the candidate depends on tensor values: {error}") from error
     return FakeRun(
-        launches=tuple(session.launches),
+        launches=tuple(run.launches),
         library=tuple(recorder.calls),
         outputs=_describe_leaves(output),
-        reaches=reaches(session.memory, recorder, inputs, output),
+        reaches=reaches(run.memory, recorder, inputs, output),
         seconds=round(time.perf_counter() - started, 3),
     )
 
 
-def _inputs(
-    make_inputs: Callable[[], Sequence[Any]] | Sequence[Any], dtype: str | None
-) -> tuple[list[Any], dict[int, int]]:
-    """The inputs, and the greatest values of those where they are known, by memory."""
+def _inputs(make_inputs: MakeInputs, dtype: str | None) -> tuple[list[Any], dict[int, int]]:
+    """Make the inputs. Return them with the largest integer of each input where it is known, by storage key."""
     import torch
     from torch.utils._pytree import tree_map
 
-    from egg_graph.evaluator.interpreter.library import memory_of
+    from egg_graph.evaluator.interpreter.library_calls import memory_of
 
-    greatest: dict[int, int] = {}
+    max_by_storage: dict[int, int] = {}
 
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
-            stride, most = value.stride if value.stride is not None else _contiguous(value.shape), value.greatest
+            stride, largest = value.stride if value.stride is not None else _contiguous(value.shape), value.max_value
             value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
-            greatest.update({memory_of(value): most} if most is not None else {})
+            max_by_storage.update({memory_of(value): largest} if largest is not None else {})
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs
-    return [tree_map(place, value) for value in values], greatest
+    return [tree_map(place, value) for value in values], max_by_storage
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

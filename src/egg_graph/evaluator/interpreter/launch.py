@@ -1,0 +1,190 @@
+"""`kernel[grid](...)` under the guard: specialise the arguments, interpret the programs, record the launch."""
+
+import inspect
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from triton.backends.amd.compiler import HIPOptions
+from triton.backends.nvidia.compiler import CUDAOptions
+from triton.runtime.interpreter import InterpretedFunction
+
+from egg_graph.evaluator.interpreter import races
+from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
+from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
+from egg_graph.evaluator.interpreter.programs import run_programs
+from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
+from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
+from egg_graph.evaluator.wire.launches import Launch
+from egg_graph.schema import Knob
+
+OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+"""Most programs along x, y and z (CUDA programming guide, compute capabilities)."""
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CompiledKernelStub:
+    """Stands for Triton's `CompiledKernel`, which `kernel.warmup(...)` and `kernel[grid](...)` return.
+
+    Wrappers read its figures to choose a grid, and launch through it. Nothing is compiled here, so the figures are
+    those of a kernel that lets several programs share a multiprocessor.
+    """
+
+    kernel: Any
+    options: dict[str, Any]
+    n_regs: int = 64
+    n_spills: int = 0
+
+    def _init_handles(self) -> None:
+        """Do nothing: there is no binary to load."""
+
+    @property
+    def metadata(self) -> SimpleNamespace:
+        """The compiler's metadata, as far as wrappers read it."""
+        defaults = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+        return SimpleNamespace(**{**defaults, **self.options}, shared=0, name=self.kernel.__name__)
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *args: self.kernel[grid](*args, **self.options)
+
+
+def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keywords: Any) -> CompiledKernelStub:
+    """Replace `InterpretedFunction.run`, which launches a kernel.
+
+    The original copies tensors to the host and runs every program on raw pointers. This one passes virtual pointers,
+    so that each access can be checked; may run a sample of the programs; and records the launch.
+    """
+    if warmup:
+        own = {name for name in OPTIONS if name not in self.arg_names}
+        return CompiledKernelStub(self, {name: value for name, value in keywords.items() if name in own})
+    run = current_run()
+    started = time.perf_counter()
+    function = self.rewrite()
+    launched_at = run.candidate_line()
+    bound, options = _bind(self, function, args, keywords)
+    constexprs = constexpr_names(function)
+    special = Specialisation(bound, constexprs, _unspecialised(self))
+    shape = _grid(grid, bound, self.__name__)
+    if run.silent:
+        run.configs = ()
+        return CompiledKernelStub(self, options)
+    run.memory.begin_launch()
+    device = {
+        name: value if name in constexprs else to_device(value, name, run.memory, fake=run.fake)
+        for name, value in bound.items()
+    }
+    with _launching(run, self.__name__) as launch:
+        launch.num_warps = int(options.get("num_warps", launch.num_warps))
+        counts = run_programs(run, launch, lambda: function(**device), shape)
+    if run.fake:
+        add_upper_bounds(run.memory, counts)
+    run.computing_launches += launch.computes
+    if run.accumulates is False:
+        run.accumulates = bool(launch.atomics) or races.updates_in_place(run)
+    executed = len(counts.programs)
+    scale = counts.total / executed if executed else 0.0
+    run.launches.append(
+        Launch(
+            kernel=self.__name__,
+            line=int(self.rewriter.def_file_lineno),
+            launched_at=launched_at,
+            grid=shape,
+            signature=special.signature,
+            constexprs=special.constexprs,
+            divisible_by_16=tuple(special.divisible),
+            options=options,
+            arguments=special.arguments,
+            configs=run.configs,
+            programs=counts.total,
+            executed=executed,
+            load_bytes=launch.load_bytes * scale,
+            store_bytes=launch.store_bytes * scale,
+            compulsory_bytes=compulsory_bytes(run.memory, counts),
+            dot_flops={name: flops * scale for name, flops in launch.dot_flops.items()},
+            least_dot_flops={name: counts.lower_bound("dot", name) for name in launch.dot_flops},
+            atomics=launch.atomics * scale,
+            seconds=round(time.perf_counter() - started, 4),
+        )
+    )
+    run.configs = ()
+    return CompiledKernelStub(self, options)
+
+
+def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:
+    """Split the arguments of a launch into kernel parameters and launch options.
+
+    Raises:
+        KeyError: for a keyword that is neither, in the words of Triton's launcher.
+    """
+    options = {name: value for name, value in keywords.items() if name not in self.arg_names}
+    for name in options:
+        if name not in OPTIONS:
+            raise KeyError(f"Keyword argument {name} was specified but unrecognised")
+    parameters = {name: value for name, value in keywords.items() if name in self.arg_names}
+    bound = inspect.getcallargs(function, *args, **parameters)
+    plain = {name: value for name, value in options.items() if isinstance(value, int | float | str | bool)}
+    return {name: bound[name] for name in self.arg_names}, plain
+
+
+def _unspecialised(self: Any) -> set[str]:
+    """Return the parameters that `@triton.jit(do_not_specialize=...)` names or numbers."""
+    listed = self.kwargs.get("do_not_specialize") or ()
+    return {self.arg_names[item] if isinstance(item, int) else item for item in listed}
+
+
+def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Grid:
+    """Return the grid as three integers.
+
+    Raises:
+        KernelFault: if the GPU would refuse it.
+    """
+    sizes = grid(dict(bound)) if callable(grid) else grid
+    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, tuple | list) else (sizes,)))
+    if not 1 <= len(sizes) <= 3 or any(s < 0 or s > limit for s, limit in zip(sizes, GRID_LIMITS, strict=False)):
+        raise KernelFault(
+            "exception",
+            f"grid {sizes} of kernel {kernel} is not launchable: at most {GRID_LIMITS} programs along x, y and z",
+            f"kernel {kernel}",
+            "Put the large dimension first, or loop inside of the kernel.",
+        )
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+@contextmanager
+def _launching(run: RunState, kernel: str) -> Iterator[LaunchState]:
+    """Begin a launch; an error inside of the kernel becomes a fault that names its line."""
+    launch = run.launch = LaunchState(kernel)
+    try:
+        with np.errstate(all="ignore"):
+            yield launch
+    except (KernelFault, Unfakeable):
+        raise
+    except Exception as error:
+        raise _as_fault(run, launch, error) from error
+    finally:
+        run.launch = None
+
+
+def _as_fault(run: RunState, launch: LaunchState, error: Exception) -> KernelFault:
+    where = f"kernel {launch.kernel}, line {run.line_of(error.__traceback__)}, program {launch.program}"
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, NotImplementedError) or "'InterpreterBuilder' object has no attribute" in message:
+        return KernelFault(
+            "unsupported_in_kernel",
+            f"the interpreter cannot run this operation ({message})",
+            where,
+            "Without a GPU, use operations that Triton's interpreter knows.",
+        )
+    return KernelFault("exception", message, where)
+
+
+def install() -> None:
+    """Replace how Triton launches interpreted kernels."""
+    InterpretedFunction.run = launch_kernel

@@ -1,0 +1,210 @@
+"""What is recorded while a candidate's forward executes under the guarded interpreter.
+
+One run at a time is current in a process: the patched interpreter finds it by `current_run()`.
+"""
+
+import math
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+
+from egg_graph.evaluator.interpreter.address_space import AddressSpace
+from egg_graph.evaluator.wire.launches import Launch
+from egg_graph.schema import Finding, Knob
+
+
+@dataclass
+class LaunchState:
+    """Counters of the kernel launch that is being interpreted."""
+
+    kernel: str
+    program: tuple[int, int, int] = (0, 0, 0)
+    """Program id that is being interpreted."""
+    linear: int = 0
+    """Linear index of `program`; x varies fastest."""
+    acquired: bool = False
+    """Whether this program has executed an atomic, so that its accesses may be ordered after other programs' writes."""
+    atomic_clock: int = 0
+    """Logical clock of the launch: the number of atomic operations so far. An operation on a block counts once."""
+    released: dict[int, int] = field(default_factory=dict)
+    """1 + program -> `atomic_clock` at its last atomic. Its writes before that time are visible to other programs."""
+    num_warps: int = 4
+    epoch: int = 0
+    """Number of the interval between two barriers that is being interpreted. Each program starts a new one."""
+    block_shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Shape of each block accessed so far -> its number."""
+    load_bytes: int = 0
+    store_bytes: int = 0
+    atomics: int = 0
+    """Elements updated atomically."""
+    dot_flops: dict[str, float] = field(default_factory=dict)
+    """Operand type and precision (`fp32/tf32`) -> floating-point operations of `tl.dot`."""
+    loaded_values: list[Any] = field(default_factory=list)
+    """Values that the current program has loaded; collected only until `computes` is True."""
+    computes: bool = False
+    """Whether a program stored a number that it had not loaded."""
+    wrapped_line: int = 0
+    """Line where int32 arithmetic last wrapped around."""
+
+    def barrier(self) -> None:
+        """Synchronise the program's threads: every thread now sees what the others stored."""
+        self.epoch += 1
+
+
+@dataclass
+class AutotuneTrials:
+    """Counts how often each autotune configuration ran, and chooses the next one."""
+
+    seed: int
+    runs: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Kernel -> configuration -> number of runs."""
+
+    def choose(self, kernel: str, configs: list[Any]) -> Any:
+        """Choose among the configurations that ran least often, in an order given by the seed, and count the run."""
+        runs = self.runs.setdefault(kernel, {})
+        for config in configs:
+            runs.setdefault(str(config), 0)
+        chosen = min(configs, key=lambda c: (runs[str(c)], zlib.crc32(f"{self.seed} {kernel} {c}".encode())))
+        runs[str(chosen)] += 1
+        return chosen
+
+    def untried(self) -> int:
+        """Count the configurations that never ran."""
+        return sum(not times for runs in self.runs.values() for times in runs.values())
+
+
+@dataclass
+class RunState:
+    """State of one run of one candidate: real (all programs, real memory) or fake (sampled programs, no memory)."""
+
+    mode: Literal["real", "fake"]
+    module_path: str
+    memory: AddressSpace
+    sample: int = 6
+    """Programs to interpret per launch (fake run)."""
+    budget_seconds: float = 5.0
+    """Seconds per launch after which no further program is sampled (fake run)."""
+    launches: list[Launch] = field(default_factory=list)
+    """Finished launches, in order."""
+    races: dict[str, Finding] = field(default_factory=dict)
+    """Race findings by kernel, line, argument and kind of race: each is reported once."""
+    launch: LaunchState | None = None
+    """The launch being interpreted; None between launches."""
+    configs: tuple[dict[str, Knob], ...] = ()
+    """Autotune configurations of the next launch."""
+    trials: AutotuneTrials | None = None
+    """Autotune configurations that earlier calls ran; None takes the first configuration always."""
+    chosen_configs: dict[Any, Any] = field(default_factory=dict)
+    """Tuned kernel and tuning key -> configuration of this call."""
+    accumulates: bool | None = None
+    """Whether a launch updated memory that it also read; None where nobody asks."""
+    computing_launches: int = 0
+    """Number of launches that stored a number which they had not loaded."""
+    silent: bool = False
+    """Whether launched kernels do nothing."""
+    max_by_storage: dict[int, int] = field(default_factory=dict)
+    """Storage key -> largest integer that its input may hold; loads of it give that number (fake run)."""
+    load_rng: Any = None
+    """Generator of the numbers that loads give (fake run); None: loads give zeros."""
+    steps: int = 0
+    """Interpreter steps so far, a measure of time: one per loop iteration and memory access (more if it is wide)."""
+    step_budget: int | None = None
+    """Steps after which a real run interprets only a sample of the remaining programs; None: no limit.
+
+    It counts steps, not seconds, so that the same candidate is always judged by the same programs."""
+
+    @property
+    def fake(self) -> bool:
+        """Whether this is a fake run."""
+        return self.mode == "fake"
+
+    def candidate_line(self) -> int:
+        """Find the candidate's innermost line on the call stack; 0 if it is not on the stack."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.module_path:
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return 0
+
+    def line_of(self, trace: TracebackType | None) -> int:
+        """Find the candidate's innermost line in a traceback; 0 if it is not in the traceback."""
+        line = 0
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.module_path:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+    def where(self, *details: str) -> str:
+        """Locate the current access: `kernel name, line 12, ...`."""
+        assert self.launch is not None
+        return ", ".join([f"kernel {self.launch.kernel}", f"line {self.candidate_line()}", *details])
+
+
+_current: RunState | None = None
+
+
+@contextmanager
+def running(run: RunState) -> Iterator[RunState]:
+    """Make a run the current one."""
+    global _current
+    _current = run
+    try:
+        yield run
+    finally:
+        _current = None
+
+
+def current_run() -> RunState:
+    """Return the current run.
+
+    Raises:
+        RuntimeError: outside of `running`.
+    """
+    if _current is None:
+        raise RuntimeError("a kernel was launched outside of run_real and run_fake")
+    return _current
+
+
+def current_launch() -> LaunchState | None:
+    """Return the launch that is being interpreted, if there is one."""
+    return _current.launch if _current is not None else None
+
+
+def is_running() -> bool:
+    """Whether there is a current run."""
+    return _current is not None
+
+
+def is_fake() -> bool:
+    """Whether the current run is a fake one, which computes no values."""
+    return _current is not None and _current.fake
+
+
+def in_kernel() -> bool:
+    """Whether a kernel is being interpreted."""
+    return current_launch() is not None
+
+
+def synchronise_threads() -> None:
+    """Record the barrier of an operation that goes through shared memory."""
+    if (launch := current_launch()) is not None:
+        launch.barrier()
+
+
+def synchronise_along(axis: int | None, shape: tuple[int, ...]) -> None:
+    """Record the barrier of a reduction or scan of a block of `shape` along `axis` (None: along all axes).
+
+    A reduction along the last axis stays within warps, and needs no barrier, if each warp has a row of its own.
+    """
+    launch = current_launch()
+    if launch is None:
+        return
+    within_warps = axis is not None and len(shape) > 1 and axis % len(shape) == len(shape) - 1
+    if not within_warps or math.prod(shape[:-1]) < launch.num_warps:
+        launch.barrier()
