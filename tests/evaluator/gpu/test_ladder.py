@@ -13,7 +13,7 @@ import torch
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
-from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.gpu.timing.measurement import Race
 from egg_graph.evaluator.judge import screening as screen
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
@@ -94,8 +94,8 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(gpu_worker.Worker, "start", start)
     monkeypatch.setattr(gpu_ladder, "WorkerSession", Session)
     monkeypatch.setattr(screen, "WorkerSession", Session)
-    monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", lambda *a: True)
-    monkeypatch.setattr(gpu_ladder.gpu_timing, "race", race)
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", lambda *a: True)
+    monkeypatch.setattr(gpu_ladder.measurement, "race", race)
     monkeypatch.setattr(
         GpuLadder, "baseline", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
     )
@@ -156,7 +156,7 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
 def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     profiled: list[float] = []
     ladder.profiling = True
-    monkeypatch.setattr(gpu_ladder.gpu_profile, "profile", lambda *a: profiled.append(a[4].timing.candidate_ms))
+    monkeypatch.setattr(gpu_ladder.profile_rung, "profile", lambda *a: profiled.append(a[4].timing.candidate_ms))
     ladder.evaluate(problem, candidate(RIGHT), None)
     ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
     assert profiled == [1.0]
@@ -169,7 +169,7 @@ def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(
         session.close()
         return True
 
-    monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", examine)
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", examine)
     _, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
     assert verdict is not None
     assert len(Session.opened) == 2

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from egg_graph.evaluator.device import ncu
-from egg_graph.evaluator.tools import sanitizer
-from egg_graph.evaluator.tools.profile import parse_ncu, traced_profile
-from egg_graph.evaluator.tools.trace import Trace, judge_trace, read_trace
+from egg_graph.evaluator.tools import sanitizer_report
+from egg_graph.evaluator.tools.device_trace import Trace, judge_trace, read_trace
+from egg_graph.evaluator.tools.metrics import parse_ncu, traced_profile
 from egg_graph.evaluator.worker.trace_job import device_rows
 from egg_graph.schema import STAGE_METRICS, Hardware, Integrity, KernelResources, KernelTask
 
@@ -87,19 +87,21 @@ def test_metrics_that_a_gpu_lacks_are_read_from_the_complaint() -> None:
 
 
 def test_a_sanitizer_speaks_of_the_candidates_kernels_alone() -> None:
-    findings, others = sanitizer.judge("memcheck", OUTSIDE, {"softmax_kernel"})
+    findings, others = sanitizer_report.judge("memcheck", OUTSIDE, {"softmax_kernel"})
     assert [f.kind for f in findings] == ["out_of_bounds"]
     assert "0x7fe960840000 is out of bounds" in findings[0].message
     assert "candidate.py:13" in findings[0].where
     assert others == 1
-    assert sanitizer.judge("memcheck", OUTSIDE, {"other_kernel"}) == ([], 2)
+    assert sanitizer_report.judge("memcheck", OUTSIDE, {"other_kernel"}) == ([], 2)
 
 
 def test_the_same_complaint_is_told_once() -> None:
-    findings, _ = sanitizer.judge("initcheck", UNWRITTEN, {"softmax_kernel"})
+    findings, _ = sanitizer_report.judge("initcheck", UNWRITTEN, {"softmax_kernel"})
     assert [f.kind for f in findings] == ["uninitialised_read"]
-    assert sanitizer.finished(UNWRITTEN)
-    assert not sanitizer.finished("========= Error: Target application terminated before first instrumented API call")
+    assert sanitizer_report.finished(UNWRITTEN)
+    assert not sanitizer_report.finished(
+        "========= Error: Target application terminated before first instrumented API call"
+    )
 
 
 def event(name: str, start: float, took: float, **more: Any) -> dict[str, Any]:

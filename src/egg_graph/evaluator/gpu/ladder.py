@@ -18,19 +18,18 @@ from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
-from egg_graph.evaluator.gpu import bound as gpu_bound
-from egg_graph.evaluator.gpu import integrity as gpu_integrity
+from egg_graph.evaluator.gpu import integrity, interpreter_runs
 from egg_graph.evaluator.gpu.correctness import Correctness
 from egg_graph.evaluator.gpu.memory_watch import MemoryWatch
-from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.gpu.timing import measurement
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.gpuless.ladder import Ladder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
-from egg_graph.evaluator.tools import profiling as gpu_profile
-from egg_graph.evaluator.tools.sanitize import sanitize
-from egg_graph.evaluator.tools.trace import trace
+from egg_graph.evaluator.tools import profile_rung
+from egg_graph.evaluator.tools.device_trace import trace
+from egg_graph.evaluator.tools.sanitizer_rung import sanitize
 from egg_graph.schema import (
     Candidate,
     KernelResources,
@@ -72,7 +71,7 @@ class GpuLadder:
         builder = EvaluationBuilder()
         if not self.base.gate(candidate, builder):
             return builder, None
-        bounding = gpu_bound.Bounding(self.base, problem, candidate)
+        bounding = interpreter_runs.Bounding(self.base, problem, candidate)
         with self.base.jobs.job_folder(candidate) as folder:
             verdict = self._on_gpu(problem, folder, builder, finalist)
             if builder.failed:
@@ -145,15 +144,13 @@ class GpuLadder:
     def _causal(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> bool:
         """Whether the candidate's own kernels make the answer."""
         try:
-            return gpu_integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
+            return integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
         except CandidateFailed as failure:
-            builder.fail(gpu_integrity.RUNG, [failure.finding], log=failure.log)
+            builder.fail(integrity.RUNG, [failure.finding], log=failure.log)
             return False
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            builder.skipped(
-                gpu_integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})"
-            )
+            builder.skipped(integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})")
             return True
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
@@ -175,7 +172,7 @@ class GpuLadder:
         started = time.monotonic()
         try:
             baseline = self.baseline(problem)
-            race = gpu_timing.race(session, problem, baseline, self.machine)
+            race = measurement.race(session, problem, baseline, self.machine)
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             return self._untimed(builder, f"the GPU's memory does not hold candidate and baseline at once ({error})")
@@ -189,7 +186,7 @@ class GpuLadder:
         if builder.failed or race.timing is None:
             return None
         builder.timing = race.timing
-        status, reason = gpu_timing.verdict(race.timing, problem.task.precision)
+        status, reason = measurement.verdict(race.timing, problem.task.precision)
         checked = f"; {race.timing.checked_calls} answers of timed calls are right, each on inputs of its own"
         builder.passed("timing", reason + checked, time.monotonic() - started)
         return status, reason
@@ -220,10 +217,10 @@ class GpuLadder:
             return
         milliseconds, digest = builder.timing.candidate_ms, problem.task.digest
         if milliseconds >= self.best_ms.get(digest, float("inf")):
-            gpu_profile.not_profiled(builder, stage, "an earlier kernel of this task is faster")
+            profile_rung.not_profiled(builder, stage, "an earlier kernel of this task is faster")
             return
         self.best_ms[digest] = milliseconds
-        gpu_profile.profile(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        profile_rung.profile(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
 
 
 def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:

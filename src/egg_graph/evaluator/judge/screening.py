@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
-from egg_graph.evaluator.gpu.timing.ratio import median
+from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
@@ -115,7 +115,7 @@ def _measured(
     ladder: GpuLadder, problem: Problem, candidate: Candidate, session: WorkerSession, forms: list[Any]
 ) -> Trial:
     """Check the answer once, then time it; the others' processes are idle."""
-    from egg_graph.evaluator.device.clock import LEAD
+    from egg_graph.evaluator.device.stream_timer import LEAD
     from egg_graph.evaluator.gpu.answers import check_loaded
 
     case = ladder.baseline(problem).case

@@ -4,7 +4,7 @@ It holds the candidate, the weights, and the inputs of the calls it is told to m
 reference, a seed of a later call, or the verdict. Results go into buffers that the judge owns and poisoned before.
 
 What it relies on is looked up here, before a candidate's module is imported: replacing a function of a library from
-there changes nothing of this (and is found, `witness.fingerprint`).
+there changes nothing of this (and is found, `recorder.fingerprint`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from egg_graph.evaluator.wire.exchange import DTYPES, decode, flatten, inline_te
 from egg_graph.evaluator.wire.fresh_memory import Leftovers
 from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
 from egg_graph.evaluator.wire.poison import poison_
-from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.worker import recorder
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import WorkerClock
 
@@ -88,8 +88,8 @@ class Worker:
             "call": self.call,
             "held": self.deliver_held,
             "state": self.deliver_state,
-            "fingerprint": lambda command: {"fingerprint": witness.fingerprint()},
-            "record": lambda command: witness.watch(self._forward),
+            "fingerprint": lambda command: {"fingerprint": recorder.fingerprint()},
+            "record": lambda command: recorder.watch(self._forward),
             "silence": self.silence,
             "release": self.release,
         }
@@ -116,8 +116,8 @@ class Worker:
         """
         _pin_flags(command["precision"])
         self.seed, self.held, self.model, self.models, self.gradients = command["seed"], [], None, [], False
-        witness.attend()
-        before = witness.fingerprint()
+        recorder.attend()
+        before = recorder.fingerprint()
         self.module = load_module(self.folder / "candidate.py")
         model = self._constructed(command)
         load_weights(model, {name: self._tensor(form) for name, form in command["state"].items()})
@@ -214,8 +214,8 @@ class Worker:
         _seed(self.seed)
         try:
             with FreshPoison():
-                output = witness.silence(self._forward)
-        except witness.NotSilenced as untried:
+                output = recorder.silence(self._forward)
+        except recorder.NotSilenced as untried:
             return {"untried": str(untried)}
         except Exception as error:  # noqa: BLE001 - it needed what the kernels compute: that is the answer sought
             return {"raised": f"{type(error).__name__}: {error}"[:400]}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.device import ncu
-from egg_graph.evaluator.worker import solo
+from egg_graph.evaluator.worker import single_forward
 
 REPORT = "ncu.csv"
 MOST_LAUNCHES = 20
@@ -26,7 +26,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
 
     A GPU that lacks some of the metrics refuses them all: it is asked again without those, which are returned.
     """
-    solo.leave_order(folder, payload)
+    single_forward.leave_order(folder, payload)
     environment = {**os.environ, "PYTHONPATH": payload["python_path"]}
     metrics, absent = list(payload["metrics"]), []
     for _ in range(2):
@@ -54,8 +54,8 @@ def main(folder: Path) -> None:
     """The profiled program."""
     import torch
 
-    forward = solo.prepare(folder, solo.read_order(folder))
-    solo.warm(forward)
+    forward = single_forward.prepare(folder, single_forward.read_order(folder))
+    single_forward.warm(forward)
     torch.cuda.cudart().cudaProfilerStart()
     forward()
     torch.cuda.synchronize()

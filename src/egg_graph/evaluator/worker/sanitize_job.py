@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.worker import solo
+from egg_graph.evaluator.worker import single_forward
 
 REPORT = "sanitizer.txt"
 PROGRAM = "compute-sanitizer"
@@ -23,7 +23,7 @@ PADDING = 4096
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Run `payload["tool"]`; its report is left in `sanitizer.txt` of the folder."""
-    solo.leave_order(folder, payload)
+    single_forward.leave_order(folder, payload)
     command = [
         *(PROGRAM, "--tool", payload["tool"], "--log-file", str(folder / REPORT)),
         *(("--padding", str(PADDING)) if payload["tool"] == "memcheck" else ()),
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     """The watched program: the first forward compiles and tunes, the second is the one that counts; both are seen."""
     import torch
 
-    forward = solo.prepare(folder, solo.read_order(folder))
+    forward = single_forward.prepare(folder, single_forward.read_order(folder))
     forward()
     forward()
     torch.cuda.synchronize()

@@ -8,9 +8,17 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.clock import Clock, Place, Sealed, find_pace, flush_bytes, no_collection, spin_for
 from egg_graph.evaluator.device.driver import BareGpu
 from egg_graph.evaluator.device.layout import Layout
+from egg_graph.evaluator.device.stream_timer import (
+    Clock,
+    Place,
+    Sealed,
+    find_pace,
+    flush_bytes,
+    no_collection,
+    spin_for,
+)
 from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
 
 Command = dict[str, Any]

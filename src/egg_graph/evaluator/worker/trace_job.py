@@ -27,15 +27,15 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """
     import torch
 
-    from egg_graph.evaluator.worker import witness
-    from egg_graph.evaluator.worker.solo import prepare, warm
+    from egg_graph.evaluator.worker import recorder
+    from egg_graph.evaluator.worker.single_forward import prepare, warm
 
-    witness.attend()
+    recorder.attend()
     forward = prepare(folder, payload)
     warm(forward)
-    seen = witness.watch(forward, folder / "candidate.py")
+    seen = recorder.watch(forward, folder / "candidate.py")
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        torch.cuda._sleep(witness.SPIN_CYCLES)
+        torch.cuda._sleep(recorder.SPIN_CYCLES)
         forward()
         torch.cuda.synchronize()
     table = folder / "trace.json"

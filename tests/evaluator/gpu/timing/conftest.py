@@ -11,17 +11,17 @@ import torch
 from egg_graph.evaluator.device import state as gpu_state
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.timing import baseline, race, session
+from egg_graph.evaluator.gpu.timing import baseline, measurement, session
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.gpu.timing.measurement import Race
 from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.worker import gpu_worker
 from egg_graph.evaluator.worker import timing as worker_timing
 from egg_graph.schema import GpuState, Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE, HostBuffer, InProcess, tensor_of
-from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
+from tests.evaluator.gpu.timing.pretend_driver import PretendGpu
 
 LAUNCH = {
     "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,
@@ -50,21 +50,21 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))
     monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
-    monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
+    monkeypatch.setattr(gpu_worker.recorder, "attend", lambda: None)
     record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
-    monkeypatch.setattr(gpu_worker.witness, "watch", lambda forward: (forward(), record)[1])
+    monkeypatch.setattr(gpu_worker.recorder, "watch", lambda forward: (forward(), record)[1])
     monkeypatch.setattr(gpu_worker.Worker, "_tensor", tensor_of)
     monkeypatch.setattr(baseline, "BareGpu", PretendGpu)
     monkeypatch.setattr(worker_timing, "BareGpu", PretendGpu)
     monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model, inputs: None)
     monkeypatch.setattr(baseline, "resolution_ns", lambda gpu: 32)
     monkeypatch.setattr(PyTorchBaseline, "_empty", lambda self: 0.0)
-    for module in (baseline, session, race, worker_timing):
+    for module in (baseline, session, measurement, worker_timing):
         monkeypatch.setattr(module, "flush_bytes", lambda: 1024)
-    for module in (baseline, race):
+    for module in (baseline, measurement):
         monkeypatch.setattr(module, "WARM_SECONDS", 0.0)
-    monkeypatch.setattr(race, "TIME_BOX", 0.0)
-    monkeypatch.setattr(race, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(measurement, "TIME_BOX", 0.0)
+    monkeypatch.setattr(measurement, "LATE_SECONDS", 0.1)
     monkeypatch.setattr(gpu_state, "busy", lambda gpu: "")
     monkeypatch.setattr(gpu_state, "_watched", lambda gpu, nanoseconds: (1_000, 32))
     monkeypatch.setattr(gpu_state, "PAUSE", 0.0)
@@ -99,6 +99,6 @@ def race_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[..., R
         (tmp_path / "candidate.py").write_text(source)
         session = Timed(tmp_path)
         session.start(0.5)
-        return race.race(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
+        return measurement.race(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
 
     return raced

@@ -10,17 +10,17 @@ import torch
 import triton
 
 from egg_graph.evaluator.device import ptx as bare_ptx
-from egg_graph.evaluator.device.clock import Clock, Pace, Place, Sealed, spin_for
 from egg_graph.evaluator.device.layout import Layout
+from egg_graph.evaluator.device.stream_timer import Clock, Pace, Place, Sealed, spin_for
 from egg_graph.evaluator.gpu import floor
 from egg_graph.evaluator.gpu.floor import Floor, floor_of
 from egg_graph.evaluator.gpu.timing.agreement import Burst, agreement, device_clock, event_clock, host_clock
-from egg_graph.evaluator.gpu.timing.answers import allowed, difference
-from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
+from egg_graph.evaluator.gpu.timing.statistics import ratio_interval
+from egg_graph.evaluator.gpu.timing.timed_answers import allowed, difference
 from egg_graph.evaluator.problem.compare import Leaf
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
-from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
+from tests.evaluator.gpu.timing.pretend_driver import PretendGpu
 
 # ------------------------------------------------------------------------------------------------------------- ratio
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egg_graph.evaluator.gpu.timing.ratio import median
+from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.schema import Clock
 
 RELATIVE, ABSOLUTE = 0.10, 0.003

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.clock import LEAD, Clock, Pace, Place, Reading, Sealed, find_pace, flush_bytes
 from egg_graph.evaluator.device.driver import BareGpu
 from egg_graph.evaluator.device.layout import Layout
 from egg_graph.evaluator.device.state import resolution_ns
+from egg_graph.evaluator.device.stream_timer import LEAD, Clock, Pace, Place, Reading, Sealed, find_pace, flush_bytes
 from egg_graph.evaluator.gpu.floor import Floor, floor_of
 from egg_graph.evaluator.gpu.timing.agreement import Burst
-from egg_graph.evaluator.gpu.timing.ratio import median
+from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.precision import cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.problem import Problem

@@ -17,12 +17,20 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.clock import LEAD, SHORTEST_SPIN, STAMP_BYTES, Place, Reading, flush_bytes, spin_for
+from egg_graph.evaluator.device.stream_timer import (
+    LEAD,
+    SHORTEST_SPIN,
+    STAMP_BYTES,
+    Place,
+    Reading,
+    flush_bytes,
+    spin_for,
+)
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.gpu.timing.agreement import Burst
-from egg_graph.evaluator.gpu.timing.answers import TimedAnswer
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.timing.input_sets import Draws
+from egg_graph.evaluator.gpu.timing.timed_answers import TimedAnswer
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.exchange import flatten

@@ -6,14 +6,14 @@ import pytest
 
 from egg_graph.evaluator import gpu_present
 from egg_graph.schema import Hardware
-from tests.evaluator.gpu.timing.races import CHEATS, HONEST, SMALL, SOFTMAX, Entry
+from tests.evaluator.gpu.timing.candidates import CHEATS, HONEST, SMALL, SOFTMAX, Entry
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
 
 
 @pytest.fixture(scope="module")
 def ground(h200: Hardware) -> Iterator["Ground"]:  # noqa: F821 - imports torch
-    from tests.evaluator.gpu.timing.racing import Ground
+    from tests.evaluator.gpu.timing.ground import Ground
 
     own = Ground(h200)
     yield own

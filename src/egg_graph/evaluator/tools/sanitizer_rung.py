@@ -15,8 +15,8 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import handover, sanitizer
-from egg_graph.evaluator.tools.sanitizer import TOOLS, Tool
+from egg_graph.evaluator.tools import job_payload, sanitizer_report
+from egg_graph.evaluator.tools.sanitizer_report import TOOLS, Tool
 from egg_graph.evaluator.worker.sanitize_job import PROGRAM, REPORT
 from egg_graph.schema import Finding
 
@@ -55,7 +55,7 @@ def sanitize(fork_server: ForkServer, problem: Problem, case: Case, folder: Path
     """
     own = {resource.kernel for resource in builder.resources}
     why = "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the PATH"
-    why = why or handover.too_large(case) or ("" if own else "its kernels are not known")
+    why = why or job_payload.too_large(case) or ("" if own else "its kernels are not known")
     if why:
         builder.skipped(RUNG, f"not run under compute-sanitizer: {why}")
         return
@@ -88,13 +88,13 @@ def _watch(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, 
     shutil.copyfile(folder / "candidate.py", room / "candidate.py")
     if (folder / "triton").is_dir():
         shutil.copytree(folder / "triton", room / "triton", dirs_exist_ok=True)
-    payload = handover.hand_over(problem, case, room, tool=tool)
+    payload = job_payload.hand_over(problem, case, room, tool=tool)
     limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None, tools=True)
     end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, room, limits)
     report = room / REPORT
     text = report.read_bytes()[:LARGEST_REPORT].decode(errors="replace") if report.exists() else ""
-    findings, others = sanitizer.judge(tool, text, own)
-    if findings or sanitizer.finished(text):
+    findings, others = sanitizer_report.judge(tool, text, own)
+    if findings or sanitizer_report.finished(text):
         return Watched(tool, tuple(findings), others)
     if end.cause == "timeout":
         return Watched(tool, why=f"it was not done within {SECONDS[tool]:.0f} s")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from egg_graph.evaluator.device import state as gpu_state
-from egg_graph.evaluator.gpu.timing import race
-from egg_graph.evaluator.gpu.timing.draws import Draws
-from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.gpu.timing import measurement
+from egg_graph.evaluator.gpu.timing.input_sets import Draws
+from egg_graph.evaluator.gpu.timing.measurement import FEWEST_PAIRS, Race, verdict
 from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.schema import GpuState
 
@@ -73,14 +73,14 @@ def test_what_the_clock_would_have_paid_for_is_found(race_of: Raced, body: str, 
 def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_largest(
     race_of: Raced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = race.host_clock
+    plain = measurement.host_clock
 
     def slower(factor: float) -> None:
         def host(more: list, less: list) -> object:
             clock = plain(more, less)
             return clock.model_copy(update={"milliseconds": factor * clock.milliseconds})
 
-        monkeypatch.setattr(race, "host_clock", host)
+        monkeypatch.setattr(measurement, "host_clock", host)
 
     slower(1.5)
     found = race_of(RIGHT)
@@ -98,13 +98,13 @@ def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_la
 
 @pytest.fixture
 def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = race.host_clock
+    plain = measurement.host_clock
 
     def host(more: list, less: list) -> object:
         clock = plain(more, less)
         return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
 
-    monkeypatch.setattr(race, "host_clock", host)
+    monkeypatch.setattr(measurement, "host_clock", host)
 
 
 def test_clocks_that_disagree_while_others_compute_accuse_nobody(

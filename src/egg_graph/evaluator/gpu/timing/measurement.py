@@ -16,14 +16,14 @@ from typing import Any, Literal
 import torch
 
 from egg_graph.evaluator.device import state as gpu_state
-from egg_graph.evaluator.device.clock import Pace, flush_bytes
+from egg_graph.evaluator.device.stream_timer import Pace, flush_bytes
 from egg_graph.evaluator.gpu.answers import arena, load, share_inputs, source_of
 from egg_graph.evaluator.gpu.conduct import judge_overruns
 from egg_graph.evaluator.gpu.timing.agreement import Agreement, Burst, agreement, device_clock, event_clock, host_clock
-from egg_graph.evaluator.gpu.timing.answers import Examiner, TimedAnswer
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.ratio import median, ratio_interval
 from egg_graph.evaluator.gpu.timing.session import BLOCK, TimingSession, Turn
+from egg_graph.evaluator.gpu.timing.statistics import median, ratio_interval
+from egg_graph.evaluator.gpu.timing.timed_answers import Examiner, TimedAnswer
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.poison import poison_

@@ -15,7 +15,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import handover
+from egg_graph.evaluator.tools import job_payload
 from egg_graph.schema import Finding, Integrity, KernelTask
 from egg_graph.schema.base import Value
 
@@ -99,9 +99,9 @@ def read_trace(answer: Mapping[str, Any]) -> Trace | str:
 
 def take_trace(fork_server: ForkServer, problem: Problem, case: Case, folder: Path) -> Trace | str:
     """Trace one forward of the candidate in `folder` in a fresh confined process; or why it was not traced."""
-    if why := handover.too_large(case):
+    if why := job_payload.too_large(case):
         return why
-    payload = handover.hand_over(problem, case, folder)
+    payload = job_payload.hand_over(problem, case, folder)
     limits = Limits(wall_seconds=SECONDS, memory_bytes=None)
     end = fork_server.run("egg_graph.evaluator.worker.trace_job:run", payload, folder, limits)
     if end.report is not None and isinstance(end.report.get("answer"), dict):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.race import Race, race
+from egg_graph.evaluator.gpu.timing.measurement import Race, race
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem

@@ -14,9 +14,9 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import handover
-from egg_graph.evaluator.tools.profile import compiled_profile, metrics_of, parse_ncu, traced_profile
-from egg_graph.evaluator.tools.trace import take_trace
+from egg_graph.evaluator.tools import job_payload
+from egg_graph.evaluator.tools.device_trace import take_trace
+from egg_graph.evaluator.tools.metrics import compiled_profile, metrics_of, parse_ncu, traced_profile
 from egg_graph.evaluator.worker.profile_job import REPORT
 from egg_graph.schema import StageName
 
@@ -35,7 +35,7 @@ def profile(
     stage: StageName | None,
 ) -> None:
     """Add the profiling rung and the stage's metrics. `folder` holds the candidate and what it has compiled."""
-    if why := handover.too_large(case):
+    if why := job_payload.too_large(case):
         not_profiled(builder, stage, why)
         return
     with stopwatch() as took:
@@ -78,7 +78,7 @@ def _with_ncu(
     if shutil.which("ncu") is None:
         return "ncu is not on the PATH"
     names = sorted({r.kernel for r in builder.resources})
-    payload = handover.hand_over(problem, case, folder, kernels=names, metrics=metrics_of(stage))
+    payload = job_payload.hand_over(problem, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
     end = fork_server.run("egg_graph.evaluator.worker.profile_job:run", payload, folder, limits)
     report = _read(folder / REPORT)

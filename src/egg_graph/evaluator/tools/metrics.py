@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.device.ncu import TIME
-from egg_graph.evaluator.tools.trace import Trace
+from egg_graph.evaluator.tools.device_trace import Trace
 from egg_graph.schema import STAGE_METRICS, KernelResources, Metric, Profile, StageName
 
 NOT_MEASURED = "needs Nsight Compute on a GPU"
