@@ -15,8 +15,10 @@ from egg_graph.evaluator.evidence.integrity import (
 )
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
 from egg_graph.evaluator.host import library_state as fingerprints
+from egg_graph.evaluator.host.library_state import fingerprint
 from egg_graph.evaluator.wire.operators import computing, operator_name
 from egg_graph.evaluator.worker import recorder
+from egg_graph.evaluator.worker.launches import ForwardRecord, OperatorRecorder, count_moved_to_host
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
 
 FREE = (
@@ -48,10 +50,10 @@ def kinds(findings: list[Finding]) -> list[str]:
 
 
 def test_views_allocations_and_copies_are_free() -> None:
-    record = recorder.Record()
+    record = ForwardRecord()
     names = record.operators
     x = torch.randn(4, 6)
-    with torch.no_grad(), recorder._Operators(record):
+    with torch.no_grad(), OperatorRecorder(record):
         x.t().contiguous().view(-1)[None].expand(3, -1)[:, ::2]
         x.permute(1, 0).flatten().unsqueeze(0).squeeze().detach().chunk(2)
         torch.empty_like(x).copy_(x).to(torch.bfloat16).float().as_strided((2,), (1,)).unbind()
@@ -69,8 +71,8 @@ def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
     library = torch.library.Library("witness_test", "DEF")
     library.define("product(Tensor x) -> Tensor")
     library.impl("product", lambda x: x @ x.t(), "CompositeExplicitAutograd")
-    record = recorder.Record()
-    with torch.no_grad(), recorder._Operators(record):
+    record = ForwardRecord()
+    with torch.no_grad(), OperatorRecorder(record):
         torch.ops.witness_test.product(torch.ones(2, 3))
     assert any("mm" in name or "matmul" in name for name in record.operators)
     assert not any("witness_test" in name for name in record.operators)
@@ -79,11 +81,11 @@ def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
 def test_what_goes_to_the_host_is_counted() -> None:
     on_host = torch.zeros(3)
     gpu = mock.create_autospec(torch.Tensor, instance=True, is_cuda=True, is_cpu=False)
-    assert recorder._moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
-    assert recorder._moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
-    assert recorder._moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
-    assert recorder._moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
-    assert recorder._moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
+    assert count_moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
+    assert count_moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
+    assert count_moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
+    assert count_moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
+    assert count_moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
 
 
 def test_numbers_read_back_in_bulk_are_no_kernels_work() -> None:
@@ -206,7 +208,7 @@ def test_an_answer_that_survives_silence_is_not_the_kernels() -> None:
 
 
 def test_an_honest_process_keeps_its_fingerprint() -> None:
-    before = recorder.fingerprint()
+    before = fingerprint()
     import torch._inductor.runtime.triton_heuristics
     import torch.utils.checkpoint
     import triton.testing  # noqa: F401
@@ -214,7 +216,7 @@ def test_an_honest_process_keeps_its_fingerprint() -> None:
     import egg_graph.evaluator.tools.sanitizer_rung  # noqa: F401
 
     torch.randn(3).softmax(0)
-    assert judge_fingerprints(before, recorder.fingerprint()) == []
+    assert judge_fingerprints(before, fingerprint()) == []
 
 
 PATCHES = [
@@ -224,46 +226,46 @@ PATCHES = [
     (torch.nn.functional, "softmax", lambda x, dim: x),
     (torch.nn.Module, "__call__", lambda self, *a: a[0]),
     (torch.Tensor, "__matmul__", lambda a, b: a),
-    (recorder, "watch", lambda forward: {}),
+    (recorder, "record_forward", lambda forward: {}),
 ]
 
 
 @pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
 def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
-    before = recorder.fingerprint()
+    before = fingerprint()
     monkeypatch.setattr(place, name, patch)
-    found = judge_fingerprints(before, recorder.fingerprint())
+    found = judge_fingerprints(before, fingerprint())
     assert kinds(found) == ["library_patched"]
     assert name in found[0].message
 
 
 def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = recorder.fingerprint()
+    before = fingerprint()
     target = torch.cuda.synchronize
     monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
-    found = judge_fingerprints(before, recorder.fingerprint())
+    found = judge_fingerprints(before, fingerprint())
     assert "synchronize" in found[0].message
 
 
 def test_switches_and_threads_are_told() -> None:
     import threading
 
-    before = recorder.fingerprint()
+    before = fingerprint()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name="deferred")
     thread.start()
     torch.use_deterministic_algorithms(True)
     try:
-        found = judge_fingerprints(before, recorder.fingerprint())
+        found = judge_fingerprints(before, fingerprint())
     finally:
         torch.use_deterministic_algorithms(False)
         stop.set()
         thread.join()
     assert "deterministic: False became True" in found[0].message
     assert "deferred" in found[0].message
-    assert judge_fingerprints(before, recorder.fingerprint()) == []
+    assert judge_fingerprints(before, fingerprint()) == []
     torch.manual_seed(3)
-    assert judge_fingerprints(before, recorder.fingerprint()) == [], "random numbers are anyone's"
+    assert judge_fingerprints(before, fingerprint()) == [], "random numbers are anyone's"
 
 
 REFERENCES = {

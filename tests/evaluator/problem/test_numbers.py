@@ -17,7 +17,7 @@ from egg_graph.evaluator.problem.case import Unevaluable, build_case
 from egg_graph.evaluator.problem.compare import Leaf, compare, poisoned
 from egg_graph.evaluator.problem.flops import flop_counter
 from egg_graph.evaluator.problem.precision import round_to_tf32, truncate_to_tf32
-from egg_graph.evaluator.tools.metrics import compiled_profile, parse_ncu
+from egg_graph.evaluator.tools.metrics import profile_from_compiler, profile_from_ncu
 from egg_graph.evaluator.wire.exchange import ExchangeError, flatten, load, save
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import STAGE_METRICS, Finding, FindingKind, KernelResources, Precision
@@ -225,17 +225,17 @@ def test_causal_attention_counts_below_the_diagonal_alone(
     assert full.get_total_flops() == 6 * queries * keys * 2 * (8 + 8)
 
 
-def test_the_compiled_profile_says_what_it_cannot_know() -> None:
+def test_the_profile_from_compiler_says_what_it_cannot_know() -> None:
     resources = KernelResources(
         kernel="k", target="sm_90", grid=(8, 2), num_warps=4, num_stages=2, registers=40, occupancy=0.5
     )
-    profile = compiled_profile([resources], "parallel_mapping")
+    profile = profile_from_compiler([resources], "parallel_mapping")
     assert profile.source == "compiled"
     assert set(profile.metrics) == set(STAGE_METRICS["parallel_mapping"])
     assert profile.metrics["launch__grid_size"].value == 16
     assert profile.metrics["sm__maximum_warps_per_active_cycle_pct"].value == 50
     assert profile.metrics["sm__warps_active.avg.pct_of_peak_sustained_active"].missing
-    assert compiled_profile([], None).source == "none"
+    assert profile_from_compiler([], None).source == "none"
 
 
 def test_a_table_of_nsight_compute_is_read() -> None:
@@ -244,10 +244,10 @@ def test_a_table_of_nsight_compute_is_read() -> None:
         '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum"\n'
         '"","","ns","byte"\n"0","small","1,000","10"\n"1","large","45,504","134,224,896"\n'
     )
-    profile = parse_ncu(text, "memory_optimization")
+    profile = profile_from_ncu(text, "memory_optimization")
     assert profile is not None
     assert profile.metrics["gpu__time_duration.sum"].value == 45504
     assert profile.metrics["dram__bytes_read.sum"].value == 134224896
     assert profile.metrics["dram__bytes_read.sum"].unit == "byte"
     assert profile.metrics["l1tex__t_sector_hit_rate.pct"].missing
-    assert parse_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None
+    assert profile_from_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None

@@ -1,10 +1,12 @@
-"""Timing of single calls on one GPU stream: the same code for candidate and baseline, each in its own process.
+"""Time single calls on the default GPU stream. Candidate and baseline use this same code, each in its own process.
 
-Every call goes the same way, whether it is recorded or not: a spinning kernel keeps the GPU busy until the host has
-queued the whole forward; the inputs are unsealed; the L2 cache is flushed; then the marks, the forward between them,
-and a copy of its answer at once, in stream order. The spin matters: without it a forward whose launching takes longer
-than the flush (some 70 us) is timed by the host's speed of that moment. Work that a forward leaves to a thread, or to
-a stream that nobody waits for, comes too late for the copy.
+Every call is queued in one order, whether its time is recorded or not:
+
+    spin | decrypt the inputs | flush the L2 cache | timestamp, event | forward | event, timestamp | copy the answer
+
+The spin keeps the GPU busy until the host has queued the whole forward. Without it, a forward that takes longer to
+queue than the flush takes to run (about 70 us) would be timed by the host's speed. The copy follows in stream order, so
+work that a forward leaves to a thread, or to a stream that nobody waits for, comes too late for the copy.
 """
 
 from __future__ import annotations
@@ -19,152 +21,174 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.driver import Gpu
+from egg_graph.evaluator.device.driver import StreamDriver
 
-LEAD = 2
-"""Calls at the head of each block that are not recorded: the GPU has just switched from the other process, and address
-translation, instruction cache and allocator are cold."""
-SHORTEST_SPIN, LONGEST_SPIN = 0.25, 20.0
-"""Milliseconds. A forward that waits for the GPU cannot be queued ahead, and the spin cannot be endless."""
-STAMP_BYTES = 16
-"""Two stamps of the GPU's clock, before and after a forward."""
+WARMUP_CALLS = 2
+"""Calls at the head of each block that are not recorded. The GPU has just switched from the other process, and its
+address translation, instruction cache and allocator are cold."""
+SHORTEST_SPIN_MS, LONGEST_SPIN_MS = 0.25, 20.0
+"""Bounds of the spin [ms]. The upper one is for forwards that wait for the GPU: they cannot be queued ahead."""
+TIMESTAMP_BYTES = 16
+"""Size of the two timestamps of one call [bytes]: 64-bit integers before and after the forward."""
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How a warm forward runs by the host's clock [ms]."""
+class HostLatency:
+    """How long a warm forward takes by the host's clock (medians)."""
 
-    host_ms: float
-    """Until the forward has returned: queueing alone, unless it waits for the GPU."""
+    queue_ms: float
+    """Time until the forward returns [ms]: queueing alone, unless the forward waits for the GPU."""
     wall_ms: float
-    """Until the GPU has finished, too."""
+    """Time until the GPU has finished as well [ms]."""
 
     @property
     def spin_ns(self) -> int:
-        """Three times what queueing takes, so that a slow moment of the host does not show."""
-        return spin_for(self.host_ms)
+        """Spin before a call of this forward [ns]."""
+        return spin_ns_for(self.queue_ms)
 
 
-def spin_for(queued_ms: float) -> int:
-    """Nanoseconds of spin for a forward that takes so long to queue."""
-    return int(1e6 * min(max(SHORTEST_SPIN, 3 * queued_ms), LONGEST_SPIN))
+def spin_ns_for(queue_ms: float) -> int:
+    """Return the spin [ns] for a forward that takes `queue_ms` [ms] to queue: three times as long, within bounds.
+
+    The factor keeps a slow moment of the host out of the measurement.
+    """
+    return int(1e6 * min(max(SHORTEST_SPIN_MS, 3 * queue_ms), LONGEST_SPIN_MS))
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceBuffer:
     """Device memory by its address in this process."""
 
     pointer: int
+    """Device address."""
     nbytes: int
+    """Size [bytes]."""
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> DeviceBuffer:
+        """Return the memory of a dense tensor."""
+        return cls(tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
 @dataclass(frozen=True)
-class Sealed:
-    """Inputs of one call, not readable without the key."""
+class EncryptedInputs:
+    """Inputs of one call, which nobody can read without the key."""
 
-    source: Place
-    into: Place
+    source: DeviceBuffer
+    """Where the encrypted inputs lie."""
+    target: DeviceBuffer
+    """Where the forward finds them decrypted."""
     key: int
+    """64-bit key."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One call."""
+class CallTime:
+    """What one timed call took."""
 
-    milliseconds: float
-    """Between the marks, by CUDA events."""
-    queued_ms: float
-    """Until the forward returned, by the host's clock."""
+    event_ms: float
+    """Time between the two CUDA events [ms]."""
+    queue_ms: float
+    """Time until the forward returned, by the host's clock [ms]."""
 
 
 @dataclass
-class Clock:
-    """Times calls in this process."""
+class StreamTimer:
+    """Times calls in this process.
 
-    gpu: Gpu
-    flush: Place
-    """Overwritten before every call; larger than the L2 cache."""
+    Args:
+        driver: the GPU.
+        flush: memory larger than the L2 cache; every call overwrites it before its forward.
+    """
 
-    def once(
+    driver: StreamDriver
+    flush: DeviceBuffer
+
+    def time_call(
         self,
         forward: Callable[[], Any],
         *,
-        sealed: Sealed | None,
+        inputs: EncryptedInputs | None,
         spin_ns: int,
-        filling: int,
-        stamps: int,
+        flush_value: int,
+        timestamps: int,
         deliver: Callable[[Any], None],
-    ) -> Reading:
-        """One call; the device is idle before and after.
+    ) -> CallTime:
+        """Time one call. The device is idle before and after.
 
         Args:
             forward: queues the work on the current stream.
-            sealed: its inputs; None where they are there already.
-            spin_ns: before anything else.
-            filling: 32-bit value that the flush writes.
-            stamps: address of `STAMP_BYTES`; 0 for none.
+            inputs: are decrypted before the forward; None if the forward's inputs are in place already.
+            spin_ns: duration of the spin that comes before everything else [ns].
+            flush_value: 32-bit value that the flush writes.
+            timestamps: address of `TIMESTAMP_BYTES` of memory; 0 writes no timestamps.
             deliver: queues copies of the result.
         """
-        with no_collection():
-            gpu = self.gpu
-            gpu.spin(spin_ns)
-            self.prepare(sealed, filling)
-            if stamps:
-                gpu.stamp(stamps)
-            gpu.mark(0)
+        with garbage_collection_off():
+            driver = self.driver
+            driver.spin(spin_ns)
+            self.queue_preparation(inputs, flush_value)
+            if timestamps:
+                driver.write_timestamp(timestamps)
+            driver.record_event(0)
             began = time.perf_counter()
             result = forward()
-            queued = time.perf_counter() - began
-            gpu.mark(1)
-            if stamps:
-                gpu.stamp(stamps + 8)
+            queue_seconds = time.perf_counter() - began
+            driver.record_event(1)
+            if timestamps:
+                driver.write_timestamp(timestamps + 8)
             deliver(result)
-            gpu.wait()
-            return Reading(gpu.between(), 1e3 * queued)
+            driver.synchronize()
+            return CallTime(driver.elapsed_ms(), 1e3 * queue_seconds)
 
-    def series(self, forward: Callable[[], Any], *, calls: int, lead: int, spin_ns: int) -> list[float]:
-        """Milliseconds of each of `calls` calls on the same inputs, after `lead` unrecorded ones."""
-        readings = [
-            self.once(forward, sealed=None, spin_ns=spin_ns, filling=0, stamps=0, deliver=lambda result: None)
-            for _ in range(lead + calls)
+    def time_calls(self, forward: Callable[[], Any], *, calls: int, warmup_calls: int, spin_ns: int) -> list[float]:
+        """Time `calls` calls on the same inputs, after unrecorded ones; returns the event time of each [ms]."""
+        times = [
+            self.time_call(
+                forward, inputs=None, spin_ns=spin_ns, flush_value=0, timestamps=0, deliver=lambda result: None
+            )
+            for _ in range(warmup_calls + calls)
         ]
-        return [reading.milliseconds for reading in readings[lead:]]
+        return [call.event_ms for call in times[warmup_calls:]]
 
-    def prepare(self, sealed: Sealed | None, filling: int) -> None:
-        """Queue what precedes every forward: its inputs, and a cache that holds none of them."""
-        if sealed is not None:
-            self.gpu.unseal(sealed.source.pointer, sealed.into.pointer, sealed.source.nbytes, sealed.key)
-        self.gpu.fill(self.flush.pointer, self.flush.nbytes, filling)
+    def queue_preparation(self, inputs: EncryptedInputs | None, flush_value: int) -> None:
+        """Queue what precedes every forward: decrypt its inputs, and flush them from the L2 cache."""
+        if inputs is not None:
+            self.driver.xor_keystream(inputs.source.pointer, inputs.target.pointer, inputs.source.nbytes, inputs.key)
+        self.driver.fill(self.flush.pointer, self.flush.nbytes, flush_value)
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
-    """A collection in the middle of a forward costs more than most kernels."""
-    collecting = gc.isenabled()
+def garbage_collection_off() -> Iterator[None]:
+    """Switch Python's garbage collection off: one collection during a forward takes longer than most kernels."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collecting:
+        if enabled:
             gc.enable()
 
 
-def find_pace(forward: Callable[[], Any], seconds: float) -> Pace:
-    """Forwards until `seconds` are over (at least three): module load, autotuning, clocks; and their pace."""
+def measure_host_latency(forward: Callable[[], Any], seconds: float) -> HostLatency:
+    """Warm a forward up for `seconds` (at least three calls) and measure its latency by the host's clock.
+
+    The first calls load modules, run autotuners and raise the GPU's clocks.
+    """
     started = time.monotonic()
-    host: list[float] = []
-    wall: list[float] = []
-    while len(wall) < 3 or (time.monotonic() - started < seconds and len(wall) < 1000):
+    queue_ms: list[float] = []
+    wall_ms: list[float] = []
+    while len(wall_ms) < 3 or (time.monotonic() - started < seconds and len(wall_ms) < 1000):
         began = time.perf_counter()
         result = forward()
         queued = time.perf_counter()
         torch.cuda.synchronize()
-        host.append(1e3 * (queued - began))
-        wall.append(1e3 * (time.perf_counter() - began))
+        queue_ms.append(1e3 * (queued - began))
+        wall_ms.append(1e3 * (time.perf_counter() - began))
         del result
-    return Pace(median(host[2:]), median(wall[2:]))
+    return HostLatency(median(queue_ms[2:]), median(wall_ms[2:]))
 
 
 def flush_bytes() -> int:
-    """Twice the L2 cache, at least 256 MB: what is written between two timed calls."""
+    """Return how much memory a flush overwrites [bytes]: twice the L2 cache, at least 256 MiB."""
     return max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)

@@ -1,4 +1,4 @@
-"""What the interpreter knows and a GPU does not tell, found while the GPU works: a lower bound, and stray accesses."""
+"""Run a candidate in the interpreter while the GPU works: for a lower bound of its time, and for stray accesses."""
 
 from __future__ import annotations
 
@@ -11,66 +11,67 @@ from egg_graph.evaluator.gpuless.ladder import Ladder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
-ODD = "bounds_at_odd_shape"
-FAKE_BUDGET, FAKE_SECONDS = 1.0, 20.0
-"""Seconds that the interpreter may take for the lower bound: per launch, after the first two programs, and in all."""
-PROVEN_BY_FAKES: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
-"""What the interpreter's word rejects even where the GPU's answer is right."""
+ODD_SHAPE = "bounds_at_odd_shape"
+"""Name of the rung on stray accesses."""
+LAUNCH_SECONDS, TOTAL_SECONDS = 1.0, 20.0
+"""Time limits of one run [s]: per launch, after its first two programs, and in all."""
+PROVEN: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
+"""Findings of the interpreter that reject even if the GPU's answer is right."""
 
 
-class Bounding:
-    """Two runs without values in the background: at full shape for the bound, at an odd shape for the bounds of
-    tensors, which a GPU does not check.
+class InterpreterRuns:
+    """Two interpreter runs without values, in the background.
 
-    Inputs are drawn here, in the judge's own thread: random numbers have one source.
+    One is at full shape, for the lower bound of the time. The other is at an odd shape, for accesses out of bounds,
+    which a GPU does not check. Inputs are drawn here, in the judge's own thread: random numbers have one source.
 
     Args:
-        base: whose interpreter runs them.
-        problem: of the task.
-        candidate: to be run.
+        base: the ladder without a GPU, whose interpreter runs the candidate.
+        problem: the task.
+        candidate: is run.
     """
 
     def __init__(self, base: Ladder, problem: Problem, candidate: Candidate) -> None:
-        seconds = min(FAKE_SECONDS, base.jobs.timeout)
+        seconds = min(TOTAL_SECONDS, base.jobs.timeout)
         shape = "awkward" if "awkward" in problem.shapes else "shrunk"
-        calls = [base.fake_call(problem, FAKE_BUDGET, seconds, shape=name) for name in ("full", shape)]
-        self.full = base.pool.submit(_bound, base, problem.task, candidate, calls[0])
-        self.odd = base.pool.submit(_in_bounds, base, problem.task, candidate, calls[1], problem.shapes[shape])
+        calls = [base.fake_call(problem, LAUNCH_SECONDS, seconds, shape=name) for name in ("full", shape)]
+        self.full = base.pool.submit(_run_at_full_shape, base, problem.task, candidate, calls[0])
+        self.odd = base.pool.submit(_run_at_odd_shape, base, problem.task, candidate, calls[1], problem.shapes[shape])
 
     def absorb(self, builder: EvaluationBuilder) -> None:
-        """Wait for both and add what they proved."""
-        for name, future in (("roofline", self.full), (ODD, self.odd)):
+        """Wait for both runs, and add what they proved."""
+        for name, future in (("roofline", self.full), (ODD_SHAPE, self.odd)):
             try:
                 builder.absorb(future.result())
-            except InfrastructureError as error:  # the evidence of the GPU stands without it
+            except InfrastructureError as error:  # the GPU's evidence needs neither
                 builder.skipped(name, f"not run: {error}")
 
 
-def _in_bounds(
+def _run_at_odd_shape(
     base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any], sizes: Mapping[str, int]
 ) -> EvaluationBuilder:
-    """Whether every access at an odd shape is inside of its tensor: one that is masked away later shows nowhere."""
+    """Check that every access at an odd shape is inside its tensor; if masked away later, it shows nowhere else."""
     run_found, found = EvaluationBuilder(), EvaluationBuilder()
     run = base.launches(task, candidate, call, run_found)
     seconds = sum(rung.seconds for rung in run_found.rungs)
     at = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "its own shape"
-    if proven := [finding for finding in run_found.findings if finding.kind in PROVEN_BY_FAKES]:
-        found.fail(ODD, proven, seconds, run_found.log)
+    if proven := [finding for finding in run_found.findings if finding.kind in PROVEN]:
+        found.fail(ODD_SHAPE, proven, seconds, run_found.log)
     elif run is None:
-        found.skipped(ODD, f"not proven at {at}: the interpreter stopped", seconds)
+        found.skipped(ODD_SHAPE, f"not proven at {at}: the interpreter stopped", seconds)
     else:
-        found.passed(ODD, f"every access of the programs run is inside of its tensor at {at}", seconds)
+        found.passed(ODD_SHAPE, f"every access of the programs run is inside of its tensor at {at}", seconds)
     return found
 
 
-def _bound(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> EvaluationBuilder:
-    """The full-shape run and the bound that follows; what fails there proves nothing."""
+def _run_at_full_shape(base: Ladder, task: KernelTask, candidate: Candidate, call: dict[str, Any]) -> EvaluationBuilder:
+    """Run at full shape and compute the lower bound. A failure of this run proves nothing, unless it is in `PROVEN`."""
     found = EvaluationBuilder()
     run = base.launches(task, candidate, call, found)
     if run is not None:
         base.roofline(task, run, found)
         return found
-    proven = [finding for finding in found.findings if finding.kind in PROVEN_BY_FAKES]
+    proven = [finding for finding in found.findings if finding.kind in PROVEN]
     if found.failed and not proven:
         seconds = sum(rung.seconds for rung in found.rungs)
         why = reason_of(rejecting(found.findings)[0])

@@ -1,6 +1,6 @@
-"""One forward of a candidate alone in its process, for programs that watch it from outside.
+"""Run one forward of a candidate alone in its process, watched from outside by a profiler, a sanitizer or a trace.
 
-A profiler, a sanitizer or a trace watches the forward; the judge compares none of its answers.
+The judge compares none of its answers.
 """
 
 from __future__ import annotations
@@ -12,39 +12,45 @@ from typing import Any
 
 from egg_graph.evaluator.wire import exchange
 
-ORDER = "solo.json"
-WARM_FORWARDS = 3
+PAYLOAD = "payload.json"
+"""File in the job's folder that holds the payload, for a program that is started rather than forked."""
+WARMUP_FORWARDS = 3
 """Forwards that compile, let an autotuner choose, and fill the caches."""
 
 
-def leave_order(folder: Path, payload: dict[str, Any]) -> None:
-    """For a program that is started rather than forked."""
-    (folder / ORDER).write_text(json.dumps(payload))
+def write_payload(folder: Path, payload: dict[str, Any]) -> None:
+    """Write a job's payload into its folder."""
+    (folder / PAYLOAD).write_text(json.dumps(payload))
 
 
-def read_order(folder: Path) -> dict[str, Any]:
-    """What `leave_order` wrote."""
-    order: dict[str, Any] = json.loads((folder / ORDER).read_text())
-    return order
+def read_payload(folder: Path) -> dict[str, Any]:
+    """Read what `write_payload` wrote."""
+    payload: dict[str, Any] = json.loads((folder / PAYLOAD).read_text())
+    return payload
 
 
-def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
-    """Load the candidate on the GPU; the function returned runs one forward without gradients."""
+def load_forward(folder: Path, payload: dict[str, Any]) -> Callable[[], Any]:
+    """Load the candidate on the GPU; returns a function that runs one forward without gradients.
+
+    Args:
+        folder: holds `candidate.py` and the saved weights and inputs.
+        payload: as `tools.job_payload.write_case` made it.
+    """
     import torch
 
     from egg_graph.evaluator.host.candidate import construct, load_module, load_weights
 
-    tf32 = order["precision"] == "tf32"
+    tf32 = payload["precision"] == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    args, kwargs = exchange.decode(order["arguments"], exchange.inline_tensor)
+    args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     module = load_module(folder / "candidate.py")
-    torch.manual_seed(order["seed"])
+    torch.manual_seed(payload["seed"])
     with torch.device("cuda"):
         model = construct(module, args, kwargs)
-    dtype = order["dtype"]
+    dtype = payload["dtype"]
     model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
-    load_weights(model, dict(zip(order["state"], _saved(folder, "state"), strict=True)))
-    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, _saved(folder, "inputs"))
+    load_weights(model, dict(zip(payload["state"], _load_saved(folder, "state"), strict=True)))
+    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, _load_saved(folder, "inputs"))
 
     def forward() -> Any:
         with torch.no_grad():
@@ -53,15 +59,14 @@ def prepare(folder: Path, order: dict[str, Any]) -> Callable[[], Any]:
     return forward
 
 
-def _saved(folder: Path, name: str) -> Sequence[Any]:
-
+def _load_saved(folder: Path, name: str) -> Sequence[Any]:
     return exchange.load(folder, name)[1]
 
 
-def warm(forward: Callable[[], Any]) -> None:
+def warm_up(forward: Callable[[], Any]) -> None:
     """Bring a forward to its steady state."""
     import torch
 
-    for _ in range(WARM_FORWARDS):
+    for _ in range(WARMUP_FORWARDS):
         forward()
     torch.cuda.synchronize()

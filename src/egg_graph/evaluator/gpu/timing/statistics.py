@@ -1,4 +1,4 @@
-"""From paired measurements to a ratio with its interval."""
+"""Median, spread and the bootstrap interval of a ratio, from paired measurements."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 RESAMPLES = 4000
+"""Number of bootstrap resamples."""
 
 
 def ratio_interval(
     candidate: Sequence[float], baseline: Sequence[float], *, block: int = 1, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Ratio of medians (baseline over candidate: above 1 is a speedup) and its bootstrap 95 % interval.
+    """Return the ratio of medians (baseline over candidate, so above 1 is a speedup) and its bootstrap 95 % interval.
+
+    Both sides of a pair were measured back to back and are resampled together. Whole blocks are resampled, because what
+    disturbs one pair may disturb its neighbours (block bootstrap).
 
     Args:
-        candidate: milliseconds, one per pair.
-        baseline: milliseconds, in the same order; a pair was measured back to back, so both are resampled together.
-        block: pairs that were measured together; what disturbs one may disturb its neighbours, so whole blocks are
-            resampled. The number of pairs is a multiple of it.
-        seed: of the resampling; the same measurements give the same interval.
+        candidate: time of the candidate [ms], one per pair.
+        baseline: time of the baseline [ms], in the same order.
+        block: pairs that were measured together; the number of pairs is a multiple of it.
+        seed: seed of the resampling; the same measurements give the same interval.
+
+    Returns:
+        Ratio, lower and upper end of the interval.
     """
     c, b = np.asarray(candidate, float), np.asarray(baseline, float)
     blocks = np.random.default_rng(seed).integers(0, len(c) // block, (RESAMPLES, len(c) // block))
@@ -30,5 +36,11 @@ def ratio_interval(
 
 
 def median(values: Sequence[float]) -> float:
-    """Median, in the unit of the values."""
+    """Return the median, in the unit of the values."""
     return float(np.median(np.asarray(values, float)))
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return half of the interquartile range, in the unit of the values."""
+    low, high = np.quantile(np.asarray(values, float), (0.25, 0.75))
+    return float(high - low) / 2

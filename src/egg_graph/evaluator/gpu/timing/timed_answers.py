@@ -1,8 +1,8 @@
-"""Every timed answer is compared: with PyTorch's on the same inputs, and in fp64 before anybody is blamed.
+"""Compare the answer of every timed call with PyTorch's answer on the same inputs.
 
-PyTorch's answer at the declared precision errs as well, so its own error is allowed on top of the budget. An answer
-that is not close enough even so is compared once more, as in the correctness rungs, with the fp64 reference on the very
-inputs of that call; only that comparison rejects.
+PyTorch's answer at the declared precision has an error of its own, which is allowed on top of the budget. An answer
+that is still not close enough is compared once more, as in the correctness rungs, with the fp64 reference on the inputs
+of that call. Only that second comparison rejects.
 """
 
 from __future__ import annotations
@@ -21,52 +21,54 @@ from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.wire.exchange import dtype_name
 from egg_graph.schema import Check, Finding
 
-EXACT = 6
-"""Comparisons in fp64 of one race, at most; each costs as much as a correctness rung."""
+MOST_FP64_COMPARISONS = 6
+"""Most comparisons with fp64 for one candidate; each costs as much as a correctness rung."""
 
 
 @dataclass
 class TimedAnswer:
-    """One call's answer."""
+    """The answer of one timed call."""
 
     seed: int | None
-    """Of its inputs; None where they are the case's own."""
+    """Seed of its inputs; None for the case's own inputs."""
     structure: Any
+    """Structure of the answer as the worker told it; checked against the judge's."""
     forms: Any
-    """As the worker told them; checked against the judge's own."""
+    """Dtype and shape of every leaf as the worker told them; checked against the judge's."""
     got: Sequence[torch.Tensor]
-    """The judge's buffers, with what the worker put there."""
+    """The judge's buffers, filled by the worker."""
     expected: Sequence[torch.Tensor]
-    """PyTorch's answer on the same inputs, same dtypes."""
+    """PyTorch's answer on the same inputs, in the same dtypes."""
 
 
 @dataclass
-class Examiner:
-    """Compares the timed answers of one race."""
+class AnswerChecker:
+    """Compares the timed answers of one candidate."""
 
     problem: Problem
     case: Case
     machine: str
+    """Name of the GPU."""
     source: str
-    """Of the candidate, which words of a finding may name."""
+    """Text of the candidate, whose names a finding may use."""
     checked: int = 0
-    worst: float = 0.0
-    """Largest relative difference from PyTorch's answer among those accepted."""
+    """How many answers were accepted."""
     check: Check | None = None
-    """The latest comparison in fp64, if there was one."""
-    exact: int = 0
+    """The latest comparison with fp64; None if PyTorch's answers were enough."""
+    fp64_comparisons: int = 0
+    """How many answers were compared with fp64."""
     notes: list[str] = field(default_factory=list)
 
-    def examine(self, answers: Sequence[TimedAnswer]) -> tuple[int, list[Finding]]:
-        """Number of the first answer that is wrong, and what is wrong with it; (-1, []) if all are right."""
+    def check_all(self, answers: Sequence[TimedAnswer]) -> tuple[int, list[Finding]]:
+        """Return the number of the first wrong answer and what is wrong with it; (-1, []) if all are right."""
         for number, answer in enumerate(answers):
-            findings = self.form(answer) or self._values(answer)
+            findings = self.check_form(answer) or self._check_values(answer)
             if findings:
                 return number, findings
         return -1, []
 
-    def form(self, answer: TimedAnswer) -> list[Finding]:
-        """What is wrong with an answer before its values."""
+    def check_form(self, answer: TimedAnswer) -> list[Finding]:
+        """Check structure, dtypes and shapes of an answer."""
         if answer.structure != self.case.structure:
             message = f"a timed call returns {answer.structure} where the reference returns {self.case.structure}"
             return [Finding(kind="wrong_structure", message=message)]
@@ -75,50 +77,49 @@ class Examiner:
             return [Finding(kind="wrong_structure", message=f"a timed call returns {answer.forms} instead of {wanted}")]
         return []
 
-    def close(self, answer: TimedAnswer) -> bool:
-        """Whether an answer is PyTorch's, as far as both may err."""
-        differences = [
-            difference(got, expected, leaf)
-            for got, expected, leaf in zip(answer.got, answer.expected, self.case.leaves, strict=True)
-        ]
-        right = all(d <= allowed(leaf) for d, leaf in zip(differences, self.case.leaves, strict=True))
-        if right:
-            self.worst = max([self.worst, *differences])
-        return right
+    def is_close(self, answer: TimedAnswer) -> bool:
+        """Whether an answer is as close to PyTorch's as the errors of both allow."""
+        return self._are_close(answer.got, answer.expected)
 
-    def replayed(self, answer: TimedAnswer, others: Sequence[TimedAnswer]) -> bool:
-        """Whether a wrong answer is right for other inputs, for which this one's would be wrong."""
+    def is_replayed(self, answer: TimedAnswer, others: Sequence[TimedAnswer]) -> bool:
+        """Whether a wrong answer is the right one to the inputs of another call, to which this call's is wrong."""
         return any(
             other is not answer
-            and self.close(TimedAnswer(None, "", [], answer.got, other.expected))
-            and not self.close(TimedAnswer(None, "", [], answer.expected, other.expected))
+            and self._are_close(answer.got, other.expected)
+            and not self._are_close(answer.expected, other.expected)
             for other in others
         )
 
-    def _values(self, answer: TimedAnswer) -> list[Finding]:
-        if self.close(answer):
+    def _are_close(self, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+        return all(
+            relative_difference(a, b, leaf) <= allowed_difference(leaf)
+            for a, b, leaf in zip(got, expected, self.case.leaves, strict=True)
+        )
+
+    def _check_values(self, answer: TimedAnswer) -> list[Finding]:
+        if self.is_close(answer):
             self.checked += 1
             return []
-        if self.exact >= EXACT:
-            self._note("some timed answers differ from PyTorch's, though right in fp64: not all were compared")
+        if self.fp64_comparisons >= MOST_FP64_COMPARISONS:
+            self._add_note("some timed answers differ from PyTorch's, though right in fp64: not all were compared")
             return []
-        self.exact += 1
+        self.fp64_comparisons += 1
         try:
-            case = self._exactly(answer.seed)
+            case = self._fp64_case(answer.seed)
         except Unevaluable as error:
-            self._note(f"a timed answer was not compared: {one_line(error)}")
+            self._add_note(f"a timed answer was not compared: {one_line(error)}")
             return []
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            return [self._plainly(answer)]
+            return [self._finding_without_fp64(answer)]
         findings, self.check = judge_leaves(
             self.problem.task, case, answer.got, machine=self.machine, source=self.source
         )
         self.checked += not findings
         return findings
 
-    def _exactly(self, seed: int | None) -> Case:
-        """The inputs of one call with fp64's answer."""
+    def _fp64_case(self, seed: int | None) -> Case:
+        """Return the case with the inputs of one call and their answer in fp64."""
         if seed is None:
             return self.case
         return with_other_inputs(
@@ -130,31 +131,37 @@ class Examiner:
             device=self.problem.device,
         )
 
-    def _plainly(self, answer: TimedAnswer) -> Finding:
+    def _finding_without_fp64(self, answer: TimedAnswer) -> Finding:
+        """Return the finding for an answer whose fp64 reference does not fit into the GPU's memory."""
         worst = max(
-            difference(got, expected, leaf)
+            relative_difference(got, expected, leaf)
             for got, expected, leaf in zip(answer.got, answer.expected, self.case.leaves, strict=True)
         )
         return Finding(
             kind="wrong_values",
             message=f"the answer of a timed call is {worst:.1e} off PyTorch's at the declared precision (budget "
-            f"{max(allowed(leaf) for leaf in self.case.leaves):.1e}; memory does not hold the fp64 answer)",
+            f"{max(allowed_difference(leaf) for leaf in self.case.leaves):.1e}; memory does not hold the fp64 answer)",
         )
 
-    def _note(self, text: str) -> None:
+    def _add_note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
 
-def allowed(leaf: Leaf) -> float:
-    """Largest difference from PyTorch's own answer, as `difference` measures it."""
+def allowed_difference(leaf: Leaf) -> float:
+    """Return the largest difference from PyTorch's own answer, as `relative_difference` measures it."""
     return leaf.budget + leaf.pytorch_error
 
 
-def difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
-    """Relative L2 distance of two answers (integers: share of differing elements).
+def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
+    """Return the relative L2 distance of two answers; for integers, the share of elements that differ.
 
-    Infinite where a single element is off by far more than PyTorch's worst, or not finite where the other is.
+    It is infinite if one element is off by far more than PyTorch's worst, or not finite where the other is finite.
+
+    Args:
+        got: the candidate's answer, any shape.
+        expected: PyTorch's answer, same shape and dtype.
+        leaf: budget, slack and exactness of this leaf of the answer.
     """
     if not got.numel():
         return 0.0
@@ -168,7 +175,7 @@ def difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
     norm = torch.linalg.vector_norm(size, dtype=torch.float64)
     distance = torch.linalg.vector_norm(off, dtype=torch.float64)
     rms = norm / size.numel() ** 0.5
-    # Both sides err: PyTorch's worst element (an eighth of the slack) comes on top.
+    # Both sides have errors: PyTorch's worst element (an eighth of the slack) comes on top.
     wrong = ~(off <= 1.125 * leaf.slack + 16 * leaf.budget * (size + rms))
     any_wrong, distance_, norm_ = torch.stack((wrong.any().double(), distance, norm)).tolist()
     if any_wrong or distance_ != distance_:
