@@ -130,9 +130,9 @@ class Arena:
         """
         dense = bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
         stride = tensor.stride() if dense else tensor.contiguous().stride()
-        mine, form = self.empty(tensor.shape, tensor.dtype, stride, name=name, guarded=guarded)
-        mine.copy_(tensor)
-        return mine, form
+        copy, form = self.empty(tensor.shape, tensor.dtype, stride, name=name, guarded=guarded)
+        copy.copy_(tensor)
+        return copy, form
 
     def empty(
         self,

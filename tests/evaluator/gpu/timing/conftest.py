@@ -1,6 +1,6 @@
 """A GPU that is stood in for, down to its clock, and measurements of candidates on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,8 +36,20 @@ class Timed(InProcess):
 
 
 @pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU's part is played by this process, and the judge's clock tells what the GPU's does."""
+def one_thread() -> Iterator[None]:
+    """PyTorch computes in one thread: its products here are tiny, and several threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    """This process plays the GPU's part, and the judge's clock tells what the GPU's clock does.
+
+    No test depends on how busy the machine is: the host's clocks are `SteadyTime`, and bursts have fixed times.
+    """
     properties = SimpleNamespace(total_memory=1 << 30, L2_cache_size=1024)
     for name, value in {
         "synchronize": lambda device=None: None,

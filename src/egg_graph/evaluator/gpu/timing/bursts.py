@@ -51,7 +51,7 @@ def measure_bursts(
         session: the buffers.
         worker: the candidate's process.
         samples: recorded calls, which say how long a burst may be.
-        accept: checks the answers of a burst, given what the worker tells of them and how many there must be.
+        accept: checks the answers of a burst, given structure and forms of each by the worker, and their number.
 
     Returns:
         None if an answer was not accepted.
@@ -66,11 +66,11 @@ def measure_bursts(
     with_forward: list[Burst] = []
     for _ in range(BURSTS if calls * longest_ms < LONGEST_BURST_MS / 4 else LONG_BURSTS):
         session.prepare_sets(warmup_calls + calls)
-        told = _run_warmup_burst(session, worker, spin_ns=spin_ns)
+        forms = _run_warmup_burst(session, worker, spin_ns=spin_ns)
         burst, rest = session.run_burst(worker, numbers, spin_ns=spin_ns)
-        told += rest
+        forms += rest
         session.call_baseline(range(warmup_calls + calls))
-        if not accept(told, warmup_calls + calls):
+        if not accept(forms, warmup_calls + calls):
             return None
         with_forward.append(burst)
     return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls))

@@ -156,13 +156,13 @@ class PairedMeasurement:
         self.warmup_ms += block.warmup_ms
         return block if self._accept(block.answers) and not self.result.findings else None
 
-    def _accept_burst(self, told: list[Any], count: int) -> bool:
-        """Check the answers of a burst, given what the worker tells of them; there must be `count`."""
-        if len(told) != count:
+    def _accept_burst(self, forms: list[Any], count: int) -> bool:
+        """Check the `count` answers of a burst, given structure and forms of each by the worker."""
+        if len(forms) != count:
             message = "the process gave no readable answer"
             self.result.findings.append(Finding(kind="exited", message=message))
             return False
-        return self._accept([self.session.answer(number, *forms) for number, forms in enumerate(told)])
+        return self._accept([self.session.answer(number, *form) for number, form in enumerate(forms)])
 
     def _accept(self, answers: Sequence[TimedAnswer]) -> bool:
         """Whether all answers are right; otherwise the findings say what is wrong and how it came about."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -65,8 +66,8 @@ class WrongAnswerExplainer:
             return False
         self.session.prepare_sets(2)
         self.session.call_baseline([0, 1])
-        told = [self.session.call_candidate(self.worker, i, first=not i, buffer=0) for i in (0, 1)]
-        answers = [self.session.answer(i, a.get("structure"), a.get("leaves")) for i, a in enumerate(told)]
+        calls = [self.session.call_candidate(self.worker, i, first=not i, buffer=0) for i in (0, 1)]
+        answers = [self._answer(number, call) for number, call in enumerate(calls)]
         return not self.checker.check_form(answers[1]) and self.checker.is_replayed(answers[1], answers)
 
     def _finishes_late(self) -> bool:
@@ -74,8 +75,7 @@ class WrongAnswerExplainer:
         for _ in range(LATE_TRIES):
             self.session.prepare_sets(1)
             self.session.call_baseline([0])
-            told = self.session.call_candidate(self.worker, 0, first=True)
-            answer = self.session.answer(0, told.get("structure"), told.get("leaves"))
+            answer = self._answer(0, self.session.call_candidate(self.worker, 0, first=True))
             if self.checker.check_form(answer):
                 return False
             if self.checker.is_close(answer):
@@ -84,7 +84,10 @@ class WrongAnswerExplainer:
             for target in answer.got:
                 poison_(target)
             torch.cuda.synchronize()
-            told = self.worker.ask("deliver_again", set=0)
-            answer = self.session.answer(0, told.get("structure"), told.get("leaves"))
+            answer = self._answer(0, self.worker.ask("deliver_again", set=0))
             return not self.checker.check_form(answer) and self.checker.is_close(answer)
         return False
+
+    def _answer(self, number: int, call: dict[str, Any]) -> TimedAnswer:
+        """Return the answer on a set, given what the worker tells of its call."""
+        return self.session.answer(number, call.get("structure"), call.get("leaves"))
