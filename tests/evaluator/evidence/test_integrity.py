@@ -13,7 +13,7 @@ from egg_graph.evaluator.evidence.integrity import (
 )
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
 from egg_graph.evaluator.wire.operators import computing, operator_name
-from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.worker.launches import ForwardRecord, OperatorRecorder, count_moved_to_host
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
 
 FREE = (
@@ -38,10 +38,10 @@ def kinds(findings: list[Finding]) -> list[str]:
 
 
 def test_views_allocations_and_copies_are_free() -> None:
-    record = witness.Record()
+    record = ForwardRecord()
     names = record.operators
     x = torch.randn(4, 6)
-    with torch.no_grad(), witness._Operators(record):
+    with torch.no_grad(), OperatorRecorder(record):
         x.t().contiguous().view(-1)[None].expand(3, -1)[:, ::2]
         x.permute(1, 0).flatten().unsqueeze(0).squeeze().detach().chunk(2)
         torch.empty_like(x).copy_(x).to(torch.bfloat16).float().as_strided((2,), (1,)).unbind()
@@ -59,8 +59,8 @@ def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
     library = torch.library.Library("witness_test", "DEF")
     library.define("product(Tensor x) -> Tensor")
     library.impl("product", lambda x: x @ x.t(), "CompositeExplicitAutograd")
-    record = witness.Record()
-    with torch.no_grad(), witness._Operators(record):
+    record = ForwardRecord()
+    with torch.no_grad(), OperatorRecorder(record):
         torch.ops.witness_test.product(torch.ones(2, 3))
     assert any("mm" in name or "matmul" in name for name in record.operators)
     assert not any("witness_test" in name for name in record.operators)
@@ -69,11 +69,11 @@ def test_an_operator_of_the_candidates_own_is_looked_into() -> None:
 def test_what_goes_to_the_host_is_counted() -> None:
     on_host = torch.zeros(3)
     gpu = mock.create_autospec(torch.Tensor, instance=True, is_cuda=True, is_cpu=False)
-    assert witness._moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
-    assert witness._moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
-    assert witness._moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
-    assert witness._moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
-    assert witness._moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
+    assert count_moved_to_host("aten._to_copy.default", [gpu], on_host) == 3
+    assert count_moved_to_host("aten._local_scalar_dense.default", [gpu], 0.5) == 1
+    assert count_moved_to_host("aten.empty_like.default", [gpu], on_host) == 0
+    assert count_moved_to_host("aten.add.Tensor", [on_host, on_host], on_host) == 0
+    assert count_moved_to_host("aten.add.Tensor", [gpu], gpu) == 0
 
 
 def test_numbers_read_back_in_bulk_are_no_kernels_work() -> None:

@@ -28,7 +28,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))
     monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
-    monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
+    monkeypatch.setattr(gpu_worker.recorder, "record_captures", lambda: None)
     monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
 
 

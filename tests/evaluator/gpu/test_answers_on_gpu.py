@@ -7,7 +7,7 @@ import torch
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
 from egg_graph.evaluator.device.lease import access_to
-from egg_graph.evaluator.gpu import memory_watch as gpu_watch
+from egg_graph.evaluator.gpu import arena
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")]
@@ -198,11 +198,11 @@ def test_after_a_fault_the_next_evaluation_is_right(
 def test_memory_taken_by_another_way_than_pytorchs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     import ctypes
 
-    monkeypatch.setattr(gpu_watch, "CONTEXT", 1 << 28)
+    monkeypatch.setattr(arena, "CONTEXT", 1 << 28)
     torch.cuda.init()
     torch.cuda.synchronize()
     with access_to("gpu").alone_throughout():  # it cannot tell who took it
-        watch = gpu_watch.MemoryWatch(0.0)
+        watch = arena.MemoryLimit(0.0)
         kept = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
         assert watch() is None
         del kept

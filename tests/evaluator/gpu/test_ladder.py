@@ -13,7 +13,7 @@ import torch
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
-from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.gpu.timing.measurement import TimingResult
 from egg_graph.evaluator.judge import screening as screen
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
@@ -73,16 +73,16 @@ class Session(InProcess):
         self.opened.append(self)
 
 
-def race(session: Any, problem: Problem, baseline: Any, machine: str) -> Race:
+def time_candidate(session: Any, problem: Problem, baseline: Any, machine: str) -> TimingResult:
     timing = Timing(
         candidate_ms=1.0, eager_ms=2.0, baseline="eager", ratio=2.0, ratio_low=1.9, ratio_high=2.1, pairs=32
     )
-    return Race({"launches": [LAUNCH], "share": 1.0}, timing)
+    return TimingResult({"launches": [LAUNCH], "share": 1.0}, timing)
 
 
 def start(worker: Any, command: dict[str, Any]) -> dict[str, Any]:
-    worker.commands["warm"] = lambda command: {"host_ms": 1.0, "wall_ms": 1.0}
-    worker.commands["series"] = lambda command: {"ms": [1.0] * command["calls"]}
+    worker.commands["warm_up"] = lambda command: {"queue_ms": 1.0, "wall_ms": 1.0}
+    worker.commands["time_series"] = lambda command: {"event_ms": [1.0] * command["calls"]}
     return {"ok": True}
 
 
@@ -94,8 +94,8 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(gpu_worker.GpuWorker, "start", start)
     monkeypatch.setattr(gpu_ladder, "WorkerSession", Session)
     monkeypatch.setattr(screen, "WorkerSession", Session)
-    monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", lambda *a: True)
-    monkeypatch.setattr(gpu_ladder.gpu_timing, "race", race)
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", lambda *a: True)
+    monkeypatch.setattr(gpu_ladder, "time_candidate", time_candidate)
     monkeypatch.setattr(
         GpuLadder, "baseline", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
     )
@@ -123,8 +123,8 @@ def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(gpu_ladder, "trace", lambda *a: asked.append("trace"))
-    monkeypatch.setattr(gpu_ladder, "sanitize", lambda *a: asked.append("sanitize"))
+    monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: asked.append("trace"))
+    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: asked.append("sanitize"))
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
     assert asked == ["trace", "sanitize"]
     assert "repeats" in {rung.name for rung in builder.rungs}
@@ -156,7 +156,7 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
 def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     profiled: list[float] = []
     ladder.profiling = True
-    monkeypatch.setattr(gpu_ladder.gpu_profile, "profile", lambda *a: profiled.append(a[4].timing.candidate_ms))
+    monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[4].timing.candidate_ms))
     ladder.evaluate(problem, candidate(RIGHT), None)
     ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
     assert profiled == [1.0]
@@ -169,7 +169,7 @@ def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(
         session.close()
         return True
 
-    monkeypatch.setattr(gpu_ladder.gpu_integrity, "examine", examine)
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", examine)
     _, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
     assert verdict is not None
     assert len(Session.opened) == 2

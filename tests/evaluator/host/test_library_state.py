@@ -8,8 +8,9 @@ import torch
 from egg_graph.evaluator.evidence.integrity import (
     judge_fingerprints,
 )
-from egg_graph.evaluator.host import library_state as fingerprints
-from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.host import library_state
+from egg_graph.evaluator.host.library_state import fingerprint
+from egg_graph.evaluator.worker import recorder
 from egg_graph.schema import Finding
 
 
@@ -20,20 +21,20 @@ def kinds(findings: list[Finding]) -> list[str]:
 @pytest.fixture(autouse=True)
 def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests of this process have patched for a while is nothing that a candidate changed."""
-    monkeypatch.setattr(fingerprints, "_first", {})
-    monkeypatch.setattr(fingerprints, "_hiding", set())
+    monkeypatch.setattr(library_state, "_first", {})
+    monkeypatch.setattr(library_state, "_hiding", set())
 
 
 def test_an_honest_process_keeps_its_fingerprint() -> None:
-    before = witness.fingerprint()
+    before = fingerprint()
     import torch._inductor.runtime.triton_heuristics
     import torch.utils.checkpoint
     import triton.testing  # noqa: F401
 
-    import egg_graph.evaluator.tools.sanitize  # noqa: F401
+    import egg_graph.evaluator.tools.sanitizer_rung  # noqa: F401
 
     torch.randn(3).softmax(0)
-    assert judge_fingerprints(before, witness.fingerprint()) == []
+    assert judge_fingerprints(before, fingerprint()) == []
 
 
 PATCHES = [
@@ -43,43 +44,43 @@ PATCHES = [
     (torch.nn.functional, "softmax", lambda x, dim: x),
     (torch.nn.Module, "__call__", lambda self, *a: a[0]),
     (torch.Tensor, "__matmul__", lambda a, b: a),
-    (witness, "watch", lambda forward: {}),
+    (recorder, "record_forward", lambda forward: {}),
 ]
 
 
 @pytest.mark.parametrize(("place", "name", "patch"), PATCHES, ids=[name for _, name, _ in PATCHES])
 def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, place: object, name: str, patch: object) -> None:
-    before = witness.fingerprint()
+    before = fingerprint()
     monkeypatch.setattr(place, name, patch)
-    found = judge_fingerprints(before, witness.fingerprint())
+    found = judge_fingerprints(before, fingerprint())
     assert kinds(found) == ["library_patched"]
     assert name in found[0].message
 
 
 def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = witness.fingerprint()
+    before = fingerprint()
     target = torch.cuda.synchronize
     monkeypatch.setattr(target, "__code__", (lambda device=None: None).__code__)
-    found = judge_fingerprints(before, witness.fingerprint())
+    found = judge_fingerprints(before, fingerprint())
     assert "synchronize" in found[0].message
 
 
 def test_switches_and_threads_are_told() -> None:
     import threading
 
-    before = witness.fingerprint()
+    before = fingerprint()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name="deferred")
     thread.start()
     torch.use_deterministic_algorithms(True)
     try:
-        found = judge_fingerprints(before, witness.fingerprint())
+        found = judge_fingerprints(before, fingerprint())
     finally:
         torch.use_deterministic_algorithms(False)
         stop.set()
         thread.join()
     assert "deterministic: False became True" in found[0].message
     assert "deferred" in found[0].message
-    assert judge_fingerprints(before, witness.fingerprint()) == []
+    assert judge_fingerprints(before, fingerprint()) == []
     torch.manual_seed(3)
-    assert judge_fingerprints(before, witness.fingerprint()) == [], "random numbers are anyone's"
+    assert judge_fingerprints(before, fingerprint()) == [], "random numbers are anyone's"

@@ -5,17 +5,12 @@ from typing import Any
 import pytest
 
 from egg_graph.evaluator.device import ncu
-from egg_graph.evaluator.tools import sanitizer
-from egg_graph.evaluator.tools.profile import compiled_profile, parse_ncu, traced_profile
-from egg_graph.evaluator.tools.trace import Trace, judge_trace, read_trace
-from egg_graph.evaluator.worker.trace_job import device_rows
-from egg_graph.schema import (
-    STAGE_METRICS,
-    Hardware,
-    Integrity,
-    KernelResources,
-    KernelTask,
-)
+from egg_graph.evaluator.tools import sanitizer_report
+from egg_graph.evaluator.tools.device_trace import DeviceTrace, read_trace
+from egg_graph.evaluator.tools.metrics import profile_from_compiler, profile_from_ncu, profile_from_trace
+from egg_graph.evaluator.tools.trace_rung import judge_trace
+from egg_graph.evaluator.worker.trace_job import summarise_device_work
+from egg_graph.schema import STAGE_METRICS, Hardware, Integrity, KernelResources, KernelTask
 
 LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 TABLE = (
@@ -56,7 +51,7 @@ OUTSIDE = """========= COMPUTE-SANITIZER
 
 
 def test_metrics_are_those_of_the_own_kernel_with_the_largest_share() -> None:
-    profile = parse_ncu(TABLE, "memory_optimization", own=("tail_kernel", "matmul_kernel"), whole=0.5)
+    profile = profile_from_ncu(TABLE, "memory_optimization", own=("tail_kernel", "matmul_kernel"), own_share=0.5)
     assert profile is not None
     assert profile.kernel == "matmul_kernel"
     assert profile.shares == {
@@ -66,11 +61,11 @@ def test_metrics_are_those_of_the_own_kernel_with_the_largest_share() -> None:
     assert profile.metrics["gpu__time_duration.sum"].value == 24096
     assert "TMA" in profile.metrics[LOADS].missing
     assert all((m.value is None) == bool(m.missing) for m in profile.metrics.values())
-    assert parse_ncu(TABLE, None, own=("other_kernel",)) is None
+    assert profile_from_ncu(TABLE, None, own=("other_kernel",)) is None
 
 
 def test_units_are_told_where_nsight_compute_prints_none() -> None:
-    profile = parse_ncu(TABLE, "parallel_mapping", own=("tail_kernel",), absent=("sm__cycles_active.avg",))
+    profile = profile_from_ncu(TABLE, "parallel_mapping", own=("tail_kernel",), absent=("sm__cycles_active.avg",))
     assert profile is not None
     assert profile.metrics["launch__grid_size"].unit == "block"
     assert profile.metrics["sm__cycles_active.avg"].missing == "this GPU has no such metric"
@@ -84,7 +79,7 @@ HOSTILE = '"ID","Kernel Name"\n"","ns"\n"0","' + "x" * 200_000 + '"\n'
     "text", ["", '"ID","Kernel Name"\n', "==ERROR== ERR_NVGPUCTRPERM", '"ID"\n"x\n\0"\n' * 3, HOSTILE]
 )
 def test_a_text_without_a_table_is_none(text: str) -> None:
-    assert parse_ncu(text, None) is None
+    assert profile_from_ncu(text, None) is None
 
 
 def test_metrics_that_a_gpu_lacks_are_read_from_the_complaint() -> None:
@@ -93,19 +88,21 @@ def test_metrics_that_a_gpu_lacks_are_read_from_the_complaint() -> None:
 
 
 def test_a_sanitizer_speaks_of_the_candidates_kernels_alone() -> None:
-    findings, others = sanitizer.judge("memcheck", OUTSIDE, {"softmax_kernel"})
+    findings, others = sanitizer_report.judge_report("memcheck", OUTSIDE, {"softmax_kernel"})
     assert [f.kind for f in findings] == ["out_of_bounds"]
     assert "0x7fe960840000 is out of bounds" in findings[0].message
     assert "candidate.py:13" in findings[0].where
     assert others == 1
-    assert sanitizer.judge("memcheck", OUTSIDE, {"other_kernel"}) == ([], 2)
+    assert sanitizer_report.judge_report("memcheck", OUTSIDE, {"other_kernel"}) == ([], 2)
 
 
 def test_the_same_complaint_is_told_once() -> None:
-    findings, _ = sanitizer.judge("initcheck", UNWRITTEN, {"softmax_kernel"})
+    findings, _ = sanitizer_report.judge_report("initcheck", UNWRITTEN, {"softmax_kernel"})
     assert [f.kind for f in findings] == ["uninitialised_read"]
-    assert sanitizer.finished(UNWRITTEN)
-    assert not sanitizer.finished("========= Error: Target application terminated before first instrumented API call")
+    assert sanitizer_report.is_complete(UNWRITTEN)
+    assert not sanitizer_report.is_complete(
+        "========= Error: Target application terminated before first instrumented API call"
+    )
 
 
 def event(name: str, start: float, took: float, **more: Any) -> dict[str, Any]:
@@ -121,9 +118,9 @@ EVENTS = [
 ]
 
 
-def traced(launches: dict[str, int]) -> Trace:
-    found = read_trace({**device_rows(EVENTS), "launches": launches})
-    assert isinstance(found, Trace)
+def traced(launches: dict[str, int]) -> DeviceTrace:
+    found = read_trace({**summarise_device_work(EVENTS), "launches": launches})
+    assert isinstance(found, DeviceTrace)
     return found
 
 
@@ -133,7 +130,7 @@ def test_a_trace_knows_whose_kernels_ran() -> None:
     assert trace.streams == 2
     assert [row.name for row in trace.own] == ["softmax_kernel"]
     assert [row.name for row in trace.foreign] == ["hidden_gemm"]
-    assert trace.share == pytest.approx(30 / 80)
+    assert trace.own_share == pytest.approx(30 / 80)
     assert [row.name for row in traced({"softmax_kernel": 1, "hidden_gemm": 0}).own] == ["softmax_kernel"]
 
 
@@ -157,7 +154,7 @@ def test_an_unreadable_trace_says_why(answer: dict[str, Any]) -> None:
 
 def test_a_traced_profile_says_what_counters_would_have_told() -> None:
     resources = KernelResources(kernel="softmax_kernel", target="sm_90", grid=(8,), num_warps=4, num_stages=2)
-    profile = traced_profile(traced({"softmax_kernel": 1}), [resources], "tensor_tiling", "counters are denied")
+    profile = profile_from_trace(traced({"softmax_kernel": 1}), [resources], "tensor_tiling", "counters are denied")
     assert profile.source == "cupti"
     assert profile.kernel == "softmax_kernel"
     assert profile.why == "counters are denied"
@@ -171,13 +168,13 @@ def test_the_compiled_profile_says_what_it_cannot_know() -> None:
     resources = KernelResources(
         kernel="k", target="sm_90", grid=(8, 2), num_warps=4, num_stages=2, registers=40, occupancy=0.5
     )
-    profile = compiled_profile([resources], "parallel_mapping")
+    profile = profile_from_compiler([resources], "parallel_mapping")
     assert profile.source == "compiled"
     assert set(profile.metrics) == set(STAGE_METRICS["parallel_mapping"])
     assert profile.metrics["launch__grid_size"].value == 16
     assert profile.metrics["sm__maximum_warps_per_active_cycle_pct"].value == 50
     assert profile.metrics["sm__warps_active.avg.pct_of_peak_sustained_active"].missing
-    assert compiled_profile([], None).source == "none"
+    assert profile_from_compiler([], None).source == "none"
 
 
 def test_a_table_of_nsight_compute_is_read() -> None:
@@ -186,10 +183,10 @@ def test_a_table_of_nsight_compute_is_read() -> None:
         '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum"\n'
         '"","","ns","byte"\n"0","small","1,000","10"\n"1","large","45,504","134,224,896"\n'
     )
-    profile = parse_ncu(text, "memory_optimization")
+    profile = profile_from_ncu(text, "memory_optimization")
     assert profile is not None
     assert profile.metrics["gpu__time_duration.sum"].value == 45504
     assert profile.metrics["dram__bytes_read.sum"].value == 134224896
     assert profile.metrics["dram__bytes_read.sum"].unit == "byte"
     assert profile.metrics["l1tex__t_sector_hit_rate.pct"].missing
-    assert parse_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None
+    assert profile_from_ncu("==ERROR== ERR_NVGPUCTRPERM", None) is None

@@ -1,7 +1,7 @@
-"""What the timing rung itself asks of the GPU, by the driver's interface alone: wait, flush, stamp, mark, copy.
+"""The CUDA driver API on the default stream: spin, decrypt, flush, timestamp, event, copy, synchronize.
 
-PyTorch's events, generators and copies live in the candidate's process, where it may replace them. The functions here
-are looked up before the candidate is imported and work on the default stream by address; no name that a candidate can
+PyTorch's events, generators and copies live in the candidate's process, where the candidate may replace them. The
+functions here are looked up before the candidate is imported, and they take addresses. No name that a candidate can
 assign to lies on their way.
 """
 
@@ -15,116 +15,142 @@ import torch
 from egg_graph.evaluator.device.ptx import PTX
 
 THREADS, BLOCKS = 256, 1056
-"""Of the unsealing kernel: a grid-stride loop over all of it."""
-PERSISTING_L2_SIZE = 0x06
-"""CU_LIMIT_PERSISTING_L2_CACHE_SIZE"""
-UNSUPPORTED = 215
-"""CUDA_ERROR_UNSUPPORTED_LIMIT"""
+"""Threads per block and largest grid of the `xor_keystream` kernel, which is a grid-stride loop."""
+PERSISTING_L2_CACHE_SIZE = 0x06
+"""`CU_LIMIT_PERSISTING_L2_CACHE_SIZE`."""
+OUT_OF_MEMORY = 2
+"""`CUDA_ERROR_OUT_OF_MEMORY`."""
+UNSUPPORTED_LIMIT = 215
+"""`CUDA_ERROR_UNSUPPORTED_LIMIT`."""
 
 
-class Gpu(Protocol):
-    """GPU work on the default stream. Addresses are of this process; nothing waits but `wait`."""
+class StreamDriver(Protocol):
+    """What the timing code asks of a GPU, on the default stream.
+
+    Addresses are those of this process. Every method but `synchronize` returns before the GPU has done the work.
+    """
 
     def spin(self, nanoseconds: int) -> None: ...
-    def unseal(self, source: int, target: int, nbytes: int, key: int) -> None: ...
+    def xor_keystream(self, source: int, target: int, nbytes: int, key: int) -> None: ...
     def fill(self, target: int, nbytes: int, value: int) -> None: ...
-    def stamp(self, where: int) -> None: ...
-    def mark(self, number: int) -> None: ...
-    def between(self) -> float: ...
+    def write_timestamp(self, address: int) -> None: ...
+    def record_event(self, number: int) -> None: ...
+    def elapsed_ms(self) -> float: ...
     def copy(self, target: int, source: int, nbytes: int) -> None: ...
-    def wait(self) -> None: ...
-    def forget_l2(self) -> None: ...
+    def synchronize(self) -> None: ...
+    def reset_persisting_l2(self) -> None: ...
 
 
-class BareGpu:
-    """`Gpu` on the current device. Raises RuntimeError where the driver refuses."""
+class CudaDriver:
+    """`StreamDriver` on the current CUDA device.
+
+    Raises:
+        torch.OutOfMemoryError: if the driver has no memory for a call.
+        RuntimeError: if the driver refuses a call for another reason.
+    """
 
     def __init__(self) -> None:
-        torch.cuda.init()
-        torch.cuda.synchronize()  # makes the primary context current in this thread
-        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._cuda = load_libcuda()
         module = ctypes.c_void_p()
-        _check(self._cuda.cuModuleLoadData(ctypes.byref(module), PTX.encode() + b"\0"), "cuModuleLoadData")
-        self._kernels = {name: self._kernel(module, name) for name in ("stamp", "spin", "watch", "unseal")}
+        check_driver(self._cuda.cuModuleLoadData(ctypes.byref(module), PTX.encode() + b"\0"), "cuModuleLoadData")
+        names = ("write_timestamp", "spin", "watch_clock", "xor_keystream")
+        self._kernels = {name: self._kernel(module, name) for name in names}
         self._launch, self._record = self._cuda.cuLaunchKernel, self._cuda.cuEventRecord
         self._memset, self._copy = self._cuda.cuMemsetD32Async, self._cuda.cuMemcpyDtoDAsync_v2
         self._synchronize, self._elapsed = self._cuda.cuCtxSynchronize, self._cuda.cuEventElapsedTime
         self._events = [self._event(), self._event()]
 
     def spin(self, nanoseconds: int) -> None:
-        """Keep one multiprocessor, and with it the stream, busy for so long."""
+        """Keep one multiprocessor, and so the stream, busy for this long."""
         self._run("spin", 1, 1, ctypes.c_uint64(nanoseconds))
 
-    def watch(self, where: int, nanoseconds: int) -> None:
-        """Write two 64-bit integers: the largest and the smallest step of the GPU's clock seen meanwhile [ns].
+    def watch_clock(self, address: int, nanoseconds: int) -> None:
+        """Read the GPU's clock without pause; write its largest and its smallest step [ns] as two 64-bit integers.
 
-        Work of other processes shows as a large step: the GPU was taken away.
+        A large step means that the GPU ran another process in between.
         """
-        self._run("watch", 1, 1, ctypes.c_uint64(where), ctypes.c_uint64(nanoseconds))
+        self._run("watch_clock", 1, 1, ctypes.c_uint64(address), ctypes.c_uint64(nanoseconds))
 
-    def unseal(self, source: int, target: int, nbytes: int, key: int) -> None:
-        """XOR `nbytes` (a multiple of 16) with the stream of a 64-bit key; sealing is the same."""
+    def xor_keystream(self, source: int, target: int, nbytes: int, key: int) -> None:
+        """XOR `nbytes` (a multiple of 16) with the keystream of a 64-bit key; this encrypts and decrypts alike."""
         if nbytes:
             words = ctypes.c_uint32(key & 0xFFFFFFFF), ctypes.c_uint32(key >> 32)
             blocks = min(BLOCKS, -(-nbytes // (16 * THREADS)))
-            places = ctypes.c_uint64(source), ctypes.c_uint64(target), ctypes.c_uint64(nbytes // 16)
-            self._run("unseal", blocks, THREADS, *places, *words)
+            pieces = ctypes.c_uint64(source), ctypes.c_uint64(target), ctypes.c_uint64(nbytes // 16)
+            self._run("xor_keystream", blocks, THREADS, *pieces, *words)
 
     def fill(self, target: int, nbytes: int, value: int) -> None:
-        """`nbytes` (a multiple of 4) of a 32-bit value."""
+        """Fill `nbytes` (a multiple of 4) with a 32-bit value."""
         count = ctypes.c_size_t(nbytes // 4)
-        _check(self._memset(ctypes.c_uint64(target), ctypes.c_uint(value), count, None), "cuMemsetD32Async")
+        check_driver(self._memset(ctypes.c_uint64(target), ctypes.c_uint(value), count, None), "cuMemsetD32Async")
 
-    def stamp(self, where: int) -> None:
-        """The GPU's own clock at that point of the stream [ns], as a 64-bit integer."""
-        self._run("stamp", 1, 1, ctypes.c_uint64(where))
+    def write_timestamp(self, address: int) -> None:
+        """Write the GPU's own clock [ns] as a 64-bit integer, in stream order."""
+        self._run("write_timestamp", 1, 1, ctypes.c_uint64(address))
 
-    def mark(self, number: int) -> None:
-        """Record event 0 or 1."""
-        _check(self._record(self._events[number], None), "cuEventRecord")
+    def record_event(self, number: int) -> None:
+        """Record CUDA event 0 or 1."""
+        check_driver(self._record(self._events[number], None), "cuEventRecord")
 
-    def between(self) -> float:
-        """Milliseconds between the two events, once the device is idle."""
+    def elapsed_ms(self) -> float:
+        """Return the time between the two events [ms]; both must have been reached."""
         milliseconds = ctypes.c_float()
-        _check(self._elapsed(ctypes.byref(milliseconds), *self._events), "cuEventElapsedTime")
+        check_driver(self._elapsed(ctypes.byref(milliseconds), *self._events), "cuEventElapsedTime")
         return milliseconds.value
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Device memory to device memory."""
+        """Copy device memory to device memory."""
         if nbytes:
-            where = ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(nbytes)
-            _check(self._copy(*where, None), "cuMemcpyDtoDAsync")
+            operands = ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(nbytes)
+            check_driver(self._copy(*operands, None), "cuMemcpyDtoDAsync")
 
-    def wait(self) -> None:
-        """Until every stream of this process is idle."""
-        _check(self._synchronize(), "cuCtxSynchronize")
+    def synchronize(self) -> None:
+        """Wait until every stream of this process is idle."""
+        check_driver(self._synchronize(), "cuCtxSynchronize")
 
-    def forget_l2(self) -> None:
-        """No line stays in the L2 cache by request, and none may."""
-        _check(self._cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
-        code = self._cuda.cuCtxSetLimit(ctypes.c_int(PERSISTING_L2_SIZE), ctypes.c_size_t(0))
-        if code != UNSUPPORTED:  # then there is nothing to take back either
-            _check(code, "cuCtxSetLimit")
+    def reset_persisting_l2(self) -> None:
+        """Return every persisting line of the L2 cache to normal, and allow no new one."""
+        check_driver(self._cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
+        code = self._cuda.cuCtxSetLimit(ctypes.c_int(PERSISTING_L2_CACHE_SIZE), ctypes.c_size_t(0))
+        if code != UNSUPPORTED_LIMIT:  # a GPU without this limit has no persisting lines
+            check_driver(code, "cuCtxSetLimit")
 
     def _run(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         packed = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
         code = self._launch(self._kernels[name], blocks, 1, 1, threads, 1, 1, 0, None, packed, None)
-        _check(code, f"launch of {name}")
+        check_driver(code, f"launch of {name}")
 
     def _kernel(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
         function = ctypes.c_void_p()
         code = self._cuda.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
-        _check(code, f"cuModuleGetFunction {name}")
+        check_driver(code, f"cuModuleGetFunction {name}")
         return function
 
     def _event(self) -> ctypes.c_void_p:
         event = ctypes.c_void_p()
-        _check(self._cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(0)), "cuEventCreate")
+        check_driver(self._cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(0)), "cuEventCreate")
         return event
 
 
-def _check(code: int, what: str) -> None:
-    if code == 2:
-        raise torch.OutOfMemoryError(f"{what}: out of GPU memory")
+def load_libcuda() -> ctypes.CDLL:
+    """Load the CUDA driver library, with PyTorch's primary context current in this thread."""
+    torch.cuda.init()
+    torch.cuda.synchronize()  # makes the primary context current in this thread
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def check_driver(code: int, call: str) -> None:
+    """Raise what a CUDA driver error code means.
+
+    Args:
+        code: result of a driver call; 0 is success.
+        call: name of the call, for the message.
+
+    Raises:
+        torch.OutOfMemoryError: if the GPU has no more memory.
+        RuntimeError: for every other error.
+    """
+    if code == OUT_OF_MEMORY:
+        raise torch.OutOfMemoryError(f"{call}: out of GPU memory")
     if code != 0:
-        raise RuntimeError(f"{what}: CUDA driver error {code}")
+        raise RuntimeError(f"{call}: CUDA driver error {code}")

@@ -1,13 +1,13 @@
-"""Four tiny kernels in PTX, for the timing rung's own work: wait, watch, stamp and unseal.
+"""Four small PTX kernels of the timing code: `write_timestamp`, `spin`, `watch_clock` and `xor_keystream`.
 
-They are loaded by the driver and launched past PyTorch and Triton, so that nothing a candidate changes in either
-reaches them, and so that a launch costs the host a few microseconds.
+`CudaDriver` loads and launches them without PyTorch and Triton. So nothing that a candidate changes in either reaches
+them, and one launch costs the host a few microseconds.
 """
 
 _HEADER = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
-_STAMP = """
-.visible .entry stamp(.param .u64 where) {
+_WRITE_TIMESTAMP = """
+.visible .entry write_timestamp(.param .u64 where) {
   .reg .u64 %a<3>;
   ld.param.u64 %a0, [where];
   cvta.to.global.u64 %a1, %a0;
@@ -30,8 +30,8 @@ again:
   ret;
 }
 """
-_WATCH = """
-.visible .entry watch(.param .u64 where, .param .u64 duration) {
+_WATCH_CLOCK = """
+.visible .entry watch_clock(.param .u64 where, .param .u64 duration) {
   .reg .u64 %a<9>;
   .reg .pred %p, %q;
   ld.param.u64 %a0, [where];
@@ -57,15 +57,22 @@ more:
 }
 """
 ROUNDS = 10
+"""Rounds of Philox-4x32."""
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+"""Multipliers of the two products in one Philox round."""
 INCREMENTS = (0x9E3779B9, 0xBB67AE85)
+"""What is added to the two key words after each round."""
 
 
-def _unseal() -> str:
-    """XOR of 16-byte pieces with the Philox-4x32-10 stream of a 64-bit key; sealing is the same."""
+def _xor_keystream() -> str:
+    """Write the kernel that XORs 16-byte pieces with the Philox-4x32-10 keystream of a 64-bit key.
+
+    Piece i is encrypted with the Philox block of counter i. The same kernel encrypts and decrypts.
+    Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
+    """
     body = [
-        ".visible .entry unseal(.param .u64 source, .param .u64 target, .param .u64 pieces,",
-        "                       .param .u32 low, .param .u32 high) {",
+        ".visible .entry xor_keystream(.param .u64 source, .param .u64 target, .param .u64 pieces,",
+        "                              .param .u32 low, .param .u32 high) {",
         "  .reg .u64 %s, %t, %n, %i, %step, %a, %b, %w;",
         "  .reg .u32 %k<2>, %l<2>, %c<4>, %d<4>, %v<4>, %x<4>;",
         "  .reg .pred %p;",
@@ -124,4 +131,4 @@ def _unseal() -> str:
     return "\n" + "\n".join(body) + "\n"
 
 
-PTX = _HEADER + _STAMP + _SPIN + _WATCH + _unseal()
+PTX = _HEADER + _WRITE_TIMESTAMP + _SPIN + _WATCH_CLOCK + _xor_keystream()

@@ -44,7 +44,7 @@ def judge_watch(
 
     Args:
         task: its terms decide whether library operators may compute beside Triton.
-        answer: of `witness.watch`.
+        answer: of `recorder.record_forward`.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
         answer_bytes: of the leaves that it has to return.
     """

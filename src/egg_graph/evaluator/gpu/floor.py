@@ -1,8 +1,9 @@
-"""The time that no kernel can undercut, from counts that are certain: an alarm, so rather too low than too high.
+"""The memory floor: a time that no kernel can undercut, because its bytes must cross to or from DRAM.
 
-Only inputs that the reference certainly reads as a whole count: those that enter an operator which uses every element,
-and whose content has no structure (zeros, symmetry, repetition) that would let a kernel read less of them. Weights do
-not count, for what is derived from them may be kept; of the outputs, only what the L2 cache cannot hold back.
+It only raises an alarm, so it is too low rather than too high. An input counts if the reference certainly reads all of
+it: it enters an operator that uses every element, and its content has no structure (zeros, symmetry, repetition) that
+would let a kernel read less. Weights do not count, because a kernel may keep what it derived from them. Outputs count
+as far as they are larger than the L2 cache.
 """
 
 from __future__ import annotations
@@ -17,25 +18,29 @@ from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import Finding, Hardware
 
 CERTAIN = 0.9
-"""Part of the floor below which a time is impossible: data sheets round."""
-SIMILAR_MEMORY = 0.15
-SMALL = 1 << 20
-"""Bytes; an input smaller than that does not matter."""
+"""Part of the floor below which a time is impossible; data sheets round."""
+CAPACITY_TOLERANCE = 0.15
+"""Relative difference of memory capacity up to which a GPU is taken for the one of the data sheet."""
+SMALLEST_INPUT = 1 << 20
+"""Size below which an input does not count [bytes]."""
 
 
 @dataclass(frozen=True)
-class Floor:
-    """Bytes that must cross to or from DRAM in one forward, and the rate at which they can."""
+class MemoryFloor:
+    """What one forward must move to or from DRAM. A floor of 0 bytes allows every time."""
 
     bytes: float
+    """Size of what must be moved [bytes]."""
     bandwidth: float
+    """Peak bandwidth of the memory [bytes/s]."""
 
     @property
     def milliseconds(self) -> float:
+        """Shortest possible time of one forward [ms]."""
         return 1e3 * self.bytes / self.bandwidth if self.bandwidth else 0.0
 
-    def alarm(self, milliseconds: float) -> Finding | None:
-        """A finding where a time is not possible."""
+    def check(self, milliseconds: float) -> Finding | None:
+        """Return a finding if a time [ms] is not possible."""
         if not self.bytes or milliseconds >= CERTAIN * self.milliseconds:
             return None
         rate = self.bytes / milliseconds / 1e6
@@ -47,34 +52,34 @@ class Floor:
         )
 
 
-def floor_of(model: Any, inputs: list[Any], hardware: Hardware) -> Floor:
-    """The floor of one forward on the GPU at hand.
+def memory_floor(model: Any, inputs: list[Any], hardware: Hardware) -> MemoryFloor:
+    """Compute the memory floor of one forward on this machine's GPU.
 
     Args:
-        model: the reference; it is run once.
+        model: the reference; it runs once.
         inputs: its arguments, on the device.
-        hardware: the task's target; where the GPU at hand is another one, there is no floor.
+        hardware: the task's target; if this machine's GPU is another one, the floor is 0 bytes.
     """
-    if not _is_at_hand(hardware):
-        return Floor(0.0, 0.0)
+    if not _is_this_gpu(hardware):
+        return MemoryFloor(0.0, 0.0)
     tensors = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
     reads = Reads(tensors)
     with torch.no_grad(), reads:
         outputs = [x for x in flatten(model(*tensors))[1] if isinstance(x, torch.Tensor)]
-    read = [inputs[i] for i in reads.read if inputs[i].numel() * inputs[i].element_size() >= SMALL]
-    given = [x for x in read if not structured(x)]
+    read = [inputs[i] for i in reads.read if inputs[i].numel() * inputs[i].element_size() >= SMALLEST_INPUT]
+    counted = [x for x in read if not structured(x)]
     written = sum(x.numel() * x.element_size() for x in outputs if not reads.owns(x))
-    held_back = torch.cuda.get_device_properties(0).L2_cache_size
-    moved = sum(x.numel() * x.element_size() for x in given) + max(0, written - held_back)
-    return Floor(float(moved), hardware.figure("dram_bandwidth"))
+    cached = torch.cuda.get_device_properties(0).L2_cache_size
+    moved = sum(x.numel() * x.element_size() for x in counted) + max(0, written - cached)
+    return MemoryFloor(float(moved), hardware.figure("dram_bandwidth"))
 
 
-def _is_at_hand(hardware: Hardware) -> bool:
-    """Whether the target's data sheet describes this GPU."""
+def _is_this_gpu(hardware: Hardware) -> bool:
+    """Whether the target's data sheet describes this machine's GPU."""
     if not torch.cuda.is_available() or "dram_bandwidth" not in hardware.figures:
         return False
     properties = torch.cuda.get_device_properties(0)
     if hardware.arch != f"sm_{properties.major}{properties.minor}" or "dram_capacity" not in hardware.figures:
         return False
     capacity = hardware.figure("dram_capacity")
-    return abs(properties.total_memory - capacity) < SIMILAR_MEMORY * capacity
+    return abs(properties.total_memory - capacity) < CAPACITY_TOLERANCE * capacity

@@ -22,7 +22,7 @@ from egg_graph.evaluator.gpu.answers import (
     share_inputs,
     source_of,
 )
-from egg_graph.evaluator.gpu.timing.draws import form_of
+from egg_graph.evaluator.gpu.timing.input_sets import form_of
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import judge_answer

@@ -18,19 +18,20 @@ from egg_graph.evaluator.device.lease import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
-from egg_graph.evaluator.gpu import bound as gpu_bound
-from egg_graph.evaluator.gpu import integrity as gpu_integrity
+from egg_graph.evaluator.gpu import integrity
+from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
-from egg_graph.evaluator.gpu.memory_watch import MemoryWatch
-from egg_graph.evaluator.gpu.timing import race as gpu_timing
+from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.measurement import time_candidate
+from egg_graph.evaluator.gpu.timing.speed import judge_speed
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
-from egg_graph.evaluator.tools import profiling as gpu_profile
-from egg_graph.evaluator.tools.sanitize import sanitize
-from egg_graph.evaluator.tools.trace import trace
+from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
+from egg_graph.evaluator.tools.sanitizer_rung import sanitize_candidate
+from egg_graph.evaluator.tools.trace_rung import trace_candidate
 from egg_graph.schema import (
     Candidate,
     KernelResources,
@@ -72,21 +73,21 @@ class GpuLadder:
         builder = EvaluationBuilder()
         if not self.base.gate(candidate, builder):
             return builder, None
-        bounding = gpu_bound.Bounding(self.base, problem, candidate)
+        interpreter_runs = InterpreterRuns(self.base, problem, candidate)
         with self.base.jobs.job_folder(candidate) as folder:
             verdict = self._on_gpu(problem, folder, builder, finalist)
             if builder.failed:
                 return builder, None
-            bounding.absorb(builder)
+            interpreter_runs.absorb(builder)
             if builder.failed:
                 return builder, None
             with self.access.measuring():
                 if finalist:
-                    trace(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
+                    trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
                 self._profile(problem, folder, builder, stage)
             if finalist and not builder.failed:
                 with self.access.computing():
-                    sanitize(self.base.jobs.compiling, problem, problem.cases("shrunk")[0], folder, builder)
+                    sanitize_candidate(self.base.jobs.compiling, problem, problem.cases("shrunk")[0], folder, builder)
         return builder, verdict
 
     def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
@@ -118,7 +119,7 @@ class GpuLadder:
         return self._causal(session, problem, builder)
 
     def _session(self, folder: Path) -> WorkerSession:
-        return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryWatch(MEMORY_FRACTION))
+        return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryLimit(MEMORY_FRACTION))
 
     def open(self, candidate_folder: Path, *, watched: bool = True) -> WorkerSession:
         """Open a worker with the GPU open and nothing loaded. Raises CandidateFailed as `WorkerSession.ask`.
@@ -127,7 +128,7 @@ class GpuLadder:
             candidate_folder: holds `candidate.py`.
             watched: whether what it takes of the GPU's memory is looked at; not where several workers run at once.
         """
-        watch = MemoryWatch(MEMORY_FRACTION) if watched else None
+        watch = MemoryLimit(MEMORY_FRACTION) if watched else None
         session = WorkerSession(self.base.jobs.compiling, candidate_folder, self.base.jobs.timeout, watch)
         session.start(MEMORY_FRACTION)
         return session
@@ -145,15 +146,13 @@ class GpuLadder:
     def _causal(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> bool:
         """One rung: whether the candidate's own kernels make the answer."""
         try:
-            return gpu_integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
+            return integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
         except CandidateFailed as failure:
-            builder.fail(gpu_integrity.RUNG, [failure.finding], log=failure.log)
+            builder.fail(integrity.RUNG, [failure.finding], log=failure.log)
             return False
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            builder.skipped(
-                gpu_integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})"
-            )
+            builder.skipped(integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})")
             return True
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
@@ -175,22 +174,22 @@ class GpuLadder:
         started = time.monotonic()
         try:
             baseline = self.baseline(problem)
-            race = gpu_timing.race(session, problem, baseline, self.machine)
+            result = time_candidate(session, problem, baseline, self.machine)
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             return self._untimed(builder, f"the GPU's memory does not hold candidate and baseline at once ({error})")
-        if race.check is not None:
-            builder.checks.append(race.check)
-        if race.skipped:
-            return self._untimed(builder, race.skipped)
-        self._note_launches(race.launches, problem.task, builder)
-        if rejecting(race.findings):
-            builder.fail("timing", race.findings, time.monotonic() - started)
-        if builder.failed or race.timing is None:
+        if result.check is not None:
+            builder.checks.append(result.check)
+        if result.skipped:
+            return self._untimed(builder, result.skipped)
+        self._note_launches(result.launches, problem.task, builder)
+        if rejecting(result.findings):
+            builder.fail("timing", result.findings, time.monotonic() - started)
+        if builder.failed or result.timing is None:
             return None
-        builder.timing = race.timing
-        status, reason = gpu_timing.verdict(race.timing, problem.task.precision)
-        checked = f"; {race.timing.checked_calls} answers of timed calls are right, each on inputs of its own"
+        builder.timing = result.timing
+        status, reason = judge_speed(result.timing, problem.task.precision)
+        checked = f"; {result.timing.checked_calls} answers of timed calls are right, each on inputs of its own"
         builder.passed("timing", reason + checked, time.monotonic() - started)
         return status, reason
 
@@ -220,10 +219,10 @@ class GpuLadder:
             return
         milliseconds, digest = builder.timing.candidate_ms, problem.task.digest
         if milliseconds >= self.best_ms.get(digest, float("inf")):
-            gpu_profile.not_profiled(builder, stage, "an earlier kernel of this task is faster")
+            skip_profile(builder, stage, "an earlier kernel of this task is faster")
             return
         self.best_ms[digest] = milliseconds
-        gpu_profile.profile(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
 
 
 def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:

@@ -25,7 +25,7 @@ from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
-from egg_graph.evaluator.tools.profile import compiled_profile
+from egg_graph.evaluator.tools.metrics import profile_from_compiler
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -151,7 +151,7 @@ class Judge:
         else:
             builder, verdict = self._evaluate(problem, candidate, stage, finalist)
         if builder.profile.source == "none":
-            builder.profile = compiled_profile(builder.resources, stage)
+            builder.profile = profile_from_compiler(builder.resources, stage)
         self.told = True
         return builder.conclude(
             task,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
-from egg_graph.evaluator.gpu.timing.ratio import median
+from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
@@ -99,7 +99,7 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
                 sessions.append(session)
                 session.ask("load", **state)
                 session.ask("inputs", inputs=forms, seed=case.forward_seed)
-                session.ask("warm", seconds=0.0)
+                session.ask("warm_up", seconds=0.0)
             except CandidateFailed as failure:
                 return _rejected(candidate, [failure.finding])
             return session
@@ -115,7 +115,7 @@ def _measured(
     ladder: GpuLadder, problem: Problem, candidate: Candidate, session: WorkerSession, forms: list[Any]
 ) -> Trial:
     """Check the answer once, then time it, while the other processes are idle."""
-    from egg_graph.evaluator.device.clock import LEAD
+    from egg_graph.evaluator.device.stream_timer import WARMUP_CALLS
     from egg_graph.evaluator.gpu.executor import GpuExecutor
     from egg_graph.evaluator.problem.plan import loaded_group
 
@@ -125,11 +125,11 @@ def _measured(
         if outcome.failed:
             return _rejected(candidate, outcome.findings)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        pace = session.ask("warm", seconds=0.05)
-        block = session.ask("series", calls=SHORT, lead=LEAD, queued_ms=pace["host_ms"])
+        latency = session.ask("warm_up", seconds=0.05)
+        block = session.ask("time_series", calls=SHORT, warmup_calls=WARMUP_CALLS, queue_ms=latency["queue_ms"])
     except CandidateFailed as failure:
         return _rejected(candidate, [failure.finding])
-    milliseconds = median([float(ms) for ms in block["ms"]])
+    milliseconds = median([float(ms) for ms in block["event_ms"]])
     return Trial(
         config=candidate.config,
         status="correct",

@@ -1,1 +1,1 @@
-"""NVIDIA's and PyTorch's tools on one candidate: profiler, trace, sanitizer."""
+"""NVIDIA's and PyTorch's tools on one candidate: profiler, device trace and sanitizer."""

@@ -4,7 +4,7 @@ It holds the candidate, the weights, and the inputs of the calls it is told to m
 reference, a seed of a later call, or the verdict. Results go into buffers that the judge owns and poisoned before.
 
 What it relies on is looked up here, before a candidate's module is imported: replacing a function of a library from
-there changes nothing of this (and is found, `witness.fingerprint`).
+there changes nothing of this (and `fingerprint` finds it).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import torch
 from egg_graph.evaluator.device.shared_memory import close_handle, open_handle, view
 from egg_graph.evaluator.host.candidate import construct, load_module, load_weights, own_tensors
 from egg_graph.evaluator.host.child import describe_failure, name_the_line_when_stuck
-from egg_graph.evaluator.host.library_state import changes, settings
+from egg_graph.evaluator.host.library_state import changes, fingerprint, settings
 from egg_graph.evaluator.wire.exchange import DTYPES, decode, flatten, inline_tensor
 from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.evaluator.wire.uninitialized import Leftovers
-from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.worker import recorder
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
-from egg_graph.evaluator.worker.timing import WorkerClock
+from egg_graph.evaluator.worker.timing import TimingCommands
 
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
@@ -75,8 +75,8 @@ class GpuWorker:
         self.module: Any = None
         self.gradients = False
         self.seed = 0
-        self.clock: WorkerClock | None = None
-        """The timing commands; made by `start`."""
+        self.timing: TimingCommands | None = None
+        """Made by `start`; its commands are this worker's too."""
         self.held: list[Any] = []
         """Answers of the last two calls with `keep`, the latest last."""
         self.commands: dict[str, Callable[[Command], Answer]] = {
@@ -88,8 +88,8 @@ class GpuWorker:
             "call": self.call,
             "held": self.deliver_held,
             "state": self.deliver_state,
-            "fingerprint": lambda command: {"fingerprint": witness.fingerprint()},
-            "record": lambda command: witness.watch(self._forward),
+            "fingerprint": lambda command: {"fingerprint": fingerprint()},
+            "record": lambda command: recorder.record_forward(self._forward),
             "silence": self.silence,
             "release": self.release,
         }
@@ -103,8 +103,8 @@ class GpuWorker:
         torch.cuda.set_device(0)
         torch.cuda.set_per_process_memory_fraction(command["memory_fraction"])
         torch.cuda.synchronize()
-        self.clock = WorkerClock(self._tensor, self._put_inputs, self._forward)
-        self.commands |= self.clock.commands
+        self.timing = TimingCommands(self._tensor, self._put_inputs, self._forward)
+        self.commands |= self.timing.commands
         return {"ok": True}
 
     # ------------------------------------------------------------------------------------------ model and weights
@@ -116,8 +116,8 @@ class GpuWorker:
         """
         _pin_flags(command["precision"])
         self.seed, self.held, self.model, self.models, self.gradients = command["seed"], [], None, [], False
-        witness.attend()
-        before = witness.fingerprint()
+        recorder.record_captures()
+        before = fingerprint()
         self.module = load_module(self.folder / "candidate.py")
         model = self._constructed(command)
         load_weights(model, {name: self._tensor(form) for name, form in command["state"].items()})
@@ -216,8 +216,8 @@ class GpuWorker:
         _seed(self.seed)
         try:
             with FreshPoison():
-                output = witness.silence(self._forward)
-        except witness.NotSilenced as untried:
+                output = recorder.silence_kernels(self._forward)
+        except recorder.KernelsNotSeparable as untried:
             return {"untried": str(untried)}
         except Exception as error:  # noqa: BLE001 - it needed what the kernels compute: that is the answer sought
             return {"raised": f"{type(error).__name__}: {error}"[:400]}
@@ -254,8 +254,8 @@ class GpuWorker:
         """Close buffers that the judge is about to free, and drop the inputs in them."""
         torch.cuda.synchronize()
         self.inputs, self.held = [], []
-        if self.clock is not None:
-            self.clock.close()
+        if self.timing is not None:
+            self.timing.close()
         for handle in command["handles"]:
             pointer = self.opened.pop(handle, None)
             if pointer is not None:

@@ -1,4 +1,4 @@
-"""No old answer to be found in a candidate's memory: what it allocates, and what its allocator keeps, holds poison."""
+"""Poison what a candidate allocates, and what its allocator keeps, so that it finds no old answer in its memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from egg_graph.evaluator.wire import uninitialized
 from egg_graph.evaluator.wire.poison import poison_
 
 NAN_AT_ANY_WIDTH = 0x7FFE7FFE7FFE7FFE
-"""A NaN however it is read: float64, float32, float16 and bfloat16."""
+"""64 bits that are NaN as float64, float32, float16 and bfloat16."""
 
 
 class FreshPoison(TorchDispatchMode):
-    """Fresh memory holds a NaN that no arithmetic makes, so that what nobody wrote is seen.
+    """Fills fresh memory with a NaN that no arithmetic makes, so that elements which nobody wrote are seen.
 
     Args:
-        leftovers: what it holds instead.
+        leftovers: fills fresh memory instead.
     """
 
     def __init__(self, leftovers: uninitialized.Leftovers | None = None) -> None:
@@ -41,13 +41,13 @@ class FreshPoison(TorchDispatchMode):
 def poison_free_memory(sizes: Sequence[int]) -> int:
     """Overwrite every block that PyTorch's allocator keeps for reuse; the device must be idle.
 
-    What allocates below Python (an operator's own workspace) is not seen by `FreshPoison`; it gets these blocks.
+    `FreshPoison` does not see allocations below Python (an operator's own workspace). They get these blocks.
 
     Args:
-        sizes: bytes of allocations to expect; the allocator is made to hold a free block of each.
+        sizes: expected allocations [bytes]; the allocator is made to hold a free block for each.
 
     Returns:
-        How many bytes were overwritten.
+        How much memory was overwritten [bytes].
     """
     free, _ = torch.cuda.mem_get_info()
     if 3 * sum(sizes) < free:
@@ -62,9 +62,9 @@ def poison_free_memory(sizes: Sequence[int]) -> int:
 
 
 def free_blocks(snapshot: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
-    """Address and bytes of every unused block in what `torch.cuda.memory_snapshot` tells of device 0.
+    """Yield address and size [bytes] of every unused block of device 0 in a `torch.cuda.memory_snapshot`.
 
-    Private pools are left alone: a CUDA graph's replay may find in them what its capture left.
+    Private pools are left out: a CUDA graph's replay may need what its capture left there.
     """
     for segment in snapshot:
         if segment.get("device", 0) != 0 or tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0):

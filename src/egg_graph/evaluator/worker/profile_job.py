@@ -1,7 +1,7 @@
-"""Nsight Compute on one steady-state forward of a candidate, in a confined process of its own.
+"""Profile one steady-state forward of a candidate with Nsight Compute, in a confined process of its own.
 
-The job starts `ncu`, which starts `python -m egg_graph.evaluator.worker.profile_job FOLDER`: that one loads the
-candidate, warms it up (an autotuner chooses then), and runs the forward that is profiled. Clocks are left as they are.
+The job starts `ncu`, which starts `python -m egg_graph.evaluator.worker.profile_job FOLDER`. That program loads the
+candidate, warms it up (an autotuner chooses then), and runs the profiled forward. The GPU's clocks are not locked.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.device import ncu
-from egg_graph.evaluator.worker import solo
+from egg_graph.evaluator.worker import single_forward
 
 REPORT = "ncu.csv"
+"""File in the job's folder that `ncu` writes."""
 MOST_LAUNCHES = 20
-"""Of the candidate's kernels in one forward; each is run again for every group of counters."""
+"""Most launches of one forward that are profiled; `ncu` runs each again for every group of counters."""
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Run `ncu`; its table is left in `ncu.csv` of the folder.
+    """Run `ncu`, which leaves its table in `ncu.csv` of the folder.
 
-    A GPU that lacks some of the metrics refuses them all: it is asked again without those, which are returned.
+    A GPU that lacks some of the metrics refuses all of them, so `ncu` runs once more without those.
+
+    Returns:
+        `status`, the exit status of `ncu`, and `absent`, the metrics that this GPU lacks.
     """
-    solo.leave_order(folder, payload)
+    single_forward.write_payload(folder, payload)
     environment = {**os.environ, "PYTHONPATH": payload["python_path"]}
     metrics, absent = list(payload["metrics"]), []
     for _ in range(2):
@@ -41,7 +45,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
 
 
 def command(folder: Path, kernels: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """The command line: own kernels by exact name, and only between the profiler's start and stop."""
+    """Return the command line of `ncu`: kernels by exact name, and only between the profiler's start and stop."""
     return [
         *("ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"),
         *("--profile-from-start", "off", "--launch-count", str(MOST_LAUNCHES)),
@@ -51,11 +55,11 @@ def command(folder: Path, kernels: Sequence[str], metrics: Sequence[str]) -> lis
 
 
 def main(folder: Path) -> None:
-    """The profiled program."""
+    """Run the profiled program."""
     import torch
 
-    forward = solo.prepare(folder, solo.read_order(folder))
-    solo.warm(forward)
+    forward = single_forward.load_forward(folder, single_forward.read_payload(folder))
+    single_forward.warm_up(forward)
     torch.cuda.cudart().cudaProfilerStart()
     forward()
     torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""compute-sanitizer on one forward of a candidate, in a confined process of its own.
+"""Run a candidate's forward under compute-sanitizer, in a confined process of its own.
 
-The job starts the tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER`. Every allocation is
-one of the driver's (PyTorch's cache is off), so that the tool knows where each tensor ends.
+The job starts the tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER`. PyTorch's caching
+allocator is off: every tensor is an allocation of the driver, so the tool knows where each tensor ends.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.worker import solo
+from egg_graph.evaluator.worker import single_forward
 
 REPORT = "sanitizer.txt"
+"""File in the job's folder that the tool writes."""
 PROGRAM = "compute-sanitizer"
 MOST_REPORTS = 200
+"""Most complaints that the tool prints."""
 PADDING = 4096
-"""Bytes that nobody owns behind every allocation: what runs past an end must not land in the next tensor."""
+"""Unowned memory behind every allocation [bytes]: an access past one tensor's end must not land in the next tensor."""
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Run `payload["tool"]`; its report is left in `sanitizer.txt` of the folder."""
-    solo.leave_order(folder, payload)
+    """Run `payload["tool"]`, which leaves its report in `sanitizer.txt` of the folder; returns its exit `status`."""
+    single_forward.write_payload(folder, payload)
     command = [
         *(PROGRAM, "--tool", payload["tool"], "--log-file", str(folder / REPORT)),
         *(("--padding", str(PADDING)) if payload["tool"] == "memcheck" else ()),
@@ -40,10 +42,10 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    """The watched program: the first forward compiles and tunes, the second is the one that counts; both are seen."""
+    """Run the watched program: the first forward compiles and tunes, the second is warm; the tool sees both."""
     import torch
 
-    forward = solo.prepare(folder, solo.read_order(folder))
+    forward = single_forward.load_forward(folder, single_forward.read_payload(folder))
     forward()
     forward()
     torch.cuda.synchronize()

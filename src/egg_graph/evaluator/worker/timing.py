@@ -8,23 +8,33 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.clock import Clock, Place, Sealed, find_pace, flush_bytes, no_collection, spin_for
-from egg_graph.evaluator.device.driver import BareGpu
+from egg_graph.evaluator.device.driver import CudaDriver
 from egg_graph.evaluator.device.layout import Layout
+from egg_graph.evaluator.device.stream_timer import (
+    TIMESTAMP_BYTES,
+    DeviceBuffer,
+    EncryptedInputs,
+    StreamTimer,
+    flush_bytes,
+    garbage_collection_off,
+    measure_host_latency,
+    spin_ns_for,
+)
 from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
 
 Command = dict[str, Any]
 Answer = dict[str, Any]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of an answer's leaves; a subclass could compute when it is copied."""
 _copy = torch.Tensor.copy_
 _empty = torch.empty
 
 
-class WorkerClock:
-    """The timing part of a worker; made before the candidate is imported, opened (`clock`) when it is to be timed.
+class TimingCommands:
+    """The timing part of a worker. It is made before the candidate is imported; `open` gives it the judge's buffers.
 
     Args:
-        tensor: opens a tensor of the judge's by its form.
+        tensor: opens a tensor of the judge by its form.
         put_inputs: sets the inputs of the next forward.
         forward: calls the candidate on them.
     """
@@ -36,125 +46,138 @@ class WorkerClock:
         forward: Callable[[], Any],
     ) -> None:
         self.tensor, self.put_inputs, self.forward = tensor, put_inputs, forward
-        self.gpu = BareGpu()
-        self.clock: Clock | None = None
+        self.driver = CudaDriver()
+        self.timer: StreamTimer | None = None
+        """Flushes the judge's buffer; None until `open`."""
         self.own_flush: torch.Tensor | None = None
+        """Flush buffer of `time_series`, which has none of the judge's."""
         self.blank: torch.Tensor | None = None
-        self.buffers: list[torch.Tensor] = []
-        """Two places for inputs, flat."""
-        self.kept: list[list[Any]] = []
-        """In each place, inputs whose tensor objects stay."""
+        """Memory that is copied in place of an answer."""
+        self.input_buffers: list[torch.Tensor] = []
+        """Flat memory for decrypted inputs; one or two buffers."""
+        self.kept_inputs: list[list[Any]] = []
+        """For each buffer, inputs whose tensor objects stay the same from call to call."""
         self.layout = Layout([], 0)
-        self.staging: list[Place] = []
+        self.staging: list[DeviceBuffer] = []
+        """Encrypted inputs, one buffer per set."""
         self.targets: list[list[tuple[dict[str, Any], torch.Tensor]]] = []
-        self.stamps = Place(0, 0)
-        self.last: Any = None
-        """The answer of the latest timed call, until the next begins."""
+        """For each set, form and memory of every leaf of the answer."""
+        self.timestamps = DeviceBuffer(0, 0)
+        self.last_answer: Any = None
+        """Answer of the latest timed call, until the next call begins."""
         self.commands: dict[str, Callable[[Command], Answer]] = {
-            "clock": self.open,
-            "warm": self.warm,
-            "time": self.time,
-            "again": self.again,
-            "burst": self.burst,
-            "finish": self.finish,
-            "series": self.series,
+            "open_timing": self.open,
+            "warm_up": self.warm_up,
+            "time_call": self.time_call,
+            "deliver_again": self.deliver_again,
+            "queue_burst": self.queue_burst,
+            "synchronize": self.synchronize,
+            "time_series": self.time_series,
         }
 
     def open(self, command: Command) -> Answer:
-        """Take the judge's buffers: staging, inputs, targets of answers, stamps, and what is written as a flush."""
+        """Take the judge's buffers: staging, inputs, targets of answers, timestamps and flush."""
         tensor = self.tensor
         self.close()
-        self.clock = Clock(self.gpu, _place(tensor(command["flush"])))
-        self.staging = [_place(tensor(form)) for form in command["staging"]]
-        self.stamps = _place(tensor(command["stamps"]))
+        self.timer = StreamTimer(self.driver, DeviceBuffer.of(tensor(command["flush"])))
+        self.staging = [DeviceBuffer.of(tensor(form)) for form in command["staging"]]
+        self.timestamps = DeviceBuffer.of(tensor(command["timestamps"]))
         self.layout = Layout(command["layout"], self.staging[0].nbytes)
-        self.buffers = [tensor(form) for form in command["buffers"]]
-        self.kept = [self.layout.views(buffer) for buffer in self.buffers]
+        self.input_buffers = [tensor(form) for form in command["input_buffers"]]
+        self.kept_inputs = [self.layout.views(buffer) for buffer in self.input_buffers]
         self.targets = [[(form, tensor(form)) for form in forms] for forms in command["targets"]]
-        self.gpu.forget_l2()
+        self.driver.reset_persisting_l2()
         return {"ok": True}
 
     def close(self) -> None:
-        """Let go of everything that lies in the judge's buffers."""
-        self.clock, self.last = None, None
-        self.staging, self.buffers, self.kept, self.targets = [], [], [], []
+        """Drop everything that lies in the judge's buffers."""
+        self.timer, self.last_answer = None, None
+        self.staging, self.input_buffers, self.kept_inputs, self.targets = [], [], [], []
 
-    def warm(self, command: Command) -> Answer:
-        """Forwards on the worker's inputs for some seconds; answers their `Pace`."""
-        return asdict(find_pace(self.forward, command["seconds"]))
+    def warm_up(self, command: Command) -> Answer:
+        """Call the forward on the worker's inputs for `seconds`; answers the fields of its `HostLatency`."""
+        return asdict(measure_host_latency(self.forward, command["seconds"]))
 
-    def time(self, command: Command) -> Answer:
-        """One call on the inputs of one set, its answer copied into that set's targets in stream order.
+    def time_call(self, command: Command) -> Answer:
+        """Time one call on one set of inputs, and copy its answer into that set's targets in stream order.
 
-        The command's `first` begins a block. Every call, recorded or not, comes this way.
+        `first` marks the first call of a block. Calls whose time is not recorded come this way as well.
         """
-        assert self.clock is not None
-        self.last = None
+        assert self.timer is not None
+        self.last_answer = None
         if command["first"]:
-            self.gpu.forget_l2()
+            self.driver.reset_persisting_l2()
         number = command["set"]
-        told: Answer = {}
+        delivered: Answer = {}
 
         def deliver(result: Any) -> None:
-            self.last = result
-            told["structure"], told["leaves"] = self._put(result, number)
+            self.last_answer = result
+            delivered["structure"], delivered["leaves"] = self._queue_copies(result, number)
 
-        reading = self.clock.once(
-            self._on(command["buffer"], fresh=command["fresh"]),
-            sealed=self._sealed(number, command["key"], command["buffer"]),
+        call = self.timer.time_call(
+            self._forward_on(command["buffer"], fresh=command["fresh"]),
+            inputs=self._encrypted_inputs(number, command["key"], command["buffer"]),
             spin_ns=command["spin_ns"],
-            filling=command["filling"],
-            stamps=self.stamps.pointer + 16 * number,
+            flush_value=command["flush_value"],
+            timestamps=self.timestamps.pointer + TIMESTAMP_BYTES * number,
             deliver=deliver,
         )
-        return {"ms": reading.milliseconds, "queued_ms": reading.queued_ms, **told}
+        return {"event_ms": call.event_ms, "queue_ms": call.queue_ms, **delivered}
 
-    def again(self, command: Command) -> Answer:
-        """The answer of the latest timed call as it is by now, delivered once more."""
-        structure, forms = self._put(self.last, command["set"])
-        self.gpu.wait()
+    def deliver_again(self, command: Command) -> Answer:
+        """Copy the answer of the latest timed call once more, as it is by now."""
+        structure, forms = self._queue_copies(self.last_answer, command["set"])
+        self.driver.synchronize()
         return {"structure": structure, "leaves": forms}
 
-    def burst(self, command: Command) -> Answer:
-        """Queue calls on some sets behind one spin and answer without waiting; with `forward` false, all but them."""
-        assert self.clock is not None
-        self.last = None
-        calls = list(zip(command["sets"], command["keys"], command["buffers"], strict=True))
-        told: list[tuple[str, list[Any]]] = []
-        with no_collection():
-            self.gpu.spin(command["spin_ns"])
-            for number, key, buffer in calls:
-                self.clock.prepare(self._sealed(number, key, buffer), command["filling"])
-                if command["forward"]:
-                    told.append(self._put(self._on(buffer, fresh=False)(), number))
-                else:
-                    self._put_nothing(number)
-        return {"answers": told}
+    def queue_burst(self, command: Command) -> Answer:
+        """Queue calls on several sets behind one spin, and answer without waiting for the GPU.
 
-    def finish(self, command: Command) -> Answer:
-        """Wait for what `burst` queued."""
-        self.gpu.wait()
+        If `forward` is false, everything but the forwards is queued, with copies of the same size.
+        """
+        assert self.timer is not None
+        self.last_answer = None
+        calls = list(zip(command["sets"], command["keys"], command["buffers"], strict=True))
+        answers: list[tuple[str, list[Any]]] = []
+        with garbage_collection_off():
+            self.driver.spin(command["spin_ns"])
+            for number, key, buffer in calls:
+                self.timer.queue_preparation(self._encrypted_inputs(number, key, buffer), command["flush_value"])
+                if command["forward"]:
+                    answers.append(self._queue_copies(self._forward_on(buffer, fresh=False)(), number))
+                else:
+                    self._queue_blank_copies(number)
+        return {"answers": answers}
+
+    def synchronize(self, command: Command) -> Answer:
+        """Wait for what `queue_burst` queued."""
+        self.driver.synchronize()
         return {"ok": True}
 
-    def series(self, command: Command) -> Answer:
-        """Calls on the worker's own inputs, timed by events alone: enough to rank configurations of one kernel."""
+    def time_series(self, command: Command) -> Answer:
+        """Time calls on the worker's own inputs by events alone, which is enough to rank configurations of a kernel."""
         if self.own_flush is None:
             self.own_flush = _empty(flush_bytes(), dtype=torch.uint8, device="cuda")
-        self.gpu.forget_l2()
-        clock = Clock(self.gpu, _place(self.own_flush))
-        spin_ns = spin_for(command["queued_ms"])
-        return {"ms": clock.series(self.forward, calls=command["calls"], lead=command["lead"], spin_ns=spin_ns)}
+        self.driver.reset_persisting_l2()
+        timer = StreamTimer(self.driver, DeviceBuffer.of(self.own_flush))
+        times = timer.time_calls(
+            self.forward,
+            calls=command["calls"],
+            warmup_calls=command["warmup_calls"],
+            spin_ns=spin_ns_for(command["queue_ms"]),
+        )
+        return {"event_ms": times}
 
-    def _on(self, buffer: int, *, fresh: bool) -> Callable[[], Any]:
-        """The worker's forward on one of the two places."""
-        self.put_inputs(self.layout.views(self.buffers[buffer]) if fresh else self.kept[buffer])
+    def _forward_on(self, buffer: int, *, fresh: bool) -> Callable[[], Any]:
+        """Set the inputs to one of the buffers, by fresh or by kept tensor objects; returns the worker's forward."""
+        self.put_inputs(self.layout.views(self.input_buffers[buffer]) if fresh else self.kept_inputs[buffer])
         return self.forward
 
-    def _sealed(self, number: int, key: str, buffer: int) -> Sealed:
-        return Sealed(self.staging[number], _place(self.buffers[buffer]), int(key, 16))
+    def _encrypted_inputs(self, number: int, key: str, buffer: int) -> EncryptedInputs:
+        return EncryptedInputs(self.staging[number], DeviceBuffer.of(self.input_buffers[buffer]), int(key, 16))
 
-    def _put(self, result: Any, number: int) -> tuple[str, list[Any]]:
-        """Queue copies of an answer's leaves into a set's targets, where they fit; its structure and their forms."""
+    def _queue_copies(self, result: Any, number: int) -> tuple[str, list[Any]]:
+        """Queue copies of an answer's leaves into a set's targets where they fit; returns structure and forms."""
         structure, leaves = flatten(result)
         forms: list[Any] = []
         for leaf, (form, target) in zip(leaves, self.targets[number], strict=False):
@@ -164,24 +187,21 @@ class WorkerClock:
             forms.append({"dtype": dtype_name(leaf), "shape": list(leaf.shape)})
             if forms[-1]["dtype"] != form["dtype"] or forms[-1]["shape"] != form["shape"]:
                 continue
-            if leaf.device == target.device and leaf.stride() == target.stride() and not _lazy(leaf):
-                self.gpu.copy(target.data_ptr(), leaf.data_ptr(), leaf.numel() * DTYPES[form["dtype"]].itemsize)
+            if leaf.device == target.device and leaf.stride() == target.stride() and not _has_lazy_bit(leaf):
+                self.driver.copy(target.data_ptr(), leaf.data_ptr(), leaf.numel() * DTYPES[form["dtype"]].itemsize)
             else:
                 _copy(target, leaf.detach())
         return structure, forms
 
-    def _put_nothing(self, number: int) -> None:
-        """As many copied bytes as an answer of that set has."""
+    def _queue_blank_copies(self, number: int) -> None:
+        """Queue copies of as many bytes as an answer of that set has."""
         for _, target in self.targets[number]:
             nbytes = target.numel() * target.element_size()
             if self.blank is None or self.blank.numel() < nbytes:
                 self.blank = _empty(nbytes, dtype=torch.uint8, device="cuda")
-            self.gpu.copy(target.data_ptr(), self.blank.data_ptr(), nbytes)
+            self.driver.copy(target.data_ptr(), self.blank.data_ptr(), nbytes)
 
 
-def _place(tensor: torch.Tensor) -> Place:
-    return Place(tensor.data_ptr(), tensor.numel() * tensor.element_size())
-
-
-def _lazy(leaf: torch.Tensor) -> bool:
+def _has_lazy_bit(leaf: torch.Tensor) -> bool:
+    """Whether a tensor's memory holds the conjugate or the negative of its values."""
     return leaf.is_conj() or leaf.is_neg()

@@ -1,6 +1,6 @@
-"""The device's own word on one forward: every kernel, copy and fill on every stream, from PyTorch's profiler (CUPTI).
+"""Trace one forward on the device: every kernel, copy and fill on every stream, by PyTorch's profiler (CUPTI).
 
-A job of a fresh confined process. What it returns is small: rows by kernel name, capped.
+The job runs in a fresh confined process. It returns one row per kernel name, at most `MOST_ROWS`.
 """
 
 from __future__ import annotations
@@ -11,36 +11,38 @@ from pathlib import Path
 from typing import Any
 
 KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
-"""Categories of PyTorch's trace that are work of the device."""
-SPIN = "spin_kernel"
-"""What `torch.cuda._sleep` launches: the evaluator's own, to let the host queue the forward."""
-ROWS, NAME_LENGTH = 64, 200
+"""Kind of device work, by category of PyTorch's trace."""
+SPIN_KERNEL = "spin_kernel"
+"""Kernel that `torch.cuda._sleep` launches. The evaluator uses it to queue the forward ahead, so it does not count."""
+MOST_ROWS = 64
+"""Most rows that are returned."""
+LONGEST_NAME = 200
+"""Characters of a name that are kept."""
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Warm up, trace one forward, and tell what ran.
+    """Warm up, trace one forward, and summarise what ran.
 
     Returns:
-        `rows` (name, kind, count, microseconds, and for kernels grid, block, registers, shared bytes, occupancy [%]),
-        `busy_ms` (union of all intervals), `streams`, and `launches` (own launches of one forward, by kernel); or
-        `why`, where CUPTI gave nothing.
+        What `summarise_device_work` returns, and `launches` (own launches of one forward, by kernel); or `why` alone,
+        if CUPTI gave nothing.
     """
     import torch
 
-    from egg_graph.evaluator.worker import witness
-    from egg_graph.evaluator.worker.solo import prepare, warm
+    from egg_graph.evaluator.worker import recorder
+    from egg_graph.evaluator.worker.single_forward import load_forward, warm_up
 
-    witness.attend()
-    forward = prepare(folder, payload)
-    warm(forward)
-    seen = witness.watch(forward, folder / "candidate.py")
+    recorder.record_captures()
+    forward = load_forward(folder, payload)
+    warm_up(forward)
+    seen = recorder.record_forward(forward, folder / "candidate.py")
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        torch.cuda._sleep(witness.SPIN_CYCLES)
+        torch.cuda._sleep(recorder.SPIN_CYCLES)
         forward()
         torch.cuda.synchronize()
     table = folder / "trace.json"
     profiler.export_chrome_trace(str(table))
-    found = device_rows(json.loads(table.read_text())["traceEvents"])
+    found = summarise_device_work(json.loads(table.read_text())["traceEvents"])
     if not found["rows"]:
         return {"why": "the profiler saw no kernel: CUPTI is not available here"}
     launches: dict[str, int] = {}
@@ -49,20 +51,28 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     return {**found, "launches": launches}
 
 
-def device_rows(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Work of the device by name, longest first, and how long it was busy. `events` are of PyTorch's trace."""
+def summarise_device_work(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Summarise the device's work in a trace.
+
+    Args:
+        events: of PyTorch's Chrome trace (times in microseconds).
+
+    Returns:
+        `rows`, longest first (name, kind, count, `us` [microseconds], and for kernels grid, block, registers per
+        thread, shared memory [bytes], occupancy [%]), `busy_ms` (union of all intervals [ms]) and `streams` (count).
+    """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     intervals: list[tuple[float, float]] = []
     streams = set()
     for event in events:
         kind, name = KINDS.get(event.get("cat", "")), str(event.get("name", ""))
-        if kind is None or SPIN in name:
+        if kind is None or SPIN_KERNEL in name:
             continue
         start, took, about = float(event["ts"]), float(event["dur"]), event.get("args", {})
         intervals.append((start, start + took))
         streams.add(about.get("stream"))
         row = rows.setdefault(
-            (kind, name[:NAME_LENGTH]), {"name": name[:NAME_LENGTH], "kind": kind, "count": 0, "us": 0.0}
+            (kind, name[:LONGEST_NAME]), {"name": name[:LONGEST_NAME], "kind": kind, "count": 0, "us": 0.0}
         )
         row["count"] += 1
         row["us"] += took
@@ -75,11 +85,11 @@ def device_rows(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "occupancy": about.get("est. achieved occupancy %"),
             }
     longest = sorted(rows.values(), key=lambda row: -row["us"])
-    return {"rows": longest[:ROWS], "busy_ms": _union(intervals) / 1000, "streams": len(streams)}
+    return {"rows": longest[:MOST_ROWS], "busy_ms": _covered(intervals) / 1000, "streams": len(streams)}
 
 
-def _union(intervals: list[tuple[float, float]]) -> float:
-    """Length of what the intervals cover together."""
+def _covered(intervals: list[tuple[float, float]]) -> float:
+    """Return the length that the intervals cover together."""
     total, until = 0.0, float("-inf")
     for start, end in sorted(intervals):
         total += max(0.0, end - max(start, until))

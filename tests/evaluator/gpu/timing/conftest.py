@@ -1,6 +1,6 @@
-"""A GPU that is stood in for, down to its clock, and races of candidates on it."""
+"""A GPU that is stood in for, down to its clock, and measurements of candidates on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 import torch
 
-from egg_graph.evaluator.device import state as gpu_state
+from egg_graph.evaluator.device import interference, stream_timer
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.timing import baseline, race, session
+from egg_graph.evaluator.gpu.timing import baseline, input_sets, measurement, samples, session, speed, wrong_answers
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.race import Race
+from egg_graph.evaluator.gpu.timing.measurement import TimingResult, time_candidate
 from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.worker import gpu_worker
 from egg_graph.evaluator.worker import timing as worker_timing
 from egg_graph.schema import GpuState
 from tests.evaluator.gpu.stand_ins import HostBuffer, InProcess, tensor_of
-from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
+from tests.evaluator.gpu.timing.pretend_driver import PretendDriver, SteadyTime
 
 LAUNCH = {
     "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,
@@ -36,8 +36,20 @@ class Timed(InProcess):
 
 
 @pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU's part is played by this process, and the judge's clock tells what the GPU's does."""
+def one_thread() -> Iterator[None]:
+    """PyTorch computes in one thread: its products here are tiny, and several threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    """This process plays the GPU's part, and the judge's clock tells what the GPU's clock does.
+
+    No test depends on how busy the machine is: the host's clocks are `SteadyTime`, and bursts have fixed times.
+    """
     properties = SimpleNamespace(total_memory=1 << 30, L2_cache_size=1024)
     for name, value in {
         "synchronize": lambda device=None: None,
@@ -50,40 +62,43 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))
     monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
-    monkeypatch.setattr(gpu_worker.witness, "attend", lambda: None)
+    monkeypatch.setattr(gpu_worker.recorder, "record_captures", lambda: None)
     record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
-    monkeypatch.setattr(gpu_worker.witness, "watch", lambda forward: (forward(), record)[1])
+    monkeypatch.setattr(gpu_worker.recorder, "record_forward", lambda forward: (forward(), record)[1])
     monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
-    monkeypatch.setattr(baseline, "BareGpu", PretendGpu)
-    monkeypatch.setattr(worker_timing, "BareGpu", PretendGpu)
+    monkeypatch.setattr(baseline, "CudaDriver", PretendDriver)
+    monkeypatch.setattr(worker_timing, "CudaDriver", PretendDriver)
     monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model, inputs: None)
-    monkeypatch.setattr(baseline, "resolution_ns", lambda gpu: 32)
-    monkeypatch.setattr(PyTorchBaseline, "_empty", lambda self: 0.0)
-    for module in (baseline, session, race, worker_timing):
+    monkeypatch.setattr(baseline, "measure_clock_resolution", lambda driver: 32)
+    monkeypatch.setattr(PyTorchBaseline, "_time_empty_call", lambda self: 0.0)
+    for module in (baseline, session, speed, worker_timing):
         monkeypatch.setattr(module, "flush_bytes", lambda: 1024)
-    for module in (baseline, race):
-        monkeypatch.setattr(module, "WARM_SECONDS", 0.0)
-    monkeypatch.setattr(race, "TIME_BOX", 0.0)
-    monkeypatch.setattr(race, "LATE_SECONDS", 0.1)
-    monkeypatch.setattr(gpu_state, "busy", lambda gpu: "")
-    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, nanoseconds: (1_000, 32))
-    monkeypatch.setattr(gpu_state, "PAUSE", 0.0)
-    monkeypatch.setattr(gpu_state, "state", lambda: GpuState(sm_clock_mhz=1980.0))
-    plain = TimingSession.burst
+    for module in (baseline, measurement):
+        monkeypatch.setattr(module, "WARMUP_SECONDS", 0.0)
+    steady = SteadyTime()
+    for module in (stream_timer, input_sets, measurement, samples, wrong_answers):
+        monkeypatch.setattr(module, "time", steady)
+    monkeypatch.setattr(samples, "TIME_BOX_SECONDS", 0.0)
+    monkeypatch.setattr(wrong_answers, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(interference, "wait_until_idle", lambda driver: "")
+    monkeypatch.setattr(interference, "clock_steps", lambda driver, nanoseconds: (1_000, 32))
+    monkeypatch.setattr(interference, "PAUSE_SECONDS", 0.0)
+    for module in (interference, measurement):
+        monkeypatch.setattr(module, "read_gpu_state", lambda: GpuState(sm_clock_mhz=1980.0))
+    plain = TimingSession.run_burst
 
-    def burst(self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Any:
+    def run_burst(self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Any:
         _, told = plain(self, session, numbers, spin_ns=spin_ns, forward=forward)
         return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
 
-    monkeypatch.setattr(TimingSession, "burst", burst)
+    monkeypatch.setattr(TimingSession, "run_burst", run_burst)
 
 
 @pytest.fixture
-def race_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[..., Race]:
-    """The race of a candidate whose forward has this body; `self.linear`, `x`, torch, threading and time are at
-    hand."""
+def timing_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[..., TimingResult]:
+    """Times a candidate whose forward has this body; it may use `self.linear`, `x`, torch, threading and time."""
 
-    def raced(body: str, setup: str = "") -> Race:
+    def timed(body: str, setup: str = "") -> TimingResult:
         source = (
             "import threading\nimport time\nimport torch\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n"
             "    def __init__(self, k, n):\n        super().__init__()\n        self.linear = nn.Linear(k, n)\n"
@@ -94,6 +109,6 @@ def race_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[..., R
         (tmp_path / "candidate.py").write_text(source)
         session = Timed(tmp_path)
         session.start(0.5)
-        return race.race(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
+        return time_candidate(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
 
-    return raced
+    return timed

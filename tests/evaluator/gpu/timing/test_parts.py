@@ -1,4 +1,4 @@
-"""The parts of the timing rung, each by itself: clocks, sealed inputs, comparisons, the order of a call, the floor."""
+"""The parts of timing, each by itself: clocks, encrypted inputs, comparisons, the order of a call, the memory floor."""
 
 import subprocess
 from pathlib import Path
@@ -9,18 +9,17 @@ import pytest
 import torch
 import triton
 
-from egg_graph.evaluator.device import ptx as bare_ptx
-from egg_graph.evaluator.device.clock import Clock, Pace, Place, Sealed, spin_for
 from egg_graph.evaluator.device.layout import Layout
+from egg_graph.evaluator.device.ptx import PTX
+from egg_graph.evaluator.device.stream_timer import DeviceBuffer, EncryptedInputs, HostLatency, StreamTimer, spin_ns_for
 from egg_graph.evaluator.gpu import floor
-from egg_graph.evaluator.gpu.floor import Floor, floor_of
-from egg_graph.evaluator.gpu.timing.agreement import Burst, agreement, device_clock, event_clock, host_clock
-from egg_graph.evaluator.gpu.timing.answers import allowed, difference
-from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
+from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
+from egg_graph.evaluator.gpu.timing.agreement import Burst, compare_clocks, device_clock, event_clock, host_clock
+from egg_graph.evaluator.gpu.timing.statistics import ratio_interval
+from egg_graph.evaluator.gpu.timing.timed_answers import allowed_difference, relative_difference
 from egg_graph.evaluator.problem.compare import Leaf
-from egg_graph.schema import Clock as Told
-from egg_graph.schema import Hardware
-from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
+from egg_graph.schema import Clock, Hardware
+from tests.evaluator.gpu.timing.pretend_driver import PretendDriver
 
 
 def test_disturbance_of_whole_blocks_widens_the_interval() -> None:
@@ -33,16 +32,16 @@ def test_disturbance_of_whole_blocks_widens_the_interval() -> None:
     assert high - low > 1.2 * (alone[2] - alone[1])
 
 
-def clocks(events: float, device: float, host: float, noise: float = 0.0) -> tuple[Told, Told, Told]:
+def clocks(events: float, device: float, host: float, noise: float = 0.0) -> tuple[Clock, Clock, Clock]:
     return (
-        Told(name="events", milliseconds=events),
-        Told(name="device", milliseconds=device),
-        Told(name="host", milliseconds=host, noise_ms=noise),
+        Clock(name="events", milliseconds=events),
+        Clock(name="device", milliseconds=device),
+        Clock(name="host", milliseconds=host, noise_ms=noise),
     )
 
 
 @pytest.mark.parametrize(
-    ("times", "agrees", "flatters"),
+    ("times", "agrees", "understates"),
     [
         ((1.0, 1.05, 0.9), True, False),  # a tenth is agreement; a host that tells less than events accuses nobody
         ((0.005, 0.0075, 0.007), True, False),  # so are 3 us
@@ -52,30 +51,30 @@ def clocks(events: float, device: float, host: float, noise: float = 0.0) -> tup
         ((0.001, 1.0, 1.0), False, True),
         ((0.001, 0.001, 1.0), False, True),
         ((0.010, 0.019, 0.010), False, False),  # 9 us: more than a quarter, and yet too little to accuse anyone
-        ((2.0, 1.0, 1.0), False, False),  # whoever is paid by the largest clock flatters himself in nothing
+        ((2.0, 1.0, 1.0), False, False),  # events are the largest clock, so they understate nothing
     ],
 )
-def test_three_clocks_agree_disagree_or_flatter(
-    times: tuple[float, float, float], agrees: bool, flatters: bool
+def test_three_clocks_agree_disagree_or_understate(
+    times: tuple[float, float, float], agrees: bool, understates: bool
 ) -> None:
-    found = agreement(*clocks(*times))
-    assert (found.agrees, found.flatters) == (agrees, flatters)
+    found = compare_clocks(*clocks(*times))
+    assert (found.agrees, found.understates) == (agrees, understates)
     assert found.largest_ms == max(times)
 
 
 def test_noise_of_the_host_accuses_nobody_and_a_host_that_waits_may_take_its_time() -> None:
-    assert agreement(*clocks(1.0, 1.0, 1.5, noise=0.14)).agrees
-    assert not agreement(*clocks(1.0, 1.0, 1.5, noise=0.10)).agrees
-    waiting = agreement(*clocks(0.10, 0.12, 0.17), waits_ms=0.02)
+    assert compare_clocks(*clocks(1.0, 1.0, 1.5, noise=0.14)).agrees
+    assert not compare_clocks(*clocks(1.0, 1.0, 1.5, noise=0.10)).agrees
+    waiting = compare_clocks(*clocks(0.10, 0.12, 0.17), waits_ms=0.02)
     assert not waiting.agrees
-    assert not waiting.flatters
-    assert agreement(*clocks(0.10, 0.10, 0.60), waits_ms=0.02).flatters
+    assert not waiting.understates
+    assert compare_clocks(*clocks(0.10, 0.10, 0.60), waits_ms=0.02).understates
 
 
 def test_many_short_kernels_may_take_longer_in_a_long_queue() -> None:
-    assert agreement(*clocks(0.046, 0.045, 0.065), launches=20).agrees
-    assert not agreement(*clocks(0.046, 0.045, 0.065)).agrees
-    assert agreement(*clocks(0.046, 0.045, 0.100), launches=10_000).flatters
+    assert compare_clocks(*clocks(0.046, 0.045, 0.065), launches=20).agrees
+    assert not compare_clocks(*clocks(0.046, 0.045, 0.065)).agrees
+    assert compare_clocks(*clocks(0.046, 0.045, 0.100), launches=10_000).understates
 
 
 def test_the_host_clock_is_what_forwards_add_to_a_burst() -> None:
@@ -95,16 +94,16 @@ def test_the_device_clock_leaves_out_what_lies_between_two_stamps_anyway() -> No
     assert event_clock([1.0, 3.0, 2.0]).milliseconds == 2.0
 
 
-def test_a_set_of_inputs_survives_packing_and_sealing_with_its_forms() -> None:
+def test_a_set_of_inputs_survives_packing_and_encryption_with_its_forms() -> None:
     inputs = [torch.randn(3, 5).t(), 7, {"mask": torch.tensor([True, False]), "none": torch.empty(0, 4)}, (2.5, "s")]
     layout = Layout.of(inputs)
     assert layout.nbytes % 256 == 0
     plain, staging, place = (torch.zeros(layout.nbytes, dtype=torch.uint8) for _ in range(3))
     layout.pack(inputs, plain)
-    gpu = PretendGpu()
-    gpu.unseal(plain.data_ptr(), staging.data_ptr(), layout.nbytes, 99)
+    gpu = PretendDriver()
+    gpu.xor_keystream(plain.data_ptr(), staging.data_ptr(), layout.nbytes, 99)
     assert not torch.equal(staging, plain)
-    gpu.unseal(staging.data_ptr(), place.data_ptr(), layout.nbytes, 99)
+    gpu.xor_keystream(staging.data_ptr(), place.data_ptr(), layout.nbytes, 99)
     again = layout.views(place)
     assert torch.equal(again[0], inputs[0])
     assert again[0].stride() == inputs[0].stride()
@@ -114,29 +113,40 @@ def test_a_set_of_inputs_survives_packing_and_sealing_with_its_forms() -> None:
     assert again[3] == (2.5, "s")
 
 
-def test_every_call_spins_unseals_flushes_and_only_then_starts_the_clock() -> None:
-    gpu, memory = PretendGpu(), torch.zeros(512, dtype=torch.uint8)
-    clock = Clock(gpu, Place(memory.data_ptr(), 64))
-    place = Place(memory.data_ptr() + 64, 64)
-    reading = clock.once(
+def test_every_call_spins_decrypts_flushes_and_only_then_starts_the_clock() -> None:
+    gpu, memory = PretendDriver(), torch.zeros(512, dtype=torch.uint8)
+    timer = StreamTimer(gpu, DeviceBuffer(memory.data_ptr(), 64))
+    buffer = DeviceBuffer(memory.data_ptr() + 64, 64)
+    call = timer.time_call(
         lambda: gpu.steps.append("forward"),
-        sealed=Sealed(place, place, 3),
+        inputs=EncryptedInputs(buffer, buffer, 3),
         spin_ns=5,
-        filling=7,
-        stamps=memory.data_ptr() + 256,
+        flush_value=7,
+        timestamps=memory.data_ptr() + 256,
         deliver=lambda result: gpu.steps.append("deliver"),
     )
-    order = ["spin", "unseal", "flush", "stamp", "mark", "forward", "mark", "stamp", "deliver", "wait"]
+    order = [
+        "spin",
+        "decrypt",
+        "flush",
+        "timestamp",
+        "event",
+        "forward",
+        "event",
+        "timestamp",
+        "deliver",
+        "synchronize",
+    ]
     assert gpu.steps == order
-    assert reading.milliseconds == 1.0
+    assert call.event_ms == 1.0
     assert memory[:4].tolist() == [7, 0, 0, 0]
     assert memory[256:272].view(torch.int64).tolist() == [0, 1_000_000]
 
 
 def test_the_spin_outlasts_the_queueing_of_a_forward() -> None:
-    assert Pace(0.001, 1.0).spin_ns == 250_000
-    assert Pace(2.0, 3.0).spin_ns == 6_000_000
-    assert spin_for(900.0) == 20_000_000
+    assert HostLatency(0.001, 1.0).spin_ns == 250_000
+    assert HostLatency(2.0, 3.0).spin_ns == 6_000_000
+    assert spin_ns_for(900.0) == 20_000_000
 
 
 def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> Leaf:
@@ -147,56 +157,56 @@ def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> L
 def test_a_timed_answer_may_err_as_much_as_both_sides_do() -> None:
     expected = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
     own = leaf(expected)
-    assert difference(expected.clone(), expected, own) == 0.0
-    assert difference(expected * 1.001, expected, own) == pytest.approx(1e-3, rel=1e-3)
-    assert allowed(own) == pytest.approx(1.25e-3)
+    assert relative_difference(expected.clone(), expected, own) == 0.0
+    assert relative_difference(expected * 1.001, expected, own) == pytest.approx(1e-3, rel=1e-3)
+    assert allowed_difference(own) == pytest.approx(1.25e-3)
     spoilt = expected.clone()
     spoilt[3, 4] += 1.0
-    assert difference(spoilt, expected, own) == float("inf")
+    assert relative_difference(spoilt, expected, own) == float("inf")
     spoilt[3, 4] = float("nan")
-    assert difference(spoilt, expected, own) == float("inf")
+    assert relative_difference(spoilt, expected, own) == float("inf")
 
 
 def test_infinities_integers_and_nothing_compare_as_themselves() -> None:
     expected = torch.tensor([1.0, float("inf"), float("nan"), -float("inf")])
-    assert difference(expected.clone(), expected, leaf(expected)) == 0.0
-    assert difference(expected.nan_to_num(0.0), expected, leaf(expected)) == float("inf")
+    assert relative_difference(expected.clone(), expected, leaf(expected)) == 0.0
+    assert relative_difference(expected.nan_to_num(0.0), expected, leaf(expected)) == float("inf")
     counts = torch.tensor([1, 2, 3, 4])
-    assert difference(torch.tensor([1, 2, 3, 5]), counts, leaf(counts)) == 0.25
-    assert difference(torch.empty(0), torch.empty(0), leaf(torch.empty(0))) == 0.0
+    assert relative_difference(torch.tensor([1, 2, 3, 5]), counts, leaf(counts)) == 0.25
+    assert relative_difference(torch.empty(0), torch.empty(0), leaf(torch.empty(0))) == 0.0
 
 
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor, "_is_at_hand", lambda hardware: True)
+    monkeypatch.setattr(floor, "_is_this_gpu", lambda hardware: True)
     properties = SimpleNamespace(L2_cache_size=1 << 20)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device=None: properties)
 
 
 def test_the_floor_counts_only_what_is_certainly_moved(at_hand: None, h200: Hardware) -> None:
     x, n = torch.randn(1024, 512), 1024 * 512 * 4
-    assert floor_of(lambda a: a.relu(), [x], h200).bytes == n + n - (1 << 20)
-    assert floor_of(lambda a: a.sum(), [x], h200).bytes == n
-    assert floor_of(lambda a: a[:3].sum(), [x], h200).bytes == 0  # three rows may be all that is read
-    assert floor_of(lambda a, i: a[i].sum(), [x, torch.tensor([1])], h200).bytes == 0
-    assert floor_of(lambda a: a.view(512, 1024).sum(), [x], h200).bytes == n
+    assert memory_floor(lambda a: a.relu(), [x], h200).bytes == n + n - (1 << 20)
+    assert memory_floor(lambda a: a.sum(), [x], h200).bytes == n
+    assert memory_floor(lambda a: a[:3].sum(), [x], h200).bytes == 0  # three rows may be all that is read
+    assert memory_floor(lambda a, i: a[i].sum(), [x, torch.tensor([1])], h200).bytes == 0
+    assert memory_floor(lambda a: a.view(512, 1024).sum(), [x], h200).bytes == n
     square = torch.randn(1024, 1024)
     whole = 2 * 4 * 1024**2
-    assert floor_of(lambda a, b: (a @ b).sum(), [square, square.clone()], h200).bytes == whole
-    assert floor_of(lambda a, b: (a @ b).sum(), [square.tril(), square.clone()], h200).bytes == whole / 2
-    assert floor_of(lambda a, b: (a @ b).sum(), [square + square.t(), square.clone()], h200).bytes == whole / 2
-    assert floor_of(lambda a: a.sum(), [torch.ones(1024, 1024)], h200).bytes == 0
+    assert memory_floor(lambda a, b: (a @ b).sum(), [square, square.clone()], h200).bytes == whole
+    assert memory_floor(lambda a, b: (a @ b).sum(), [square.tril(), square.clone()], h200).bytes == whole / 2
+    assert memory_floor(lambda a, b: (a @ b).sum(), [square + square.t(), square.clone()], h200).bytes == whole / 2
+    assert memory_floor(lambda a: a.sum(), [torch.ones(1024, 1024)], h200).bytes == 0
 
 
 def test_another_gpu_than_the_target_has_no_floor(h200: Hardware) -> None:
-    assert floor_of(lambda a: a.relu(), [torch.randn(1024, 512)], h200) == Floor(0.0, 0.0)
-    assert Floor(0.0, 0.0).alarm(1e-9) is None
+    assert memory_floor(lambda a: a.relu(), [torch.randn(1024, 512)], h200) == MemoryFloor(0.0, 0.0)
+    assert MemoryFloor(0.0, 0.0).check(1e-9) is None
 
 
 def test_the_alarm_sounds_below_nine_tenths_of_the_floor() -> None:
-    own = Floor(bytes=4.8e9, bandwidth=4.8e12)  # a millisecond
-    assert own.alarm(0.91) is None
-    alarm = own.alarm(0.5)
+    own = MemoryFloor(bytes=4.8e9, bandwidth=4.8e12)  # a millisecond
+    assert own.check(0.91) is None
+    alarm = own.check(0.5)
     assert alarm is not None
     assert alarm.kind == "below_roofline"
     assert "9600 GB/s" in alarm.message
@@ -204,8 +214,8 @@ def test_the_alarm_sounds_below_nine_tenths_of_the_floor() -> None:
 
 def test_the_kernels_of_the_clock_assemble(tmp_path: Path) -> None:
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
-    source = tmp_path / "bare.ptx"
-    source.write_text(bare_ptx.PTX)
+    source = tmp_path / "kernels.ptx"
+    source.write_text(PTX)
     for arch in ("sm_70", "sm_90"):
         done = subprocess.run([tool, f"-arch={arch}", source, "-o", source.with_suffix(".cubin")], capture_output=True)
         assert done.returncode == 0, done.stderr

@@ -1,1 +1,1 @@
-"""Timing a candidate against PyTorch: paired calls, three clocks, and the verdict on speed."""
+"""Time a candidate against PyTorch: paired blocks of calls, three clocks, and the verdict on speed."""

@@ -1,9 +1,14 @@
-"""The ground on which candidate and baseline are timed: sealed sets of inputs, buffers for answers, and turns.
+"""Buffers and calls by which candidate and baseline are timed: encrypted inputs, targets of answers, paired blocks.
 
-One turn: the judge draws as many sets of inputs as there are calls in a block and seals them; then, in either order,
-the candidate's block and the baseline's run on these sets; then every answer of the one is compared with the other's.
-While a block runs, no other process uses the GPU: a switch between processes costs the next calls dear, which is what
-the unrecorded calls at the head of a block are for. They are like the others in everything else.
+One paired block: the judge draws one set of inputs per call and encrypts it; then, in random order, the candidate's
+block and the baseline's block run on these same sets; then every answer of the candidate has the baseline's beside it.
+While a block runs, no other process uses the GPU. A switch between processes slows the next calls down, so the first
+calls of a block are warm-up calls, whose time is not recorded. In everything else they are like the others.
+
+A set of inputs is packed into one piece of memory and XORed with the keystream of a random key (`device.ptx`). The key
+comes with the command to call, and the process that calls decrypts the set on the stream, just before the forward.
+
+    staging, owned by the judge:  | x ^ keystream, padded to 256 bytes | mask ^ keystream | ...
 """
 
 from __future__ import annotations
@@ -17,235 +22,283 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.clock import LEAD, SHORTEST_SPIN, STAMP_BYTES, Place, Reading, flush_bytes, spin_for
+from egg_graph.evaluator.device.stream_timer import (
+    SHORTEST_SPIN_MS,
+    TIMESTAMP_BYTES,
+    WARMUP_CALLS,
+    CallTime,
+    DeviceBuffer,
+    flush_bytes,
+    spin_ns_for,
+)
 from egg_graph.evaluator.gpu.arena import Arena
 from egg_graph.evaluator.gpu.timing.agreement import Burst
-from egg_graph.evaluator.gpu.timing.answers import TimedAnswer
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.draws import Draws
+from egg_graph.evaluator.gpu.timing.input_sets import InputSets
+from egg_graph.evaluator.gpu.timing.timed_answers import TimedAnswer
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding
 
-BLOCK = 4
+BLOCK_CALLS = 4
 """Recorded calls of one block."""
-SETS = 16
-"""Sets of inputs held at once, where memory allows."""
+MOST_SETS = 16
+"""Most sets of inputs that are held at once."""
 LONG_MS = 20.0
-"""A forward that takes longer does not notice what comes before it: no unrecorded calls."""
+"""Time of a forward above which blocks have no warm-up calls [ms]: it does not notice what came before it."""
 SLOW_MS = 500.0
-"""A forward that takes longer is measured in blocks of one call."""
+"""Time of a forward above which a block is a single call [ms]."""
 MEMORY_PART = 0.35
-"""Of the GPU's free memory that they may take; the candidate needs the rest."""
+"""Part of the GPU's free memory that all buffers together may take; the candidate needs the rest."""
 
 
 @dataclass
-class Turn:
-    """What one turn gave; the lists hold recorded calls alone, `answers` all."""
+class PairedBlock:
+    """What one block of either side gave. The lists hold recorded calls only, but `answers` holds all."""
 
     answers: list[TimedAnswer] = field(default_factory=list)
-    mine: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
-    lead_ms: list[float] = field(default_factory=list)
-    """The candidate's unrecorded calls."""
-    stamps: list[tuple[int, int]] = field(default_factory=list)
-    queued: list[float] = field(default_factory=list)
+    candidate_ms: list[float] = field(default_factory=list)
+    """Time of each of the candidate's calls, by CUDA events [ms]."""
+    baseline_ms: list[float] = field(default_factory=list)
+    """Time of each of the baseline's calls, by CUDA events [ms]."""
+    warmup_ms: list[float] = field(default_factory=list)
+    """Time of each of the candidate's warm-up calls [ms]."""
+    timestamps: list[tuple[int, int]] = field(default_factory=list)
+    """The GPU's clock before and after each of the candidate's calls [ns]."""
+    queue_ms: list[float] = field(default_factory=list)
+    """Time until each of the candidate's forwards returned, by its host's clock [ms]."""
 
 
 class TimingSession:
-    """All buffers of one race.
+    """All buffers by which one candidate is timed, and the calls on them.
 
     Args:
-        problem: of the task.
-        baseline: the baseline.
+        problem: the task.
+        baseline: PyTorch's forwards.
         shared: memory that the candidate's process can open.
-        slow_ms: milliseconds of the slower side's forward.
+        slower_ms: time of the slower side's forward [ms].
 
     Raises:
         torch.OutOfMemoryError: if not even one set fits.
     """
 
-    def __init__(self, problem: Problem, baseline: PyTorchBaseline, shared: Arena, *, slow_ms: float) -> None:
+    def __init__(self, problem: Problem, baseline: PyTorchBaseline, shared: Arena, *, slower_ms: float) -> None:
         self.baseline = baseline
         self.random = random.Random(secrets.randbits(64))
-        sets = self._sets(baseline, most=1 if slow_ms > SLOW_MS else BLOCK if slow_ms > LONG_MS else SETS)
-        self.lead = 0 if slow_ms > LONG_MS else LEAD if sets >= LEAD + BLOCK else 1 if sets > 1 else 0
-        self.block = min(BLOCK, sets - self.lead)
-        self.draws = Draws(problem, baseline.case, self.lead + self.block, baseline.numbers)
-        nbytes = baseline.layout.nbytes
-        self.plain = torch.empty(nbytes, dtype=torch.uint8, device=problem.device)
+        sets = self._affordable_sets(
+            baseline, most=1 if slower_ms > SLOW_MS else BLOCK_CALLS if slower_ms > LONG_MS else MOST_SETS
+        )
+        self.warmup_calls = _warmup_calls(sets, slower_ms)
+        self.block_calls = min(BLOCK_CALLS, sets - self.warmup_calls)
+        self.input_sets = InputSets(problem, baseline.case, self.warmup_calls + self.block_calls, baseline.seed_numbers)
+        self.plaintext = torch.empty(baseline.layout.nbytes, dtype=torch.uint8, device=problem.device)
+        self.forms = self._allocate(shared, sets)
+        """Arguments of the worker's `open_timing`."""
+        self.seeds: list[int | None] = [None] * sets
+        """Seed of each set; None for the case's own inputs."""
+        self.keys = [0] * sets
+        """64-bit key of each set."""
+        self.flush_value = 0
+        """What the candidate's process was told to write as a flush, in its latest call."""
+        self.spin_ns = int(1e6 * SHORTEST_SPIN_MS)
+        """Spin before each of the candidate's calls [ns]."""
+
+    def _allocate(self, shared: Arena, sets: int) -> dict[str, Any]:
+        """Allocate all shared buffers; returns their forms by name."""
+        nbytes = self.baseline.layout.nbytes
         self.staging, staging_forms = zip(*(_flat(shared, nbytes) for _ in range(sets)), strict=True)
-        places = 2 if sets > 2 else 1
-        self.places, place_forms = zip(
-            *(shared.empty((nbytes,), torch.uint8, name="the inputs") for _ in range(places)), strict=True
+        self.input_buffers, input_forms = zip(
+            *(shared.empty((nbytes,), torch.uint8, name="the inputs") for _ in range(2 if sets > 2 else 1)),
+            strict=True,
         )
         self.flush, flush_form = _flat(shared, flush_bytes())
-        self.stamps, stamp_form = shared.empty((sets, STAMP_BYTES // 8), torch.int64, guarded=False)
+        self.timestamps, timestamp_form = shared.empty((sets, TIMESTAMP_BYTES // 8), torch.int64, guarded=False)
         self.targets: list[list[torch.Tensor]] = []
         target_forms: list[list[Any]] = []
+        leaves = self.baseline.case.leaves
         for _ in range(sets):
-            pairs = [shared.empty(leaf.expected.shape, leaf.dtype, guarded=False) for leaf in baseline.case.leaves]
+            pairs = [shared.empty(leaf.expected.shape, leaf.dtype, guarded=False) for leaf in leaves]
             self.targets.append([tensor for tensor, _ in pairs])
             target_forms.append([form for _, form in pairs])
         self.expected = [[torch.empty_like(target) for target in targets] for targets in self.targets]
-        self.forms = {
+        return {
             "flush": flush_form,
-            "stamps": stamp_form,
+            "timestamps": timestamp_form,
             "staging": list(staging_forms),
-            "buffers": list(place_forms),
-            "layout": baseline.layout.forms,
+            "input_buffers": list(input_forms),
+            "layout": self.baseline.layout.forms,
             "targets": target_forms,
         }
-        self.seeds: list[int | None] = [None] * sets
-        self.keys = [0] * sets
-        self.filling = 0
-        self.spin_ns = int(1e6 * SHORTEST_SPIN)
-        """Before each of the candidate's calls."""
 
     @property
     def sets(self) -> int:
+        """How many sets of inputs are held at once."""
         return len(self.staging)
 
     @property
-    def flushed(self) -> bool:
-        """Whether the flush of the last call was made as told."""
+    def was_flushed(self) -> bool:
+        """Whether the candidate's process made the flush of its latest call as it was told."""
         words = self.flush.view(torch.int32)
         ends = words[[0, words.numel() // 2, -1]].tolist()
-        return all(word & 0xFFFFFFFF == self.filling for word in ends)
+        return all(word & 0xFFFFFFFF == self.flush_value for word in ends)
 
-    def deal(self, count: int) -> None:
-        """Seal new inputs into the first `count` sets and poison their targets."""
+    def prepare_sets(self, count: int) -> None:
+        """Encrypt new inputs into the first `count` sets, and poison the targets of their answers."""
         for number in range(count):
-            self.seeds[number], inputs = self.draws.next()
+            self.seeds[number], inputs = self.input_sets.next()
             self.keys[number] = secrets.randbits(64)
-            self.baseline.layout.pack(inputs, self.plain)
+            self.baseline.layout.pack(inputs, self.plaintext)
             torch.cuda.synchronize()
             staging = self.staging[number]
-            nbytes = self.plain.numel()
-            self.baseline.gpu.unseal(self.plain.data_ptr(), staging.data_ptr(), nbytes, self.keys[number])
+            nbytes = self.plaintext.numel()
+            driver = self.baseline.driver
+            driver.xor_keystream(self.plaintext.data_ptr(), staging.data_ptr(), nbytes, self.keys[number])
             for target in self.targets[number]:
                 poison_(target)
-            self.baseline.gpu.wait()
+            driver.synchronize()
 
-    def turn(self, session: WorkerSession) -> Turn:
-        """One block of each, whichever first."""
-        numbers = range(self.lead + self.block)
-        self.deal(len(numbers))
-        found = Turn()
+    def measure_block(self, worker: WorkerSession) -> PairedBlock:
+        """Measure one block of the candidate and one of the baseline on the same inputs, in random order."""
+        numbers = range(self.warmup_calls + self.block_calls)
+        self.prepare_sets(len(numbers))
+        block = PairedBlock()
         if self.random.random() < 0.5:
-            told = self._candidate(session, numbers, found)
-            self._baseline(numbers, found)
+            forms = self._measure_candidate(worker, numbers, block)
+            self._measure_baseline(numbers, block)
         else:
-            self._baseline(numbers, found)
-            told = self._candidate(session, numbers, found)
-        found.answers = [self.answer(number, *told[number]) for number in numbers]
-        return found
+            self._measure_baseline(numbers, block)
+            forms = self._measure_candidate(worker, numbers, block)
+        block.answers = [self.answer(number, *forms[number]) for number in numbers]
+        return block
 
     def answer(self, number: int, structure: Any, forms: Any) -> TimedAnswer:
-        """One set's answer beside PyTorch's."""
+        """Return the candidate's answer on a set with PyTorch's beside it."""
         return TimedAnswer(self.seeds[number], structure, forms, self.targets[number], self.expected[number])
 
-    def call(
-        self, session: WorkerSession, number: int, *, first: bool = False, place: int | None = None
+    def call_candidate(
+        self, worker: WorkerSession, number: int, *, first: bool = False, buffer: int | None = None
     ) -> dict[str, Any]:
-        """One call of the candidate on a set, its inputs in one of the places (None: any)."""
-        self.filling = secrets.randbits(32)
-        return session.ask(
-            "time",
+        """Time one call of the candidate.
+
+        Args:
+            worker: the candidate's process.
+            number: set of inputs.
+            first: whether the call is the first of a block.
+            buffer: number of the buffer for the decrypted inputs; None takes a random one.
+        """
+        self.flush_value = secrets.randbits(32)
+        return worker.ask(
+            "time_call",
             set=number,
             key=f"{self.keys[number]:x}",
-            buffer=self.random.randrange(len(self.places)) if place is None else place,
+            buffer=self.random.randrange(len(self.input_buffers)) if buffer is None else buffer,
             fresh=self.random.random() < 0.5,
             spin_ns=self.spin_ns,
-            filling=self.filling,
+            flush_value=self.flush_value,
             first=first,
         )
 
-    def expect(self, numbers: Sequence[int]) -> list[Reading]:
-        """The baseline's answers, and how long they took."""
+    def call_baseline(self, numbers: Sequence[int]) -> list[CallTime]:
+        """Time one call of the baseline on each set, and keep its answers in `expected`."""
         if not numbers:
             return []
-        self.baseline.gpu.forget_l2()
-        readings = []
-        spin_ns = self.baseline.paces[self.baseline.best].spin_ns
+        self.baseline.driver.reset_persisting_l2()
+        times = []
+        spin_ns = self.baseline.latencies[self.baseline.best].spin_ns
         for number in numbers:
-            mine = self.expected[number]
+            expected = self.expected[number]
 
-            def deliver(result: Any, mine: list[torch.Tensor] = mine) -> None:
-                for target, leaf in zip(mine, flatten(result)[1], strict=True):
+            def deliver(result: Any, expected: list[torch.Tensor] = expected) -> None:
+                for target, leaf in zip(expected, flatten(result)[1], strict=True):
                     target.copy_(leaf)
 
-            readings.append(
-                self.baseline.once(
-                    _place(self.staging[number]),
+            times.append(
+                self.baseline.time_call(
+                    DeviceBuffer.of(self.staging[number]),
                     self.keys[number],
                     spin_ns=spin_ns,
-                    filling=0,
-                    stamps=self.stamps[number].data_ptr(),
+                    flush_value=0,
+                    timestamps=self.timestamps[number].data_ptr(),
                     deliver=deliver,
                 )
             )
-        return readings
+        return times
 
-    def burst(
-        self, session: WorkerSession, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
+    def run_burst(
+        self, worker: WorkerSession, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
     ) -> tuple[Burst, list[Any]]:
-        """Some sets in one burst, by this process's clock, and what the worker says of the answers."""
-        self.filling = secrets.randbits(32)
+        """Call a worker on several sets in one burst, timed by this process's clock.
+
+        Args:
+            worker: a worker that has these buffers open.
+            numbers: sets of inputs.
+            spin_ns: spin before the burst [ns].
+            forward: whether forwards are called; otherwise all but them is done.
+
+        Returns:
+            The burst, and structure and forms of every answer as the worker tells them.
+        """
+        self.flush_value = secrets.randbits(32)
         calls = len(numbers)
         began = time.monotonic()
-        told = session.ask(
-            "burst",
+        queued = worker.ask(
+            "queue_burst",
             sets=list(numbers),
             keys=[f"{self.keys[number]:x}" for number in numbers],
-            buffers=[self.random.randrange(len(self.places)) for _ in numbers],
+            buffers=[self.random.randrange(len(self.input_buffers)) for _ in numbers],
             spin_ns=spin_ns,
-            filling=self.filling,
+            flush_value=self.flush_value,
             forward=forward,
         )
-        queued = time.monotonic()
-        session.ask("finish")
-        done = time.monotonic()
-        spin = spin_ns / 1e6
-        return Burst(calls, 1e3 * (done - began) - spin, 1e3 * (queued - began) - spin), told["answers"]
+        queued_at = time.monotonic()
+        worker.ask("synchronize")
+        done_at = time.monotonic()
+        spin_ms = spin_ns / 1e6
+        return Burst(calls, 1e3 * (done_at - began) - spin_ms, 1e3 * (queued_at - began) - spin_ms), queued["answers"]
 
-    def settle_spin(self, queued_ms: Sequence[float]) -> bool:
-        """Choose the spin from what queueing took under the present one; whether it is settled.
+    def adjust_spin(self, queue_ms: Sequence[float]) -> bool:
+        """Choose the spin from how long calls took to queue under the present one; returns whether it is settled.
 
-        A forward that waits for the GPU takes as long as the spin and more, whatever the spin: it gets the shortest.
+        A forward that waits for the GPU takes longer than the spin, whatever the spin is. It gets the shortest.
         """
-        longest = sorted(queued_ms)[len(queued_ms) // 2]
-        now = self.spin_ns / 1e6
-        if longest < now:
-            self.spin_ns = spin_for(longest)
+        typical_ms = sorted(queue_ms)[len(queue_ms) // 2]
+        spin_ms = self.spin_ns / 1e6
+        if typical_ms < spin_ms:
+            self.spin_ns = spin_ns_for(typical_ms)
             return True
-        if now > 3 * SHORTEST_SPIN:
-            self.spin_ns = int(1e6 * SHORTEST_SPIN)
+        if spin_ms > 3 * SHORTEST_SPIN_MS:
+            self.spin_ns = int(1e6 * SHORTEST_SPIN_MS)
             return True
-        self.spin_ns = spin_for(longest)
+        self.spin_ns = spin_ns_for(typical_ms)
         return False
 
-    def _candidate(self, session: WorkerSession, numbers: Sequence[int], found: Turn) -> dict[int, tuple[Any, Any]]:
-        told: dict[int, tuple[Any, Any]] = {}
+    def _measure_candidate(
+        self, worker: WorkerSession, numbers: Sequence[int], block: PairedBlock
+    ) -> dict[int, tuple[Any, Any]]:
+        """Add the candidate's part to a block; returns structure and forms of each answer."""
+        forms: dict[int, tuple[Any, Any]] = {}
         for number in numbers:
-            answer = self.call(session, number, first=number == numbers[0])
-            told[number] = answer.get("structure"), answer.get("leaves")
-            milliseconds = _number(answer, "ms")
-            if number < self.lead:
-                found.lead_ms.append(milliseconds)
+            answer = self.call_candidate(worker, number, first=number == numbers[0])
+            forms[number] = answer.get("structure"), answer.get("leaves")
+            event_ms = _readable_time(answer, "event_ms")
+            if number < self.warmup_calls:
+                block.warmup_ms.append(event_ms)
                 continue
-            found.mine.append(milliseconds)
-            found.queued.append(_number(answer, "queued_ms"))
-        stamps = self.stamps.tolist()
-        found.stamps = [(stamps[number][0], stamps[number][1]) for number in numbers if number >= self.lead]
-        return told
+            block.candidate_ms.append(event_ms)
+            block.queue_ms.append(_readable_time(answer, "queue_ms"))
+        timestamps = self.timestamps.tolist()
+        block.timestamps = [
+            (timestamps[number][0], timestamps[number][1]) for number in numbers if number >= self.warmup_calls
+        ]
+        return forms
 
-    def _baseline(self, numbers: Sequence[int], found: Turn) -> None:
-        found.theirs = [reading.milliseconds for reading in self.expect(numbers)][self.lead :]
+    def _measure_baseline(self, numbers: Sequence[int], block: PairedBlock) -> None:
+        block.baseline_ms = [call.event_ms for call in self.call_baseline(numbers)][self.warmup_calls :]
 
-    def _sets(self, baseline: PyTorchBaseline, *, most: int) -> int:
+    def _affordable_sets(self, baseline: PyTorchBaseline, *, most: int) -> int:
+        """Return how many sets of inputs and answers fit into the GPU's memory, at least 1 and at most `most`."""
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info()
         answers = sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in baseline.case.leaves)
@@ -257,16 +310,25 @@ class TimingSession:
         return max(1, sets)
 
 
+def _warmup_calls(sets: int, slower_ms: float) -> int:
+    """Return the number of warm-up calls of a block, given the number of sets and the forward's time [ms]."""
+    if slower_ms > LONG_MS:
+        return 0
+    if sets >= WARMUP_CALLS + BLOCK_CALLS:
+        return WARMUP_CALLS
+    return 1 if sets > 1 else 0
+
+
 def _flat(shared: Arena, nbytes: int) -> tuple[torch.Tensor, dict[str, Any]]:
     return shared.empty((nbytes,), torch.uint8, guarded=False)
 
 
-def _place(tensor: torch.Tensor) -> Place:
-    return Place(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+def _readable_time(answer: dict[str, Any], key: str) -> float:
+    """Return a time that the candidate's process told [ms].
 
-
-def _number(answer: dict[str, Any], key: str) -> float:
-    """A positive number that the candidate's process told."""
+    Raises:
+        CandidateFailed: if it is no positive number.
+    """
     value = answer.get(key)
     if not isinstance(value, int | float) or not 0 < value < 1e8:
         raise CandidateFailed(Finding(kind="exited", message=f"the process gave no readable time: {value!r}"), "")

@@ -1,29 +1,31 @@
-"""Races with a stand-in for the GPU: what is given, checked, told and rejected."""
+"""Measurements with a stand-in for the GPU: what candidates get, what is checked, and what is rejected."""
 
 from collections.abc import Callable
 
 import pytest
 import torch
 
-from egg_graph.evaluator.device import state as gpu_state
-from egg_graph.evaluator.gpu.timing import race
-from egg_graph.evaluator.gpu.timing.draws import Draws
-from egg_graph.evaluator.gpu.timing.race import FEWEST_PAIRS, Race, verdict
+from egg_graph.evaluator.device import interference
+from egg_graph.evaluator.gpu.timing import measurement
+from egg_graph.evaluator.gpu.timing.input_sets import InputSets
+from egg_graph.evaluator.gpu.timing.measurement import TimingResult
+from egg_graph.evaluator.gpu.timing.samples import FEWEST_PAIRS
 from egg_graph.evaluator.gpu.timing.session import TimingSession
+from egg_graph.evaluator.gpu.timing.speed import judge_speed
 from egg_graph.schema import GpuState
 
 pytestmark = pytest.mark.slow
 
 RIGHT = "return torch.relu(self.linear(x))"
-Raced = Callable[..., Race]
+Timed = Callable[..., TimingResult]
 
 
-def kinds(found: Race) -> set[str]:
+def kinds(found: TimingResult) -> set[str]:
     return {finding.kind for finding in found.findings}
 
 
-def test_a_right_candidate_is_timed_and_every_answer_compared(race_of: Raced) -> None:
-    found = race_of(RIGHT)
+def test_a_right_candidate_is_timed_and_every_answer_compared(timing_of: Timed) -> None:
+    found = timing_of(RIGHT)
     assert not found.findings
     timing = found.timing
     assert timing is not None
@@ -32,11 +34,11 @@ def test_a_right_candidate_is_timed_and_every_answer_compared(race_of: Raced) ->
     assert {clock.name: clock.milliseconds for clock in timing.clocks} == {"events": 1.0, "device": 1.0, "host": 1.0}
     assert timing.before is not None
     assert timing.before.sm_clock_mhz == 1980.0
-    assert verdict(timing, "ieee")[0] == "inconclusive"  # every call takes 1 ms here
+    assert judge_speed(timing, "ieee")[0] == "inconclusive"  # every call takes 1 ms here
     assert any("inputs of its own" in note for note in timing.notes)
 
 
-def test_no_two_calls_have_the_same_inputs_and_both_places_and_kept_objects_occur(race_of: Raced) -> None:
+def test_no_two_calls_have_the_same_inputs_and_both_places_and_kept_objects_occur(timing_of: Timed) -> None:
     setup = "self.seen, self.places, self.objects = [], set(), {}"
     body = (
         "self.seen.append(float(x[0, 0]))\nself.places.add(x.data_ptr())\n"
@@ -46,7 +48,7 @@ def test_no_two_calls_have_the_same_inputs_and_both_places_and_kept_objects_occu
         "                       f'version {x._version}')\n" + RIGHT
     )
     with pytest.raises(Exception, match=r"[0-6] again, 3 places, most True, version 0"):
-        race_of(body, setup)
+        timing_of(body, setup)
 
 
 @pytest.mark.parametrize(
@@ -66,127 +68,132 @@ def test_no_two_calls_have_the_same_inputs_and_both_places_and_kept_objects_occu
     ],
     ids=["kept", "by pointer", "thread", "wrong now and then", "other form"],
 )  # fmt: skip
-def test_what_the_clock_would_have_paid_for_is_found(race_of: Raced, body: str, setup: str, kind: str) -> None:
-    found = race_of(body, setup)
+def test_a_trick_that_only_the_clock_sees_is_found(timing_of: Timed, body: str, setup: str, kind: str) -> None:
+    found = timing_of(body, setup)
     assert found.timing is None
     assert kind in kinds(found), found.findings
 
 
-def test_a_clock_that_flatters_is_found_and_a_small_difference_is_paid_by_the_largest(
-    race_of: Raced, monkeypatch: pytest.MonkeyPatch
+def test_events_that_understate_are_found_and_after_a_small_difference_the_largest_clock_counts(
+    timing_of: Timed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = race.host_clock
+    plain = measurement.host_clock
 
     def slower(factor: float) -> None:
         def host(more: list, less: list) -> object:
             clock = plain(more, less)
             return clock.model_copy(update={"milliseconds": factor * clock.milliseconds})
 
-        monkeypatch.setattr(race, "host_clock", host)
+        monkeypatch.setattr(measurement, "host_clock", host)
 
     slower(1.5)
-    found = race_of(RIGHT)
+    found = timing_of(RIGHT)
     assert kinds(found) == {"clock_disagreement"}
     assert found.timing is None
     slower(1.2)
-    timing = race_of(RIGHT).timing
+    timing = timing_of(RIGHT).timing
     assert timing is not None
     assert timing.candidate_ms == pytest.approx(1.2)
     assert timing.ratio == pytest.approx(1 / 1.2)
-    status, reason = verdict(timing, "ieee")
+    status, reason = judge_speed(timing, "ieee")
     assert status == "slower"
     assert "clocks disagree" in reason
 
 
 @pytest.fixture
 def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = race.host_clock
+    plain = measurement.host_clock
 
     def host(more: list, less: list) -> object:
         clock = plain(more, less)
         return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
 
-    monkeypatch.setattr(race, "host_clock", host)
+    monkeypatch.setattr(measurement, "host_clock", host)
 
 
 def test_clocks_that_disagree_while_others_compute_accuse_nobody(
-    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+    timing_of: Timed, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = iter(range(1000))
     taken = {4, 17}  # now and then
-    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) in taken else 1_000, 32))
-    found = race_of(RIGHT)
+    monkeypatch.setattr(
+        interference, "clock_steps", lambda driver, ns: (900_000 if next(looks) in taken else 1_000, 32)
+    )
+    found = timing_of(RIGHT)
     assert found.findings == [] and found.timing is None
     assert "busy with other work (a kernel was interrupted for 900 us" in found.skipped
 
 
 def test_others_that_came_meanwhile_accuse_nobody(
-    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+    timing_of: Timed, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = iter([GpuState(other_processes=0), *[GpuState(other_processes=1)] * 9])
-    monkeypatch.setattr(gpu_state, "state", lambda: next(states))
-    found = race_of(RIGHT)
+    for module in (interference, measurement):
+        monkeypatch.setattr(module, "read_gpu_state", lambda: next(states))
+    found = timing_of(RIGHT)
     assert found.findings == [] and "1 other compute processes listed, 0 before" in found.skipped
 
 
 def test_clocks_are_not_read_again_before_others_are_gone(
-    race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+    timing_of: Timed, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["", "the GPU is busy with other work"])
-    monkeypatch.setattr(gpu_state, "busy", lambda gpu: next(answers))
-    found = race_of(RIGHT)
+    monkeypatch.setattr(interference, "wait_until_idle", lambda driver: next(answers))
+    found = timing_of(RIGHT)
     assert found.findings == [] and found.skipped == "the GPU is busy with other work"
 
 
-def test_one_look_alone_excuses_nobody(race_of: Raced, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_look_alone_excuses_nobody(
+    timing_of: Timed, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks = iter(range(1000))
-    monkeypatch.setattr(gpu_state, "_watched", lambda gpu, ns: (900_000 if next(looks) == 4 else 1_000, 32))
-    assert kinds(race_of(RIGHT)) == {"clock_disagreement"}
+    monkeypatch.setattr(interference, "clock_steps", lambda *a: (900_000 if next(looks) == 4 else 1_000, 32))
+    assert kinds(timing_of(RIGHT)) == {"clock_disagreement"}
 
 
-def test_a_time_below_the_floor_is_an_alarm(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    from egg_graph.evaluator.gpu.floor import Floor
+def test_a_time_below_the_floor_is_an_alarm(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    from egg_graph.evaluator.gpu.floor import MemoryFloor
     from egg_graph.evaluator.gpu.timing import baseline
 
-    monkeypatch.setattr(baseline, "floor_of", lambda *a: Floor(bytes=4.8e9 * 2, bandwidth=4.8e12))
-    found = race_of(RIGHT)
+    monkeypatch.setattr(baseline, "memory_floor", lambda *a: MemoryFloor(bytes=4.8e9 * 2, bandwidth=4.8e12))
+    found = timing_of(RIGHT)
     assert kinds(found) == {"below_roofline"}
     assert "9600 GB/s" in found.findings[0].message
 
 
-def test_inputs_that_cannot_be_drawn_anew_are_told(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Draws, "_draw", lambda self, seed: [torch.zeros(3)])
-    timing = race_of(RIGHT).timing
+def test_inputs_that_cannot_be_drawn_anew_are_told(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InputSets, "_draw", lambda self, seed: [torch.zeros(3)])
+    timing = timing_of(RIGHT).timing
     assert timing is not None
     assert any("all timed calls have the same inputs" in note for note in timing.notes)
 
 
-def test_little_memory_means_fewer_sets_and_says_so(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TimingSession, "_sets", lambda self, baseline, most: 1)
-    timing = race_of(RIGHT).timing
+def test_little_memory_means_fewer_sets_and_says_so(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimingSession, "_affordable_sets", lambda self, baseline, most: 1)
+    timing = timing_of(RIGHT).timing
     assert timing is not None
     assert timing.block == 1
     assert any("1 sets of inputs" in note for note in timing.notes)
 
 
-def test_a_flush_that_was_left_out_is_found(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_that_was_left_out_is_found(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
     body = (
-        "import gc\nfor thing in gc.get_objects():\n    if type(thing).__name__ == 'PretendGpu':\n"
+        "import gc\nfor thing in gc.get_objects():\n    if type(thing).__name__ == 'PretendDriver':\n"
         "        thing.fill = lambda *a: None\n" + RIGHT
     )
-    assert kinds(race_of(body)) == {"library_patched"}
+    assert kinds(timing_of(body)) == {"library_patched"}
 
 
-def test_a_timed_call_that_writes_beside_its_input_is_found(race_of: Raced) -> None:
+def test_a_timed_call_that_writes_beside_its_input_is_found(timing_of: Timed) -> None:
     body = "import ctypes\nself.calls += 1\nif self.calls > 40:\n    ctypes.memset(x.data_ptr() - 8, 1, 4)\n" + RIGHT
-    found = race_of(body, "self.calls = 0")
+    found = timing_of(body, "self.calls = 0")
     assert kinds(found) == {"out_of_bounds"}
     assert found.timing is None
 
 
-def test_a_busy_gpu_is_nobodys_fault(race_of: Raced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_state, "busy", lambda gpu: "the GPU is busy with other work")
-    found = race_of(RIGHT)
+def test_a_busy_gpu_is_nobodys_fault(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interference, "wait_until_idle", lambda driver: "the GPU is busy with other work")
+    found = timing_of(RIGHT)
     assert found.skipped == "the GPU is busy with other work"
     assert found.timing is None
     assert not found.findings

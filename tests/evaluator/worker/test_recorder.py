@@ -9,7 +9,8 @@ import pytest
 import torch
 from triton.compiler.compiler import CompiledKernel
 
-from egg_graph.evaluator.worker import witness
+from egg_graph.evaluator.worker import cuda_graphs, recorder
+from egg_graph.evaluator.worker.launches import ForwardRecord, intercept_launches, recording_launch
 
 MINE = Path("/job/candidate.py")
 
@@ -25,11 +26,11 @@ class Graph:
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_synchronize", lambda: None)
+    monkeypatch.setattr(recorder, "_synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(Graph, "replay", Graph.replay)
     Graph.replayed.clear()
-    witness._attend_replays()
+    cuda_graphs.make_replays_replaceable()
 
 
 def compiled(file: Path, run: Callable[..., Any]) -> CompiledKernel:
@@ -44,11 +45,11 @@ def compiled(file: Path, run: Callable[..., Any]) -> CompiledKernel:
     return kernel
 
 
-def graph(record: witness.Record | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+def graph(record: ForwardRecord | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A CUDA graph of which a capture recorded this."""
     made = torch.cuda.CUDAGraph()
     if record is not None:
-        monkeypatch.setitem(witness._captured, id(made), record)
+        monkeypatch.setitem(cuda_graphs.captures, id(made), record)
     return made
 
 
@@ -62,7 +63,7 @@ def test_own_launches_do_nothing_and_others_run() -> None:
         other.run(4, 1, 1, 0)
         return "answer"
 
-    assert witness.silence(forward, MINE) == "answer"
+    assert recorder.silence_kernels(forward, MINE) == "answer"
     assert ran == ["other"]
     forward()
     assert ran == ["other", "own", "other"], "the launcher is back in its place"
@@ -73,14 +74,14 @@ def test_what_a_silenced_forward_raises_comes_through() -> None:
         raise IndexError("needed what a kernel computes")
 
     with pytest.raises(IndexError):
-        witness.silence(forward, MINE)
+        recorder.silence_kernels(forward, MINE)
     assert isinstance(CompiledKernel.__dict__["run"], property)
 
 
 def test_launches_are_noted_with_their_grid_and_resources() -> None:
-    record = witness.Record()
+    record = ForwardRecord()
     own, other = (compiled(file, lambda *a, **k: None) for file in (MINE, Path("/site/inductor.py")))
-    with witness._intercepted(witness._noting(record, str(MINE), timed=False)):
+    with intercept_launches(recording_launch(record, str(MINE), timed=False)):
         own.run(8, 2, 1, 0)
         other.run(1, 1, 1, 0)
     assert record.launches == [
@@ -101,18 +102,18 @@ LAUNCH = {"kernel": "kernel"}
 
 
 def test_a_graph_of_own_kernels_alone_is_silenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = graph(witness.Record(launches=[LAUNCH], operators=["aten.empty.memory_format"]), monkeypatch)
-    others = graph(witness.Record(operators=["aten.mm.default"]), monkeypatch)
-    witness.silence(lambda: (own.replay(), others.replay()), MINE)
+    own = graph(ForwardRecord(launches=[LAUNCH], operators=["aten.empty.memory_format"]), monkeypatch)
+    others = graph(ForwardRecord(operators=["aten.mm.default"]), monkeypatch)
+    recorder.silence_kernels(lambda: (own.replay(), others.replay()), MINE)
     assert Graph.replayed == [others]
 
 
 @pytest.mark.parametrize(
-    "record", [None, witness.Record(launches=[LAUNCH], operators=["aten.mm.default"])], ids=["unseen", "mixed"]
+    "record", [None, ForwardRecord(launches=[LAUNCH], operators=["aten.mm.default"])], ids=["unseen", "mixed"]
 )
 def test_a_graph_that_cannot_be_silenced_alone_says_so(
-    record: witness.Record | None, monkeypatch: pytest.MonkeyPatch
+    record: ForwardRecord | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = graph(record, monkeypatch)
-    with pytest.raises(witness.NotSilenced):
-        witness.silence(made.replay, MINE)
+    with pytest.raises(recorder.KernelsNotSeparable):
+        recorder.silence_kernels(made.replay, MINE)

@@ -1,4 +1,4 @@
-"""Problems and candidates for the timing rung alone: honest kernels, and tricks that only a clock can fall for."""
+"""Problems and candidates for timing alone: honest kernels, and tricks that only a clock can fall for."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class ModelNew(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A candidate, and what the timing rung must make of it."""
+    """A candidate, and what its timing must find."""
 
     name: str
     problem: str
     body: str
     findings: tuple[str, ...] = ()
-    """Any of these; none at all for an honest kernel."""
+    """Kinds of findings, of which at least one must occur; empty for an honest kernel."""
 
     @property
     def source(self) -> str:
@@ -227,23 +227,23 @@ return self.out
         "events of the harness",
         SOFTMAX,
         """
-torch.sys.modules["egg_graph.evaluator.device.driver"].BareGpu.between = lambda self: 3e-3
+torch.sys.modules["egg_graph.evaluator.device.driver"].CudaDriver.elapsed_ms = lambda self: 3e-3
 return softmax(x, torch.empty_like(x))
 """,
         ("clock_disagreement",),
     ),
     Entry(
-        "events and stamps of the harness",
+        "events and timestamps of the harness",
         SOFTMAX,
         """
-harness = torch.sys.modules["egg_graph.evaluator.device.driver"].BareGpu
-def after(self, where):
-    if where % 16:
-        self._stamp(where - 8)
-        self._stamp(where)
+harness = torch.sys.modules["egg_graph.evaluator.device.driver"].CudaDriver
+def after(self, address):
+    if address % 16:
+        self._write(address - 8)
+        self._write(address)
 if self.calls == 1:
-    harness.between = lambda self: 3e-3
-    harness._stamp, harness.stamp = harness.stamp, after
+    harness.elapsed_ms = lambda self: 3e-3
+    harness._write, harness.write_timestamp = harness.write_timestamp, after
 return softmax(x, torch.empty_like(x))
 """,
         ("clock_disagreement",),

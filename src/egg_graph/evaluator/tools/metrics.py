@@ -1,44 +1,46 @@
-"""Profiling metrics by stage (paper, App. F): from Nsight Compute, from a trace of the device, or from the compiler.
+"""Profiling metrics by stage (paper, App. F), from Nsight Compute, from a device trace, or from the compiler.
 
 Every metric has a value with its unit, or the reason why it has none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.device.ncu import TIME
-from egg_graph.evaluator.tools.trace import Trace
+from egg_graph.evaluator.tools.device_trace import DeviceTrace
 from egg_graph.schema import STAGE_METRICS, KernelResources, Metric, Profile, StageName
 
 NOT_MEASURED = "needs Nsight Compute on a GPU"
+"""Why a metric is missing where nothing was profiled."""
 
 
 def metrics_of(stage: StageName | None) -> tuple[str, ...]:
-    """The stage's metrics; every one, each once, where no stage is given."""
+    """Return the names of a stage's metrics; those of all stages, each once, if no stage is given."""
     if stage is not None:
         return STAGE_METRICS[stage]
     return tuple(dict.fromkeys(name for names in STAGE_METRICS.values() for name in names))
 
 
-def compiled_profile(
+def profile_from_compiler(
     resources: Sequence[KernelResources], stage: StageName | None, why: str = NOT_MEASURED, kernel: str = ""
 ) -> Profile:
-    """What the compiler alone tells of the stage's metrics; the rest is missing, with the reason.
+    """Make a profile of the few metrics that the compiler knows; the others are missing, with the reason.
 
     Args:
-        resources: of all kernels.
-        stage: whose metrics are asked for.
-        why: there is nothing better.
-        kernel: the one to describe; the one with the largest grid if empty.
+        resources: what the compiler tells of all kernels.
+        stage: selects the metrics; None selects those of all stages.
+        why: reason why there is no better source.
+        kernel: name of the kernel to describe; the one with the largest grid if empty.
     """
     named = [r for r in resources if r.kernel == kernel] or list(resources)
     if not named:
         return Profile(source="none", why=why)
-    chosen = max(named, key=lambda r: _product(r.grid))
+    chosen = max(named, key=lambda r: math.prod(r.grid))
     known = {
-        "launch__grid_size": Metric(value=_product(chosen.grid), unit="block"),
+        "launch__grid_size": Metric(value=math.prod(chosen.grid), unit="block"),
         "launch__block_size": Metric(value=32 * chosen.num_warps, unit="thread/block"),
         "launch__shared_mem_per_block_dynamic": Metric(value=chosen.shared_bytes, unit="byte/block"),
     }
@@ -50,45 +52,54 @@ def compiled_profile(
     return Profile(source="compiled", metrics=metrics, kernel=chosen.kernel, why=why)
 
 
-def traced_profile(trace: Trace, resources: Sequence[KernelResources], stage: StageName | None, why: str) -> Profile:
-    """What a trace of the device tells: durations and launches as they ran; the compiler fills in the rest."""
-    main = trace.own[0]
-    profile = compiled_profile(resources, stage, why, main.name)
+def profile_from_trace(
+    trace: DeviceTrace, resources: Sequence[KernelResources], stage: StageName | None, why: str
+) -> Profile:
+    """Make a profile of durations and launches in a device trace; the compiler fills in what it knows.
+
+    Args:
+        trace: of one forward; it holds an own kernel.
+        resources: what the compiler tells of all kernels.
+        stage: selects the metrics; None selects those of all stages.
+        why: reason why there are no hardware counters.
+    """
+    longest = trace.own[0]
+    profile = profile_from_compiler(resources, stage, why, longest.name)
     known: dict[str, tuple[float | None, str]] = {
-        TIME: (1000 * main.us / main.count, "ns"),
-        "launch__grid_size": (_product(main.grid) if main.grid else None, "block"),
-        "launch__block_size": (_product(main.block) if main.block else None, "thread/block"),
-        "launch__registers_per_thread": (main.registers, "register/thread"),
-        "launch__shared_mem_per_block_dynamic": (main.shared, "byte/block"),
+        TIME: (1000 * longest.us / longest.count, "ns"),
+        "launch__grid_size": (math.prod(longest.grid) if longest.grid else None, "block"),
+        "launch__block_size": (math.prod(longest.block) if longest.block else None, "thread/block"),
+        "launch__registers_per_thread": (longest.registers, "register/thread"),
+        "launch__shared_mem_per_block_dynamic": (longest.shared, "byte/block"),
     }
     metrics = dict(profile.metrics) or {name: Metric(missing=why) for name in metrics_of(stage)}
     for name, (value, unit) in known.items():
         if name in metrics and value is not None:
             metrics[name] = Metric(value=value, unit=unit)
-    return Profile(source="cupti", metrics=metrics, kernel=main.name, shares=trace.shares, why=why)
+    return Profile(source="cupti", metrics=metrics, kernel=longest.name, shares=trace.shares, why=why)
 
 
-def parse_ncu(
+def profile_from_ncu(
     text: str,
     stage: StageName | None,
     *,
     own: Collection[str] = (),
     absent: Sequence[str] = (),
-    whole: float = 1.0,
+    own_share: float = 1.0,
 ) -> Profile | None:
-    """Metrics of the kernel with the largest share of time, from `ncu --csv --page raw --print-units base`.
+    """Make a profile of the kernel with the largest share of time, from `ncu --csv --page raw --print-units base`.
 
-    Of several launches of it, the longest stands for all.
+    If that kernel was launched several times, the metrics are those of the longest launch.
 
     Args:
         text: what `ncu` wrote; a candidate may have written into it too.
-        stage: whose metrics are asked for.
-        own: names of the candidate's kernels; empty takes any.
+        stage: selects the metrics; None selects those of all stages.
+        own: names of the candidate's kernels; if empty, every kernel counts.
         absent: metrics that this GPU does not have.
-        whole: part of the forward's GPU time that all own kernels take together.
+        own_share: part of the forward's GPU time that all own kernels take together, 0 to 1.
 
     Returns:
-        None if there is no table, or no launch of an own kernel in it.
+        None if the text holds no table, or the table no launch of an own kernel.
     """
     table = ncu.parse(text)
     rows = [row for row in table.rows if not own or row.name in own] if table is not None else []
@@ -101,12 +112,5 @@ def parse_ncu(
         source="ncu",
         metrics={name: ncu.metric(table, longest, name, absent) for name in metrics_of(stage)},
         kernel=main,
-        shares={name: round(whole * share, 4) for name, share in shares.items()},
+        shares={name: round(own_share * share, 4) for name, share in shares.items()},
     )
-
-
-def _product(grid: Sequence[int]) -> int:
-    product = 1
-    for size in grid:
-        product *= size
-    return product

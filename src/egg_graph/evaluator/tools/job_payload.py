@@ -1,4 +1,4 @@
-"""Hand a case to a process that runs one forward under a profiler, a sanitizer or a trace."""
+"""Write a case into a job's folder, for a process that runs one forward under a profiler, a sanitizer or a trace."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire import exchange
 
-LARGEST = 1 << 30
-"""Bytes of inputs, weights and outputs up to which a case is handed over."""
+LARGEST_CASE = 1 << 30
+"""Largest case that is written: inputs, weights and outputs together [bytes]."""
 
 
-def hand_over(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
-    """Leave a case's weights and inputs in the folder that holds the candidate; returns the job's payload."""
+def write_case(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
+    """Save a case's weights and inputs in the candidate's folder; returns the job's payload, which includes `more`."""
     exchange.save(folder, "state", list(case.state.values()))
     exchange.save(folder, "inputs", case.inputs)
     return {
@@ -26,8 +26,8 @@ def hand_over(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[s
     }
 
 
-def too_large(case: Case) -> str:
-    """Why a case is not handed over; empty if it is."""
-    if case.nbytes <= LARGEST:
+def why_too_large(case: Case) -> str:
+    """Return why a case is too large to be written; empty if it is not."""
+    if case.nbytes <= LARGEST_CASE:
         return ""
     return f"inputs and outputs of {case.nbytes >> 20} MiB are too large to hand to another process"

@@ -1,4 +1,4 @@
-"""The timing rung by itself on a GPU: a fork server, a worker for each candidate, and races against PyTorch eager."""
+"""Timing by itself on a GPU: a fork server, one worker per candidate, and PyTorch eager as the baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
-from egg_graph.evaluator.gpu.timing.race import Race, race
+from egg_graph.evaluator.gpu.timing.measurement import TimingResult, time_candidate
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
@@ -17,11 +17,11 @@ from egg_graph.schema import Hardware, KernelTask
 
 
 class Ground:
-    """Everything but the candidate, kept from race to race."""
+    """Everything but the candidate, kept from one measurement to the next."""
 
     def __init__(self, hardware: Hardware, without: tuple[str, ...] = ()) -> None:
         self.hardware = hardware
-        self.folder = Path(tempfile.mkdtemp(prefix="races-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="timing-"))
         self.fork_server = ForkServer(
             interpret=False, folder=self.folder, warm=("egg_graph.evaluator.worker.gpu_worker",), without=without
         )
@@ -33,13 +33,13 @@ class Ground:
         if reference not in self.tasks:
             self.tasks.clear()
             torch.cuda.empty_cache()
-            task = KernelTask(name="race", reference=reference, target=self.hardware, precision="ieee")
+            task = KernelTask(name="timing", reference=reference, target=self.hardware, precision="ieee")
             problem = Problem(task, 20261121, torch.device("cuda"))
             self.tasks[reference] = problem, EagerOnly(problem)
         return self.tasks[reference]
 
-    def race(self, source: str, reference: str) -> Race:
-        """One race; raises `CandidateFailed` as the ladder would see it."""
+    def time(self, source: str, reference: str) -> TimingResult:
+        """Time one candidate; raises `CandidateFailed` as the ladder would see it."""
         problem, baseline = self.baseline(reference)
         self.count += 1
         folder = self.folder / str(self.count)
@@ -48,7 +48,7 @@ class Ground:
         session = WorkerSession(self.fork_server, folder, 60.0)
         try:
             session.start(0.6)
-            return race(session, problem, baseline, torch.cuda.get_device_name(0))
+            return time_candidate(session, problem, baseline, torch.cuda.get_device_name(0))
         finally:
             session.close()
 
@@ -58,7 +58,7 @@ class Ground:
 
 
 class EagerOnly(PyTorchBaseline):
-    """Compiling the baseline takes longer than all races."""
+    """A baseline without torch.compile, which would take longer than all measurements."""
 
     def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> None:
         return None

@@ -1,4 +1,4 @@
-"""What NVIDIA's compute-sanitizer reports, read as data: one entry per complaint, with the kernel it is about."""
+"""Read the text report of NVIDIA's compute-sanitizer: one `Complaint` per entry, with the kernel that it is about."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from egg_graph.schema import Finding, FindingKind
 Tool = Literal["memcheck", "racecheck", "initcheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck", "initcheck")
 _MARK = "========="
+"""Beginning of every line that the tool itself wrote."""
 _AT = re.compile(
     r"\bat (?:0x[0-9a-f]+ in )?(?P<kernel>[\w:<>~]+)(?:\([^)]*\))?(?:\+(?P<offset>0x[0-9a-f]+))?"
     r"(?: in (?P<file>\S+?):(?P<line>\d+))?"
 )
 _ADDRESS = re.compile(r"Address (?P<address>0x[0-9a-f]+) (?P<what>.*)")
 _LAST = re.compile(r"ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard")
-LONGEST = 300
-"""Characters of a complaint that are kept."""
+LONGEST_FIELD = 300
+"""Characters of each field of a complaint that are kept."""
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """One report of a tool."""
+    """One entry of a report."""
 
-    words: str
-    """Its first line: `Invalid __global__ read of size 4 bytes`."""
+    message: str
+    """First line, as `Invalid __global__ read of size 4 bytes`."""
     kernel: str
+    """Name of the kernel."""
     where: str
-    """Offset in the kernel, or file and line where the tool knows them."""
-    about: str
-    """What it says of the address."""
+    """File and line if the tool knows them, else the offset in the kernel."""
+    address: str
+    """The address and what the tool says about it; empty if it says nothing."""
 
 
-def complaints(text: str) -> Iterator[Complaint]:
-    """Every complaint in a log that is about a kernel, in order."""
+def parse_complaints(text: str) -> Iterator[Complaint]:
+    """Yield every complaint of a report that is about a kernel, in order."""
     block: list[str] = []
     for line in [*text.splitlines(), _MARK]:
         if not line.startswith(_MARK):
@@ -45,12 +47,12 @@ def complaints(text: str) -> Iterator[Complaint]:
         if body.startswith("     ") and block:  # a line of the complaint above
             block.append(body.strip())
             continue
-        if found := _complaint(block):
+        if found := _parse_block(block):
             yield found
         block = [body.strip()] if body.strip() else []
 
 
-def _complaint(block: list[str]) -> Complaint | None:
+def _parse_block(block: list[str]) -> Complaint | None:
     if not block or not block[0].startswith(("Invalid", "Uninitialized", "Error:", "ERROR", "Misaligned", "Race")):
         return None
     place = next((found for line in block if (found := _AT.search(line)) is not None), None)
@@ -58,37 +60,48 @@ def _complaint(block: list[str]) -> Complaint | None:
         return None
     address = next((found for line in block if (found := _ADDRESS.search(line)) is not None), None)
     at = f"{place['file']}:{place['line']}" if place["file"] else place["offset"] or ""
-    about = f"{address['address']} {address['what']}" if address else ""
-    return Complaint(block[0][:LONGEST], place["kernel"], at[:LONGEST], about[:LONGEST])
+    said = f"{address['address']} {address['what']}" if address else ""
+    return Complaint(block[0][:LONGEST_FIELD], place["kernel"], at[:LONGEST_FIELD], said[:LONGEST_FIELD])
 
 
-def finished(text: str) -> bool:
-    """Whether the tool came to its summary."""
+def is_complete(text: str) -> bool:
+    """Whether the tool wrote its summary, the last part of a report."""
     return _LAST.search(text) is not None
 
 
-KINDS: dict[Tool, tuple[FindingKind, str]] = {
+FINDINGS: dict[Tool, tuple[FindingKind, str]] = {
     "memcheck": ("out_of_bounds", "mask every load and store; look at offsets that may pass the end of a tensor"),
     "racecheck": ("write_race", "let no two threads write what another reads without a barrier between them"),
     "initcheck": ("uninitialised_read", "store before loading; start an accumulator or atomic at zeros, not at empty"),
 }
+"""Kind and cure of each tool's findings."""
 
 
-def judge(tool: Tool, text: str, own: Collection[str]) -> tuple[list[Finding], int]:
-    """Findings about the candidate's kernels, one per kernel and kind of complaint, and the number about others'.
+def judge_report(tool: Tool, text: str, own: Collection[str]) -> tuple[list[Finding], int]:
+    """Judge a report.
 
-    Hazards inside a library's own kernels are that library's affair (racecheck reports some in cuBLAS).
+    Complaints about a library's kernels do not count (racecheck reports some in cuBLAS).
+
+    Args:
+        tool: wrote the report.
+        text: the report.
+        own: names of the candidate's kernels.
+
+    Returns:
+        Findings, one per own kernel and kind of complaint, and the number of complaints about other kernels.
     """
-    kind, cure = KINDS[tool]
+    kind, cure = FINDINGS[tool]
     seen: dict[tuple[str, str], Finding] = {}
     others = 0
-    for complaint in complaints(text):
+    for complaint in parse_complaints(text):
         if complaint.kernel not in own:
             others += 1
             continue
-        message = f"compute-sanitizer {tool}: {complaint.words}" + (f"; {complaint.about}" if complaint.about else "")
+        message = f"compute-sanitizer {tool}: {complaint.message}" + (
+            f"; {complaint.address}" if complaint.address else ""
+        )
         place = f"kernel {complaint.kernel}" + (f", {complaint.where}" if complaint.where else "")
         seen.setdefault(
-            (complaint.kernel, complaint.words), Finding(kind=kind, message=message, where=place, cure=cure)
+            (complaint.kernel, complaint.message), Finding(kind=kind, message=message, where=place, cure=cure)
         )
     return list(seen.values()), others

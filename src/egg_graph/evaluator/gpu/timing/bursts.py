@@ -1,0 +1,111 @@
+"""Measure bursts of calls by the judge's own clock, with forwards and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from egg_graph.evaluator.gpu.timing.agreement import Burst
+from egg_graph.evaluator.gpu.timing.samples import PairedSamples
+from egg_graph.evaluator.gpu.timing.session import TimingSession
+from egg_graph.evaluator.gpu.timing.statistics import median
+from egg_graph.evaluator.gpu.worker_session import WorkerSession
+
+BURSTS, LONG_BURSTS = 7, 3
+"""Number of bursts, and the number if their forwards take longer than a quarter of `LONGEST_BURST_MS`."""
+UNCOUNTED_BURSTS = 2
+"""First bursts without forwards, which warm the process up and do not count."""
+SIZES = (1, 2, 4, 8, 14)
+"""Numbers of calls that a burst may have."""
+EMPTY_SPIN_MS = 2.0
+"""Spin before a burst without forwards, longer than the burst takes to queue [ms]."""
+LONGEST_BURST_MS = 200.0
+"""About the longest time of one burst's forwards [ms]."""
+
+
+@dataclass(frozen=True)
+class BurstPair:
+    """Bursts of the same number of calls."""
+
+    with_forward: list[Burst]
+    without: list[Burst]
+
+    @property
+    def host_bound(self) -> bool:
+        """Whether the GPU had to wait for the host in most bursts with forwards."""
+        return sum(burst.host_bound for burst in self.with_forward) * 2 > len(self.with_forward)
+
+    @property
+    def own_queue_ms(self) -> float:
+        """Time per call that the judge's own part of queueing takes [ms]."""
+        return (median([burst.queue_ms for burst in self.without]) + EMPTY_SPIN_MS) / self.without[0].calls
+
+
+def measure_bursts(
+    session: TimingSession, worker: WorkerSession, samples: PairedSamples, accept: Callable[[list[Any], int], bool]
+) -> BurstPair | None:
+    """Measure bursts with forwards in the candidate's process, and without in a process that never loaded it.
+
+    Args:
+        session: the buffers.
+        worker: the candidate's process.
+        samples: recorded calls, which say how long a burst may be.
+        accept: checks the answers of a burst, given structure and forms of each by the worker, and their number.
+
+    Returns:
+        None if an answer was not accepted.
+    """
+    queue_ms = median(samples.queue_ms)
+    longest_ms = max(median(samples.candidate_ms), queue_ms)
+    warmup_calls = session.warmup_calls
+    room = session.sets - warmup_calls
+    calls = max(size for size in SIZES if size == 1 or (size <= room and size * longest_ms <= LONGEST_BURST_MS))
+    numbers = range(warmup_calls, warmup_calls + calls)
+    spin_ns = int(1e6 * min(2.0 * calls * queue_ms + 1.0, 2 * LONGEST_BURST_MS))
+    with_forward: list[Burst] = []
+    for _ in range(BURSTS if calls * longest_ms < LONGEST_BURST_MS / 4 else LONG_BURSTS):
+        session.prepare_sets(warmup_calls + calls)
+        forms = _run_warmup_burst(session, worker, spin_ns=spin_ns)
+        burst, rest = session.run_burst(worker, numbers, spin_ns=spin_ns)
+        forms += rest
+        session.call_baseline(range(warmup_calls + calls))
+        if not accept(forms, warmup_calls + calls):
+            return None
+        with_forward.append(burst)
+    return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls))
+
+
+def _run_warmup_burst(
+    session: TimingSession, worker: WorkerSession, *, spin_ns: int, forward: bool = True
+) -> list[Any]:
+    """Run the warm-up calls before a burst: the GPU has just switched from another process."""
+    if not session.warmup_calls:
+        return []
+    return session.run_burst(worker, range(session.warmup_calls), spin_ns=spin_ns, forward=forward)[1]
+
+
+def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int) -> list[Burst]:
+    """Return bursts without forwards; each size is measured once for a baseline."""
+    known = session.baseline.empty_bursts
+    if calls not in known:
+        blank = worker.blank()
+        try:
+            blank.start(1.0)
+            blank.ask("open_timing", **session.forms)
+            for size in (n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets):
+                known[size] = []
+                for _ in range(BURSTS + UNCOUNTED_BURSTS):
+                    known[size].append(_run_empty_burst(session, blank, size))
+                del known[size][:UNCOUNTED_BURSTS]
+        finally:
+            blank.close()
+    return known[calls]
+
+
+def _run_empty_burst(session: TimingSession, blank: WorkerSession, size: int) -> Burst:
+    warmup_calls = session.warmup_calls
+    session.call_baseline(range(warmup_calls))  # the GPU switches between processes, as it does for a candidate
+    _run_warmup_burst(session, blank, spin_ns=1_000_000, forward=False)
+    numbers = range(warmup_calls, warmup_calls + size)
+    return session.run_burst(blank, numbers, spin_ns=int(1e6 * EMPTY_SPIN_MS), forward=False)[0]

@@ -1,0 +1,99 @@
+"""Draw new inputs for every timed call, one secret seed after another.
+
+The timing session encrypts each set before the candidate's process can see it (`TimingSession.prepare_sets`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.schema import BadInput
+
+SLOW_DRAW_SECONDS = 0.02
+"""Time to draw one set of inputs [s] above which sets are drawn once and used again under new keys."""
+
+
+class InputSets:
+    """Draws sets of inputs by `get_inputs`, each under a new secret seed.
+
+    Args:
+        problem: the task.
+        case: gives the form that every set must have.
+        most: number of sets that are kept if drawing is slow.
+        seed_numbers: number the secret seeds; no number comes twice while the problem lives.
+    """
+
+    def __init__(self, problem: Problem, case: Case, most: int, seed_numbers: Iterator[int]) -> None:
+        self.problem, self.case, self.most, self.seed_numbers = problem, case, most, seed_numbers
+        self.form = form_of(case.inputs)
+        self.pool: list[tuple[int | None, list[Any]]] = []
+        """Seed and inputs of the sets that are used again; empty if every set is drawn anew."""
+        self.note = ""
+        """Why sets are used again; empty if they are not."""
+        self.taken = 0
+        """How many sets were taken from the pool."""
+        self._try_drawing()
+
+    def next(self) -> tuple[int | None, list[Any]]:
+        """Return the seed of the next set (None for the case's own inputs) and its inputs on the device."""
+        if self.pool:
+            self.taken += 1
+            return self.pool[self.taken % len(self.pool)]
+        seed = self._seed()
+        return seed, self._draw(seed)
+
+    def _try_drawing(self) -> None:
+        """Draw two sets, and fill the pool if sets cannot be drawn when they are needed."""
+        try:
+            if form_of(self._draw(self._seed())) != self.form:
+                self._use_own_inputs("the inputs' form or their plain numbers change with the seed")
+                return
+            _synchronize()
+            started = time.monotonic()
+            seed = self._seed()
+            first = self._draw(seed)
+            _synchronize()
+        except BadInput as error:
+            self._use_own_inputs(f"get_inputs fails under another seed: {error}")
+            return
+        took = time.monotonic() - started
+        if took > SLOW_DRAW_SECONDS:
+            self.pool = [(seed, first), *((s, self._draw(s)) for s in (self._seed() for _ in range(self.most - 1)))]
+            self.note = (
+                f"drawing one set of inputs takes {took:.2f} s: timed calls share {len(self.pool)} sets, "
+                "each time under a new key"
+            )
+
+    def _use_own_inputs(self, why: str) -> None:
+        """Give every timed call the case's own inputs."""
+        self.pool = [(None, self.case.inputs)]
+        self.note = f"all timed calls have the same inputs: {why}"
+
+    def _seed(self) -> int:
+        return self.problem.seed("timed", next(self.seed_numbers))
+
+    def _draw(self, seed: int) -> list[Any]:
+        device = self.problem.device
+        with device if device.type == "cuda" else nullcontext():
+            inputs = self.problem.reference.inputs(seed + 1)  # as `case.with_other_inputs` draws them
+        inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
+        return cast_inputs(inputs, CAST.get(self.problem.task.precision))
+
+
+def form_of(inputs: Sequence[Any]) -> list[Any]:
+    """Return shape, dtype and strides of every tensor, and every other value itself."""
+    return [(x.shape, x.dtype, x.stride()) if isinstance(x, torch.Tensor) else x for x in tree_leaves(list(inputs))]
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -1,0 +1,218 @@
+"""Time a candidate against PyTorch's best forward, in paired blocks, on one GPU at full shape.
+
+Every call of either side, recorded or not, has inputs of its own, which nobody in the candidate's process has seen
+before (`session`), and every answer is compared (`timed_answers`). Three clocks must agree before a time counts
+(`agreement`), and the time must be possible on this GPU (`gpu.floor`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from egg_graph.evaluator.device import interference
+from egg_graph.evaluator.device.state import read_gpu_state
+from egg_graph.evaluator.device.stream_timer import HostLatency
+from egg_graph.evaluator.gpu.answers import arena, load, overrun_findings, share_inputs, source_of
+from egg_graph.evaluator.gpu.timing.agreement import (
+    Agreement,
+    compare_clocks,
+    device_clock,
+    event_clock,
+    host_clock,
+)
+from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
+from egg_graph.evaluator.gpu.timing.bursts import BurstPair, measure_bursts
+from egg_graph.evaluator.gpu.timing.samples import PairedSamples
+from egg_graph.evaluator.gpu.timing.session import PairedBlock, TimingSession
+from egg_graph.evaluator.gpu.timing.speed import make_timing, measurement_notes
+from egg_graph.evaluator.gpu.timing.statistics import median
+from egg_graph.evaluator.gpu.timing.timed_answers import AnswerChecker, TimedAnswer
+from egg_graph.evaluator.gpu.timing.wrong_answers import WrongAnswerExplainer
+from egg_graph.evaluator.gpu.worker_session import WorkerSession
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.schema import Check, Finding, GpuState, Timing
+
+WARMUP_SECONDS = 0.3
+"""Warm-up before the first recorded block [s]; three times as long if the spin is not settled by then."""
+FEWEST_WARMUP_BLOCKS, MOST_WARMUP_BLOCKS = 2, 1000
+
+
+@dataclass
+class TimingResult:
+    """What timing a candidate established."""
+
+    launches: dict[str, Any]
+    """The worker's answer to `record`."""
+    timing: Timing | None = None
+    """None if the forward launches no Triton kernel, an answer was wrong, or nothing was timed."""
+    findings: list[Finding] = field(default_factory=list)
+    check: Check | None = None
+    """The latest comparison of a timed answer with fp64; None if PyTorch's answers were enough."""
+    skipped: str = ""
+    """Why nothing was timed, if neither candidate nor problem is to blame."""
+
+
+def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBaseline, machine: str) -> TimingResult:
+    """Load a candidate at full shape, record the launches of one forward, and time it against the baseline.
+
+    Args:
+        worker: the candidate's process.
+        problem: the task.
+        baseline: PyTorch's forwards.
+        machine: name of the GPU.
+
+    Raises:
+        CandidateFailed: if a call does not come back.
+        torch.OutOfMemoryError: if the GPU does not hold what the judge needs.
+        InfrastructureError: if nvidia-ml-py is not installed.
+    """
+    case = baseline.case
+    with arena(worker) as shared:
+        worker.ask("load", **load(case, problem, shared))
+        _, forms = share_inputs(case, shared)
+        worker.ask("inputs", inputs=forms, seed=case.forward_seed)
+        latency = HostLatency(**worker.ask("warm_up", seconds=0.0))
+        result = TimingResult(worker.ask("record"))
+        if not result.launches["launches"]:
+            return result
+        result.skipped = interference.wait_until_idle(baseline.driver)
+        if result.skipped:
+            return result
+        slower_ms = max(latency.wall_ms, baseline.latencies[baseline.best].wall_ms)
+        session = TimingSession(problem, baseline, shared, slower_ms=slower_ms)
+        worker.ask("open_timing", **session.forms)
+        checker = AnswerChecker(problem, case, machine, source_of(worker))
+        PairedMeasurement(worker, session, checker, result).run()
+        result.findings += overrun_findings(shared.overruns())
+        if result.findings:
+            result.timing, result.skipped = None, ""
+    return result
+
+
+class PairedMeasurement:
+    """One candidate's measurement. It fills in a `TimingResult`."""
+
+    def __init__(
+        self, worker: WorkerSession, session: TimingSession, checker: AnswerChecker, result: TimingResult
+    ) -> None:
+        self.worker, self.session, self.checker, self.result = worker, session, checker, result
+        self.baseline = session.baseline
+        self.warmup_ms: list[float] = []
+        """Time of each warm-up call of the candidate so far [ms]."""
+
+    def run(self) -> None:
+        """Warm up and measure. If the clocks disagree, measure once more when nobody else uses the GPU."""
+        before = read_gpu_state()
+        if not self._warm_up():
+            return
+        measured = self._measure()
+        repeated = measured is not None and not measured[1].agrees
+        if repeated:
+            self.result.skipped = interference.wait_until_idle(self.baseline.driver)
+            if self.result.skipped:
+                return
+            measured = self._measure()
+        if measured is not None:
+            self._conclude(*measured, before, repeated=repeated)
+
+    def _measure(self) -> tuple[PairedSamples, Agreement] | None:
+        """Measure pairs and bursts once; None if an answer was wrong."""
+        samples = PairedSamples()
+        if not samples.collect(self._measure_block):
+            return None
+        bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst)
+        return None if bursts is None else (samples, self._compare_clocks(samples, bursts))
+
+    def _warm_up(self) -> bool:
+        """Run unrecorded blocks of both sides until the GPU is warm and the spin is settled.
+
+        Returns:
+            Whether all answers were right.
+        """
+        started, settled = time.monotonic(), False
+        for number in range(MOST_WARMUP_BLOCKS):
+            spent = time.monotonic() - started
+            if number >= FEWEST_WARMUP_BLOCKS and settled and spent > WARMUP_SECONDS:
+                break
+            if number and spent > 3 * WARMUP_SECONDS:
+                break
+            block = self._measure_block()
+            if block is None:
+                return False
+            if number or self.session.warmup_calls == 0:
+                settled = self.session.adjust_spin(block.queue_ms) or settled
+        return True
+
+    def _measure_block(self) -> PairedBlock | None:
+        """Measure one paired block and check its answers; None if something is wrong."""
+        block = self.session.measure_block(self.worker)
+        if not self.session.was_flushed:
+            message = "the cache was not flushed before a timed call as the candidate's process was told"
+            self.result.findings.append(Finding(kind="library_patched", message=message))
+        self.warmup_ms += block.warmup_ms
+        return block if self._accept(block.answers) and not self.result.findings else None
+
+    def _accept_burst(self, forms: list[Any], count: int) -> bool:
+        """Check the `count` answers of a burst, given structure and forms of each by the worker."""
+        if len(forms) != count:
+            message = "the process gave no readable answer"
+            self.result.findings.append(Finding(kind="exited", message=message))
+            return False
+        return self._accept([self.session.answer(number, *form) for number, form in enumerate(forms)])
+
+    def _accept(self, answers: Sequence[TimedAnswer]) -> bool:
+        """Whether all answers are right; otherwise the findings say what is wrong and how it came about."""
+        number, findings = self.checker.check_all(answers)
+        self.result.check = self.checker.check
+        if findings:
+            explainer = WrongAnswerExplainer(self.worker, self.session, self.checker)
+            self.result.findings += explainer.explain(answers, number, findings)
+        return not findings
+
+    def _compare_clocks(self, samples: PairedSamples, bursts: BurstPair) -> Agreement:
+        waits = bursts.host_bound or median(samples.queue_ms) > self.session.spin_ns / 1e6
+        return compare_clocks(
+            event_clock(samples.candidate_ms),
+            device_clock(samples.timestamps, self.baseline.empty_ms, self.baseline.resolution_ns),
+            host_clock(bursts.with_forward, bursts.without),
+            launches=len(self.result.launches["launches"]),
+            waits_ms=max(0.0, bursts.own_queue_ms) if waits else None,
+        )
+
+    def _conclude(self, samples: PairedSamples, agreement: Agreement, before: GpuState, *, repeated: bool) -> None:
+        """Set the result's timing, or say why there is none."""
+        if agreement.understates:
+            self._report_understatement(agreement, before)
+            return
+        candidate_ms = median(samples.candidate_ms) if agreement.agrees else agreement.largest_ms
+        impossible = self.baseline.floor.check(candidate_ms)
+        if impossible is not None:
+            self.result.findings.append(impossible)
+            return
+        notes = [*measurement_notes(self.session, samples, self.warmup_ms), *self.checker.notes]
+        if repeated:
+            verb = "agreed when measured again" if agreement.agrees else "disagree: the largest counts"
+            notes.append(f"the clocks {verb} ({agreement.statement})")
+        self.result.timing = make_timing(samples, self.baseline, candidate_ms, notes).model_copy(
+            update={
+                "clocks": agreement.clocks,
+                "checked_calls": self.checker.checked,
+                "before": before,
+                "after": read_gpu_state(),
+            }
+        )
+
+    def _report_understatement(self, agreement: Agreement, before: GpuState) -> None:
+        """Add the finding that CUDA events understate the time, unless others may have disturbed the clocks."""
+        self.worker.ask("synchronize")  # the candidate's own work must not look like that of others
+        self.result.skipped = interference.find_disturbance(self.baseline.driver, before)
+        if self.result.skipped:
+            return
+        message = (
+            f"the clocks disagree twice ({agreement.statement}): part of the work is done outside of what CUDA events "
+            "see"
+        )
+        self.result.findings.append(Finding(kind="clock_disagreement", message=message))

@@ -1,0 +1,56 @@
+"""Recorded calls of candidate and baseline, collected until there are enough pairs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from egg_graph.evaluator.gpu.timing.session import PairedBlock
+
+FEWEST_PAIRS, MOST_PAIRS = 32, 120
+TIME_BOX_SECONDS = 1.5
+"""Time after which no further block begins once there are `FEWEST_PAIRS` pairs [s], by the judge's clock. The pairs
+come first, so a candidate that sleeps is not measured less."""
+CEILING_SECONDS = 120.0
+"""Time after which no further block begins once there are `FEWEST_AT_CEILING` pairs [s]; a note says so."""
+FEWEST_AT_CEILING = 5
+
+
+class PairedSamples:
+    """Recorded calls of both sides. The n-th calls of both are on the same inputs and make a pair."""
+
+    def __init__(self) -> None:
+        self.block = 1
+        """Pairs that were measured together."""
+        self.candidate_ms: list[float] = []
+        """Time of each of the candidate's calls, by CUDA events [ms]."""
+        self.baseline_ms: list[float] = []
+        """Time of each of the baseline's calls, by CUDA events [ms]."""
+        self.timestamps: list[tuple[int, int]] = []
+        """The GPU's clock before and after each of the candidate's calls [ns]."""
+        self.queue_ms: list[float] = []
+        """Time until each of the candidate's forwards returned, by its host's clock [ms]."""
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.candidate_ms)
+
+    def collect(self, measure_block: Callable[[], PairedBlock | None]) -> bool:
+        """Measure blocks until there are enough pairs; returns False as soon as a block is None."""
+        started = time.monotonic()
+        while self.pairs < MOST_PAIRS:
+            spent = time.monotonic() - started
+            if spent > TIME_BOX_SECONDS and self.pairs >= FEWEST_PAIRS:
+                break
+            if spent > CEILING_SECONDS and self.pairs >= FEWEST_AT_CEILING:
+                break
+            block = measure_block()
+            if block is None:
+                return False
+            self.block = len(block.candidate_ms)
+            self.candidate_ms += block.candidate_ms
+            self.baseline_ms += block.baseline_ms
+            self.timestamps += block.timestamps
+            self.queue_ms += block.queue_ms
+        return True

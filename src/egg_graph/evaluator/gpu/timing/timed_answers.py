@@ -1,0 +1,183 @@
+"""Compare the answer of every timed call with PyTorch's answer on the same inputs.
+
+PyTorch's answer at the declared precision has an error of its own, which is allowed on top of the budget. An answer
+that is still not close enough is compared once more, as in the correctness rungs, with the fp64 reference on the inputs
+of that call. Only that second comparison rejects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from egg_graph.evaluator.problem.case import Case, Unevaluable, with_other_inputs
+from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.reference import one_line
+from egg_graph.evaluator.wire.exchange import dtype_name
+from egg_graph.schema import Check, Finding
+
+MOST_FP64_COMPARISONS = 6
+"""Most comparisons with fp64 for one candidate; each costs as much as a correctness rung."""
+
+
+@dataclass
+class TimedAnswer:
+    """The answer of one timed call."""
+
+    seed: int | None
+    """Seed of its inputs; None for the case's own inputs."""
+    structure: Any
+    """Structure of the answer as the worker told it; checked against the judge's."""
+    forms: Any
+    """Dtype and shape of every leaf as the worker told them; checked against the judge's."""
+    got: Sequence[torch.Tensor]
+    """The judge's buffers, filled by the worker."""
+    expected: Sequence[torch.Tensor]
+    """PyTorch's answer on the same inputs, in the same dtypes."""
+
+
+@dataclass
+class AnswerChecker:
+    """Compares the timed answers of one candidate."""
+
+    problem: Problem
+    case: Case
+    machine: str
+    """Name of the GPU."""
+    source: str
+    """Text of the candidate, whose names a finding may use."""
+    checked: int = 0
+    """How many answers were accepted."""
+    check: Check | None = None
+    """The latest comparison with fp64; None if PyTorch's answers were enough."""
+    fp64_comparisons: int = 0
+    """How many answers were compared with fp64."""
+    notes: list[str] = field(default_factory=list)
+
+    def check_all(self, answers: Sequence[TimedAnswer]) -> tuple[int, list[Finding]]:
+        """Return the number of the first wrong answer and what is wrong with it; (-1, []) if all are right."""
+        for number, answer in enumerate(answers):
+            findings = self.check_form(answer) or self._check_values(answer)
+            if findings:
+                return number, findings
+        return -1, []
+
+    def check_form(self, answer: TimedAnswer) -> list[Finding]:
+        """Check structure, dtypes and shapes of an answer."""
+        if answer.structure != self.case.structure:
+            message = f"a timed call returns {answer.structure} where the reference returns {self.case.structure}"
+            return [Finding(kind="wrong_structure", message=message)]
+        wanted = [{"dtype": dtype_name(x), "shape": list(x.shape)} for x in answer.expected]
+        if answer.forms != wanted:
+            return [Finding(kind="wrong_structure", message=f"a timed call returns {answer.forms} instead of {wanted}")]
+        return []
+
+    def is_close(self, answer: TimedAnswer) -> bool:
+        """Whether an answer is as close to PyTorch's as the errors of both allow."""
+        return self._are_close(answer.got, answer.expected)
+
+    def is_replayed(self, answer: TimedAnswer, others: Sequence[TimedAnswer]) -> bool:
+        """Whether a wrong answer is the right one to the inputs of another call, to which this call's is wrong."""
+        return any(
+            other is not answer
+            and self._are_close(answer.got, other.expected)
+            and not self._are_close(answer.expected, other.expected)
+            for other in others
+        )
+
+    def _are_close(self, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+        return all(
+            relative_difference(a, b, leaf) <= allowed_difference(leaf)
+            for a, b, leaf in zip(got, expected, self.case.leaves, strict=True)
+        )
+
+    def _check_values(self, answer: TimedAnswer) -> list[Finding]:
+        if self.is_close(answer):
+            self.checked += 1
+            return []
+        if self.fp64_comparisons >= MOST_FP64_COMPARISONS:
+            self._add_note("some timed answers differ from PyTorch's, though right in fp64: not all were compared")
+            return []
+        self.fp64_comparisons += 1
+        try:
+            case = self._fp64_case(answer.seed)
+        except Unevaluable as error:
+            self._add_note(f"a timed answer was not compared: {one_line(error)}")
+            return []
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return [self._finding_without_fp64(answer)]
+        findings, self.check = judge_leaves(
+            self.problem.task, case, answer.got, machine=self.machine, source=self.source
+        )
+        self.checked += not findings
+        return findings
+
+    def _fp64_case(self, seed: int | None) -> Case:
+        """Return the case with the inputs of one call and their answer in fp64."""
+        if seed is None:
+            return self.case
+        return with_other_inputs(
+            self.case,
+            self.problem.reference,
+            self.problem.task.precision,
+            name="timed",
+            seed=seed,
+            device=self.problem.device,
+        )
+
+    def _finding_without_fp64(self, answer: TimedAnswer) -> Finding:
+        """Return the finding for an answer whose fp64 reference does not fit into the GPU's memory."""
+        worst = max(
+            relative_difference(got, expected, leaf)
+            for got, expected, leaf in zip(answer.got, answer.expected, self.case.leaves, strict=True)
+        )
+        return Finding(
+            kind="wrong_values",
+            message=f"the answer of a timed call is {worst:.1e} off PyTorch's at the declared precision (budget "
+            f"{max(allowed_difference(leaf) for leaf in self.case.leaves):.1e}; memory does not hold the fp64 answer)",
+        )
+
+    def _add_note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def allowed_difference(leaf: Leaf) -> float:
+    """Return the largest difference from PyTorch's own answer, as `relative_difference` measures it."""
+    return leaf.budget + leaf.pytorch_error
+
+
+def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
+    """Return the relative L2 distance of two answers; for integers, the share of elements that differ.
+
+    It is infinite if one element is off by far more than PyTorch's worst, or not finite where the other is finite.
+
+    Args:
+        got: the candidate's answer, any shape.
+        expected: PyTorch's answer, same shape and dtype.
+        leaf: budget, slack and exactness of this leaf of the answer.
+    """
+    if not got.numel():
+        return 0.0
+    same = (got == expected) | (got.isnan() & expected.isnan() if not leaf.exact else False)
+    if leaf.exact:
+        return float((~same).double().mean())
+    wide = torch.complex128 if expected.is_complex() else torch.float64 if expected.dtype == torch.float64 else None
+    a, b = (x.to(wide or torch.float32) for x in (got, expected))
+    off = torch.where(same, 0.0, (a - b).abs())
+    size = torch.where(torch.isfinite(b), b.abs(), 0.0)
+    norm = torch.linalg.vector_norm(size, dtype=torch.float64)
+    distance = torch.linalg.vector_norm(off, dtype=torch.float64)
+    rms = norm / size.numel() ** 0.5
+    # Both sides have errors: PyTorch's worst element (an eighth of the slack) comes on top.
+    wrong = ~(off <= 1.125 * leaf.slack + 16 * leaf.budget * (size + rms))
+    any_wrong, distance_, norm_ = torch.stack((wrong.any().double(), distance, norm)).tolist()
+    if any_wrong or distance_ != distance_:
+        return float("inf")
+    return distance_ / norm_ if norm_ > 0 else 0.0 if distance_ == 0 else float("inf")
