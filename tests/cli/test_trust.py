@@ -1,4 +1,4 @@
-"""The trust commands as a user meets them: exit status, results, and a host without LangGraph."""
+"""The trust commands and the laboratory's as a user meets them: exit status, results, and a host without LangGraph."""
 
 import json
 import shutil
@@ -11,13 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
-from tests.paths import CORPUS
+from tests.lab.commands import lab
+from tests.paths import CORPUS, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
 
 
 def run(*words):
     return CliRunner().invoke(app, ["trust", *map(str, words)], env={"COLUMNS": "200"})
+
+
+def run_lab(*words):
+    return CliRunner().invoke(lab, [*map(str, words)], env={"COLUMNS": "200"})
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_a_missed_bug_is_exit_status_1(small, lent):
 def test_a_short_soak_leaves_nothing(small, tmp_path):
     out = tmp_path / "soak.json"
     corpora = [small(name) for name in ("right/softmax_one_block.py", "faults/segfault.py", "faults/raises.py")]
-    result = run("soak", *corpora, "--device", "none", "--count", "6", "--out", out)
+    result = run_lab("soak", *corpora, "--device", "none", "--count", "6", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
     assert (written["processes_left"], written["files_left"], written["complaints"]) == ([], [], [])
@@ -77,7 +82,7 @@ def test_a_short_soak_leaves_nothing(small, tmp_path):
 def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_path):
     out = tmp_path / "faults.json"
     right = small("right/softmax_one_block.py")
-    result = run("faults", right, small("faults/segfault.py"), "--device", "none", "--out", out)
+    result = run_lab("faults", right, small("faults/segfault.py"), "--device", "none", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
     told = {fault["name"]: (fault["status"], fault["findings"], fault["same_answer"]) for fault in written["faults"]}
@@ -90,7 +95,14 @@ def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_p
     }
 
 
-@pytest.mark.parametrize("module", ["corpus", "soak", "faults", "spread", "cost", "throughput"])
+IN_THE_WHEEL = ("corpus", "spread", "probe")
+IN_THE_LABORATORY = ("soak", "faults", "cost", "throughput", "figures", "commands")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [*(f"egg_graph.bench.trust.{name}" for name in IN_THE_WHEEL), *(f"tests.lab.{name}" for name in IN_THE_LABORATORY)],
+)
 def test_no_model_and_no_graph_is_needed(module):
     blocked = "('langgraph', 'langchain_core', 'langchain_openai', 'openai', 'jinja2', 'matplotlib')"
     code = (
@@ -100,7 +112,7 @@ def test_no_model_and_no_graph_is_needed(module):
         f"        if name.split('.')[0] in {blocked}:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Blocked())\n"
-        f"import egg_graph.cli, egg_graph.bench.trust.{module}\n"
+        f"import egg_graph.cli, {module}\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

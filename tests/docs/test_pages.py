@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.cli import app
+from tests.lab.commands import lab
 from tests.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("README.md")])
@@ -52,3 +53,10 @@ class TestPage:
             assert shown.exit_code == 0, f"egg-graph {' '.join(words)}"
             for option in re.findall(r"(?<!\w)--[a-z-]+", rest):
                 assert option in shown.output, f"egg-graph {command} {option}"
+
+    def test_commands_of_the_laboratory_and_their_options_exist(self, page):
+        for command, rest in re.findall(r"python -m tests\.lab ([a-z]+)([^`\n]*)", page.read_text(encoding="utf-8")):
+            shown = CliRunner().invoke(lab, [command, "--help"], env={"COLUMNS": "200"})
+            assert shown.exit_code == 0, f"python -m tests.lab {command}"
+            for option in re.findall(r"(?<!\w)--[a-z-]+", rest):
+                assert option in shown.output, f"python -m tests.lab {command} {option}"

@@ -2,9 +2,8 @@
 
 import json
 
-from egg_graph.bench.statistics import summarize
-from egg_graph.bench.trust.figures import figures
-from egg_graph.bench.values import Results
+from egg_graph.bench.values import Results, summarize
+from tests.lab.figures import read_figures
 from tests.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,5 +26,5 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
 def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
     page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
     told = page.split("<!-- figures -->")[1].split("<!-- /figures -->")[0]
-    assert told.strip() == figures(ROOT / "docs" / "results").strip()
+    assert told.strip() == read_figures(ROOT / "docs" / "results").strip()
     assert "trust_corpus" in told

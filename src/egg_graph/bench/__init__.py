@@ -1,26 +1,24 @@
-"""A suite of references, one run each: raw rows, honest statistics, a table. `trust`: how far verdicts can be trusted.
+"""Run a suite of references and tell the results. `egg_graph.bench.trust`: how far verdicts can be trusted.
 
-Names load on first use: `egg_graph.bench.trust` runs on a host with neither a model nor LangGraph.
+Names load on first use, so that `egg_graph.bench.trust` runs on a host without LangGraph.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egg_graph.bench.running import run_suite
-    from egg_graph.bench.statistics import Summary, summarize
-    from egg_graph.bench.suite import find_references
+    from egg_graph.bench.suite import find_references, run_suite
     from egg_graph.bench.table import markdown
-    from egg_graph.bench.values import Results, Row
+    from egg_graph.bench.values import Results, Row, Summary, summarize
 
 _HOMES = {
     "Results": "values",
     "Row": "values",
-    "Summary": "statistics",
+    "Summary": "values",
     "find_references": "suite",
     "markdown": "table",
-    "run_suite": "running",
-    "summarize": "statistics",
+    "run_suite": "suite",
+    "summarize": "values",
 }
 
 __all__ = ["Results", "Row", "Summary", "find_references", "markdown", "run_suite", "summarize"]

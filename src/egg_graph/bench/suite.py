@@ -1,9 +1,19 @@
-"""Which references a suite holds."""
+"""Run a suite: find its references, call `optimize` for each, and rewrite the results after each one."""
 
 import ast
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from egg_graph.schema import BadInput
+from egg_graph.bench.provenance import utc_now, version
+from egg_graph.bench.table import markdown
+from egg_graph.bench.values import Results, Row, row_of, summarize
+from egg_graph.bench.writing import read_earlier, write_results
+from egg_graph.context import Context
+from egg_graph.schema import BadInput, Environment, InfrastructureError
+from egg_graph.target import choose_target
 
 
 def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
@@ -40,3 +50,80 @@ def _is_reference(file: Path) -> bool:
         return False
     names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {"Model", "get_inputs"} <= names
+
+
+def run_suite(
+    references: Sequence[Path],
+    out: Path,
+    *,
+    model: str | None = None,
+    runs_dir: Path = Path("runs"),
+    keep: bool = False,
+    on_start: Callable[[str], None] = lambda name: None,
+    on_event: Callable[[Any], None] | None = None,
+    on_row: Callable[[Row], None] = lambda row: None,
+    parts: dict[str, Any] | None = None,
+    **knobs: Any,
+) -> Results:
+    """Optimize every reference and write `<out>.json` and `<out>.md`.
+
+    Args:
+        references: paths of the references.
+        out: the results' path without suffix; its last part is the results' name.
+        model: name of a chat model, None for the embedded expert.
+        runs_dir: where each run's folder is made.
+        keep: keep the rows of an earlier run of the same suite with the same settings, and run the rest; a run that
+            could not be made is tried again.
+        on_start, on_event, on_row: called with a reference's name, with a run's events, with a finished row.
+        parts: team or evaluator for `optimize`, in place of the default ones.
+        **knobs: knobs of `Context` for every run.
+
+    Returns:
+        All rows. A run that could not be made is a row with its reason.
+
+    Raises:
+        BadInput: if a knob or `out` is wrong.
+        ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
+    """
+    context = Context(**knobs)
+    file = out.with_name(out.name + ".json")
+    results = Results(
+        name=out.name,
+        version=version(),
+        started=utc_now(),
+        model=model or "embedded expert",
+        precision=context.precision,
+        target=choose_target(context.target).name,
+        settings=json.loads(json.dumps(asdict(context))),
+    )
+    if keep:
+        same = {"settings": True, "model": True, "target": True, "version": True}
+        results = read_earlier(file, results, same, noun="settings")
+        rows = tuple(row for row in results.rows if row.status not in ("bad_input", "infra_error"))
+        results = results.model_copy(update={"rows": rows})
+    order = {path.stem: number for number, path in enumerate(references)}
+    done = {row.name for row in results.rows}
+    for path in references:
+        if path.stem in done:
+            continue
+        on_start(path.stem)
+        row, environment = _run_one(path, model=model, runs_dir=runs_dir, on_event=on_event, **(parts or {}), **knobs)
+        rows = tuple(sorted((*results.rows, row), key=lambda row: order.get(row.name, len(order))))
+        results = results.model_copy(update={"rows": rows, "environment": environment or results.environment})
+        write_results(file, results, markdown(results), summary=summarize(rows).model_dump(mode="json"))
+        on_row(row)
+    return results
+
+
+def _run_one(path: Path, **options: Any) -> tuple[Row, Environment | None]:
+    """Optimize one reference; where no run could be made, the row says why and there is no environment."""
+    from egg_graph import optimize
+
+    try:
+        run = optimize(path, **options)
+    except BadInput as error:
+        return Row(name=path.stem, task="", status="bad_input", reason=str(error)), None
+    except InfrastructureError as error:
+        return Row(name=path.stem, task="", status="infra_error", reason=str(error)), None
+    environment = run.evaluation.environment if run.evaluation is not None else None
+    return row_of(run), environment or run.state["baseline"].environment

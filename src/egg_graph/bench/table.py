@@ -1,7 +1,9 @@
-"""The rows as a Markdown page."""
+"""The results of a suite as a Markdown page."""
 
-from egg_graph.bench.statistics import Summary, summarize
-from egg_graph.bench.values import Results, Row
+from egg_graph.bench.provenance import describe_machine
+from egg_graph.bench.values import Results, Row, Summary, summarize
+from egg_graph.bench.writing import markdown_table
+from egg_graph.schema import USABLE
 
 _TIMED = (
     "problem",
@@ -18,12 +20,12 @@ _UNTIMED = ("problem", "verdict", "bound [ms]", "floor [ms]", "error / budget", 
 
 
 def markdown(results: Results) -> str:
-    """A page with the terms, the summary and one line a problem."""
+    """A page with the settings, the summary and one line a problem."""
     timed = any(row.kernel_ms is not None for row in results.rows)
     header = _TIMED if timed else _UNTIMED
     cells = [_timed(row) if timed else _untimed(row) for row in results.rows]
-    lines = [f"# {results.name}", "", *_terms(results), "", *_summary(summarize(results.rows)), ""]
-    lines += [_line(header), _line(["---"] * len(header)), *(_line(row) for row in cells)]
+    lines = [f"# {results.name}", "", _settings(results), "", *_summary(summarize(results.rows)), ""]
+    lines += markdown_table(header, cells)
     if timed:
         lines += ["", "Times in milliseconds. " + results.statistic]
     else:
@@ -31,18 +33,12 @@ def markdown(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _terms(results: Results) -> list[str]:
-    where = results.environment
-    if where is None:
-        machine = "no machine told"
-    else:
-        told = [where.gpu or "no GPU", where.driver and f"driver {where.driver}", where.cuda and f"CUDA {where.cuda}"]
-        told += [f"torch {where.torch}", f"triton {where.triton}", f"Python {where.python}"]
-        machine = ", ".join(filter(None, told))
-    return [
+def _settings(results: Results) -> str:
+    return (
         f"egg-graph {results.version}, started {results.started}; {results.model}; "
-        f"precision {results.precision}; written for {results.target}; {machine}. One run a problem.",
-    ]
+        f"precision {results.precision}; written for {results.target}; {describe_machine(results.environment)}. "
+        "One run a problem."
+    )
 
 
 def _summary(summary: Summary) -> list[str]:
@@ -69,8 +65,8 @@ def _untimed(row: Row) -> list[str]:
 
 
 def _verdict(row: Row) -> str:
-    word = row.status.replace("_", " ")
-    return word if row.status in ("faster", "correct", "slower", "inconclusive") else f"{word}: {row.reason}"
+    status = row.status.replace("_", " ")
+    return status if row.status in USABLE else f"{status}: {row.reason}"
 
 
 def _ms(milliseconds: float | None) -> str:
@@ -83,7 +79,3 @@ def _error(row: Row) -> str:
 
 def _share(row: Row) -> str:
     return "-" if row.triton_share is None else f"{row.triton_share:.0%}"
-
-
-def _line(cells: list[str] | tuple[str, ...]) -> str:
-    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"

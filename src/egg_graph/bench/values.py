@@ -1,11 +1,15 @@
-"""What a suite's run leaves: one row a reference, and the terms on which all of them were measured."""
+"""The results of a suite: one row a reference, the settings of all runs, and the summary of the rows."""
 
+import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.schema import Baseline, Environment, Evaluation, KernelTask, Precision, Usage, Value
+from pydantic import Field
+
+from egg_graph.schema import USABLE, Baseline, Environment, Evaluation, KernelTask, Precision, Usage, Value
 
 if TYPE_CHECKING:
-    from egg_graph.run import Run
+    from egg_graph import Run
 
 STATISTIC = (
     "Medians over interleaved pairs, in milliseconds; ratio is the faster of eager and torch.compile over the kernel, "
@@ -21,7 +25,7 @@ class Row(Value):
     task: str
     """`KernelTask.digest`"""
     status: str
-    """Of the kernel handed over; `reference_kept`; or `bad_input`, `infra_error` where no run could be made."""
+    """Status of the kernel handed over; `reference_kept`; or `bad_input`, `infra_error` where no run could be made."""
     reason: str
     kernel_ms: float | None = None
     eager_ms: float | None = None
@@ -43,20 +47,60 @@ class Row(Value):
 
 
 class Results(Value):
-    """A suite's rows with all that is needed to read them, and to measure them again."""
+    """The rows of a suite, with what is needed to read them and to measure them again."""
 
     name: str
     version: str
     started: str
-    """UTC."""
+    """Time of the start, UTC, ISO 8601."""
     model: str
     precision: Precision
     target: str
     settings: dict[str, Any]
-    """The knobs of every run."""
+    """The knobs of every run, as JSON data."""
     environment: Environment | None = None
     statistic: str = STATISTIC
     rows: tuple[Row, ...] = ()
+
+
+THRESHOLDS = (1.0, 1.1, 1.2, 1.5, 2.0)
+"""Values of p for which a summary tells fast_p."""
+
+
+class Summary(Value):
+    """Statistics over all rows of a suite. It has no mean of ratios: a few outliers decide such a mean."""
+
+    problems: int
+    usable: int
+    """Rows that ended with a kernel that may replace the reference."""
+    timed: int
+    """Rows whose kernel was timed."""
+    geometric_mean: float | None = None
+    """Geometric mean of the ratios of timed kernels, slower ones included."""
+    median: float | None = None
+    """Median of the same ratios."""
+    geometric_mean_as_used: float | None = None
+    """Geometric mean over all problems, where the reference is kept (1.0) unless the kernel was found faster."""
+    fast: dict[str, float] = Field(default={})
+    """fast_p: the part of ALL problems whose kernel is usable and has a ratio above p."""
+
+
+def summarize(rows: Sequence[Row]) -> Summary:
+    """Summarize a suite's rows."""
+    usable = [row for row in rows if row.status in USABLE]
+    ratios = [row.ratio for row in usable if row.ratio is not None]
+    if not ratios:
+        return Summary(problems=len(rows), usable=len(usable), timed=0)
+    used = [row.ratio if row.status == "faster" and row.ratio else 1.0 for row in rows]
+    return Summary(
+        problems=len(rows),
+        usable=len(usable),
+        timed=len(ratios),
+        geometric_mean=statistics.geometric_mean(ratios),
+        median=statistics.median(ratios),
+        geometric_mean_as_used=statistics.geometric_mean(used),
+        fast={f"{p:g}": sum(ratio > p for ratio in ratios) / len(rows) for p in THRESHOLDS},
+    )
 
 
 def row_of(run: "Run") -> Row:

@@ -1,13 +1,14 @@
-"""`egg-graph bench`: a suite of references, one run each, with a table that can be checked."""
+"""`egg-graph bench`: optimize every reference of a suite, and write the results as rows and as a table."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.options import given, knob
 from egg_graph.cli.progress import Progress
+from egg_graph.context import Device, check_device
 from egg_graph.schema import Precision
 
 
@@ -22,7 +23,7 @@ def bench(
     model: Annotated[str | None, typer.Option(help="Chat model.", show_default="the embedded expert")] = None,
     target: Annotated[str | None, knob("target")] = None,
     precision: Annotated[Precision | None, knob("precision")] = None,
-    device: Annotated[Literal["auto", "gpu", "none"] | None, knob("device")] = None,
+    device: Annotated[Device | None, knob("device")] = None,
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_seconds: Annotated[float | None, knob("max_seconds")] = None,
 ) -> None:
@@ -32,7 +33,6 @@ def bench(
     every problem, so that an interrupted suite goes on with --keep.
     """
     from egg_graph.bench import find_references, markdown, run_suite
-    from egg_graph.context import check_device
 
     check_device(device or "auto")  # once, rather than in every row
     knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)

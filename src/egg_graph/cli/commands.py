@@ -1,15 +1,13 @@
-"""The command group: every command, in the order in which the help lists them."""
+"""The command group, with the commands in the order of the help."""
 
 import typer
 
 from egg_graph.cli.bench import bench
+from egg_graph.cli.console import OneLineErrors
 from egg_graph.cli.doctor import doctor
-from egg_graph.cli.errors import OneLineErrors
 from egg_graph.cli.evaluate import evaluate
-from egg_graph.cli.graph import graph
-from egg_graph.cli.hardware import hardware
+from egg_graph.cli.knowledge import graph, hardware, principles
 from egg_graph.cli.optimize import optimize
-from egg_graph.cli.principles import principles
 from egg_graph.cli.replay import replay
 from egg_graph.cli.report import report
 from egg_graph.cli.trust import trust

@@ -1,10 +1,16 @@
-"""The terminal: where to print, and how to print text that a candidate or a model had a hand in."""
+"""The terminal: consoles, harmless text, errors in one line each, and the exit status that goes with them."""
 
 import re
+from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
+from egg_graph.schema import EggError, InfrastructureError
+
+REJECTED, BAD_INPUT, MACHINE_FAILED = 1, 2, 3
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -19,5 +25,21 @@ def stderr() -> Console:
 
 
 def plain(text: object) -> str:
-    """Untrusted text made harmless: on one line, no terminal control sequences, no markup."""
+    """Make untrusted text harmless: one line, no terminal control sequences, no markup."""
     return escape(" ".join(_CONTROL.sub("", str(text)).split()))
+
+
+class OneLineErrors(TyperGroup):
+    """A command group that tells an expected error in one line; only a defect of ours ends in a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            typer.Exit: with status 3 where the machine failed, 2 for every other `EggError`.
+        """
+        try:
+            return super().invoke(ctx)
+        except EggError as error:
+            stderr().print(f"[bold red]egg-graph:[/] {plain(error)}", highlight=False, soft_wrap=True)
+            raise typer.Exit(MACHINE_FAILED if isinstance(error, InfrastructureError) else BAD_INPUT) from error

@@ -2,17 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.errors import REJECTED
-from egg_graph.cli.files import read_source
+from egg_graph.cli.console import REJECTED, plain, stdout
+from egg_graph.cli.files import read_candidate, read_task
+from egg_graph.cli.options import DEVICE, PRECISION
 from egg_graph.cli.verdict import show_verdict
+from egg_graph.context import Device, check_device
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision
-
-Device = Literal["auto", "gpu", "none"]
 
 
 def evaluate(
@@ -20,8 +19,8 @@ def evaluate(
     candidate: Annotated[Path, typer.Argument(help="Candidate: Triton kernels and class ModelNew.")],
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON: the evidence.")] = False,
     target: Annotated[str, typer.Option(help="GPU to compile for; auto takes this machine's own.")] = "auto",
-    precision: Annotated[Precision, typer.Option(help="Precision policy; it binds both sides alike.")] = "tf32",
-    device: Annotated[Device, typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    device: Annotated[Device, DEVICE] = "auto",
     triton_only: Annotated[bool, typer.Option("--triton-only", help="Forbid library calls beside Triton.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that one run of the candidate may take.")] = 60.0,
     profile: Annotated[bool, typer.Option("--profile", help="Collect Nsight Compute metrics as well.")] = False,
@@ -41,24 +40,14 @@ def evaluate(
     With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
     whole evaluation.
     """
-    from egg_graph.context import check_device
-    from egg_graph.target import choose_target
-
     check_device(device)
-    task = KernelTask(
-        name=reference.stem,
-        reference=read_source(reference, "reference"),
-        target=choose_target(target, knowledge),
-        precision=precision,
-        triton_only=triton_only,
-    )
-    source = read_source(candidate, "candidate")
-    judged = Candidate(source=source, author="user", stage="algorithmic_structure", mode="seed")
-    evaluation = _judge(task, judged, finalist=not quick, device=device, timeout=timeout, profile=profile)
+    task = read_task(reference, precision, target=target, triton_only=triton_only, knowledge=knowledge)
+    kernel = read_candidate(candidate)
+    evaluation = _judge(task, kernel, finalist=not quick, device=device, timeout=timeout, profile=profile)
     if evidence_file is not None:
         from egg_graph.records import make_record, write_record
 
-        write_record(evidence_file, make_record(task, judged, evaluation, timeout=timeout, finalist=not quick))
+        write_record(evidence_file, make_record(task, kernel, evaluation, timeout=timeout, finalist=not quick))
     if as_json:
         typer.echo(json.dumps(evidence(evaluation)))
     else:
@@ -73,16 +62,17 @@ def _judge(task: KernelTask, candidate: Candidate, *, finalist: bool, **settings
     from egg_graph.evaluator import LocalEvaluator
 
     with LocalEvaluator(**settings) as evaluator:
-        evaluator.baseline(task)  # a reference that does not run is the user's mistake, told before any candidate's
+        evaluator.baseline(task)  # a reference that does not run is bad input, and told before any verdict
         return evaluator.evaluate(task, candidate, finalist=finalist)
 
 
 def evidence(evaluation: Evaluation) -> dict[str, Any]:
-    """An evaluation as JSON data, `status` and `reason` first, with what was proven and what was not spelled out."""
-    spelled = {"usable": evaluation.usable, "proven": evaluation.proven, "not_proven": evaluation.not_proven}
+    """An evaluation as JSON data: `status` and `reason` first, then what was proven and what was not."""
     return {
         "status": evaluation.status,
         "reason": evaluation.reason,
-        **spelled,
+        "usable": evaluation.usable,
+        "proven": evaluation.proven,
+        "not_proven": evaluation.not_proven,
         **json.loads(evaluation.model_dump_json()),
     }

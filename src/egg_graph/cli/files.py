@@ -1,8 +1,9 @@
-"""Reading the files that a user names, with one clear line where that fails."""
+"""Read the files that a user names; each failure is one clear line."""
 
 from pathlib import Path
 
-from egg_graph.schema import BadInput
+from egg_graph.schema import BadInput, Candidate, KernelTask, Precision
+from egg_graph.target import choose_target
 
 
 def read_source(path: Path, what: str) -> str:
@@ -28,3 +29,41 @@ def read_source(path: Path, what: str) -> str:
     if what == "reference" and not text.strip():  # an empty candidate is judged like any other
         raise BadInput(f"the file {path} is empty; it should hold the reference: Model, get_inputs, get_init_inputs")
     return text
+
+
+def read_task(
+    reference: Path,
+    precision: Precision,
+    *,
+    target: str = "auto",
+    triton_only: bool = False,
+    knowledge: str | None = None,
+) -> KernelTask:
+    """A task from a reference's file.
+
+    Args:
+        reference: the file.
+        precision: precision policy.
+        target: GPU to compile for; auto takes this machine's own.
+        triton_only: forbid library calls beside Triton.
+        knowledge: folder with further hardware specifications.
+
+    Raises:
+        BadInput: if the file cannot be read, or the target is unknown.
+    """
+    return KernelTask(
+        name=reference.stem,
+        reference=read_source(reference, "reference"),
+        target=choose_target(target, knowledge),
+        precision=precision,
+        triton_only=triton_only,
+    )
+
+
+def read_candidate(path: Path) -> Candidate:
+    """A candidate from its file.
+
+    Raises:
+        BadInput: if the file cannot be read.
+    """
+    return Candidate(source=read_source(path, "candidate"), author="user", stage="algorithmic_structure", mode="seed")

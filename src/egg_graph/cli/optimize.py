@@ -4,22 +4,22 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.padding import Padding
 
-from egg_graph.cli.console import plain, stderr, stdout
-from egg_graph.cli.errors import REJECTED
+from egg_graph.cli.console import REJECTED, plain, stderr, stdout
 from egg_graph.cli.files import read_source
-from egg_graph.cli.knobs import given, knob
+from egg_graph.cli.options import given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
+from egg_graph.context import Device
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision
 
 if TYPE_CHECKING:
-    from egg_graph.run import Run
+    from egg_graph import Run
 
 FROM_EGG_MODEL = "EGG_MODEL"
 
@@ -39,7 +39,7 @@ def optimize(
     ] = None,
     target: Annotated[str | None, knob("target", panel="Task")] = None,
     precision: Annotated[Precision | None, knob("precision", panel="Task")] = None,
-    device: Annotated[Literal["auto", "gpu", "none"] | None, knob("device", panel="Task")] = None,
+    device: Annotated[Device | None, knob("device", panel="Task")] = None,
     triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_repairs: Annotated[int | None, knob("max_repairs")] = None,
@@ -80,9 +80,9 @@ def optimize(
         raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
-    chosen = model or (None if resume else os.environ.get(FROM_EGG_MODEL) or None)
+    model = model or (None if resume else os.environ.get(FROM_EGG_MODEL) or None)
     console = stdout()
-    run = _run(console, reference, chosen, name, runs, resume, knobs)
+    run = _run(console, reference, model, name, runs, resume, knobs)
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
@@ -98,20 +98,19 @@ def _run(
     knobs: dict[str, object],
 ) -> "Run":
     if reference is not None:
-        read_source(reference, "reference")  # told here, before seconds of imports
+        read_source(reference, "reference")  # complain before seconds of imports
         console.print(f"[bold]{plain(reference)}[/] by {plain(model or 'the embedded expert')}")
-    from egg_graph import optimize
-    from egg_graph import resume as finish
+    import egg_graph
 
-    with Progress(console) as progress, _told_how_to_resume(runs):
+    with Progress(console) as progress, _resume_hint(runs):
         if resume is not None:
-            return finish(resume, runs_dir=runs, on_event=progress, model=model)
-        return optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **knobs)  # type: ignore[arg-type]
+            return egg_graph.resume(resume, runs_dir=runs, on_event=progress, model=model)
+        return egg_graph.optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **knobs)  # type: ignore[arg-type]
 
 
 @contextmanager
-def _told_how_to_resume(runs: Path) -> Iterator[None]:
-    """Where a run stops before its end, say how to go on with it."""
+def _resume_hint(runs: Path) -> Iterator[None]:
+    """Where a run stops before its end, print how to go on with it."""
     before = set(runs.glob("*/run.json"))
     try:
         yield
@@ -124,7 +123,7 @@ def _told_how_to_resume(runs: Path) -> Iterator[None]:
 
 
 def conclude(console: Console, run: "Run") -> None:
-    """Print the verdict, what it cost, and where everything lies."""
+    """Print the verdict, what the run cost, and where its files are."""
     task = run.state["task"]
     if run.evaluation is None:
         for line in run.verdict.splitlines():

@@ -1,4 +1,4 @@
-"""A run as it happens: one line per event, and what is in work now."""
+"""Show a run while it happens: one line per event, and a moving last line that says what is being done."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from egg_graph.cli.console import plain
 from egg_graph.cli.verdict import color
 
 _NEXT = {"analyst": "coder writes", "coder": "evaluator judges", "debugger": "coder repairs"}
-"""What follows a role's answer."""
+"""What happens after a role has answered."""
 
 
 class Progress:
@@ -37,7 +37,7 @@ class Progress:
         self._status.stop()
 
     def __call__(self, event: Any) -> None:
-        """Show one event; kinds that this version does not know are passed over."""
+        """Show one event; unknown kinds are ignored."""
         match event.get("event"):
             case "baseline":
                 self._baseline(event)
@@ -68,16 +68,16 @@ class Progress:
         self._status.update(f"[dim]{plain(what)}[/]")
 
     def _baseline(self, event: Any) -> None:
-        told = [
+        parts = [
             f"{name} {event[key]:.4g} ms"
             for name, key in (("floor", "floor_ms"), ("eager", "eager_ms"), ("torch.compile", "compile_ms"))
             if event.get(key)
         ]
         if event.get("status") == "unevaluable":
-            told = [f"[red]unevaluable[/] {plain(event.get('reason', ''))}"]
+            parts = [f"[red]unevaluable[/] {plain(event.get('reason', ''))}"]
         elif not event.get("eager_ms"):
-            told.append("[dim]nothing is timed here[/]")
-        self._line(f"[bold]baseline[/]  {'  '.join(told)}")
+            parts.append("[dim]nothing is timed here[/]")
+        self._line(f"[bold]baseline[/]  {'  '.join(parts)}")
         self._working("first stage")
 
     def _stage(self, event: Any) -> None:
@@ -120,12 +120,12 @@ class Progress:
 def _error(event: Any) -> str:
     """Error against its budget, padded to a column."""
     error, budget = event.get("error"), event.get("budget")
-    told = f"error {error:.1e} of {budget:.1e}" if error is not None and budget is not None else ""
-    return f"{told:<24}"
+    text = f"error {error:.1e} of {budget:.1e}" if error is not None and budget is not None else ""
+    return f"{text:<24}"
 
 
 def _time(event: Any) -> str:
-    """Milliseconds where a GPU measured them; else the lower bound, marked as one."""
+    """Milliseconds where a GPU measured them; otherwise the lower bound, marked as a bound."""
     if (milliseconds := event.get("milliseconds")) is not None:
         ratio = event.get("ratio")
         return f"{milliseconds:.4g} ms" + (f" ({ratio:.2f}x)" if ratio is not None else "")

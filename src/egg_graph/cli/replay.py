@@ -1,4 +1,4 @@
-"""`egg-graph replay`: is a verdict what its record says, and does it come out the same again?"""
+"""`egg-graph replay`: verify an evidence record, and repeat its evaluation."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.errors import REJECTED
+from egg_graph.cli.console import REJECTED, plain, stdout
 from egg_graph.schema import BadInput, Environment, Evaluation, EvidenceRecord, InfrastructureError
 
 Place = Literal["recorded", "gpu", "none"]
@@ -39,8 +38,8 @@ def replay(
         "other_machine": comparison.why,
     }
     if as_json:
-        told: dict[str, Any] = {"same": comparison.same, "signed_with": record.signed_with, **lines}
-        typer.echo(json.dumps({**told, "evaluation": json.loads(repeated.model_dump_json())}))
+        result: dict[str, Any] = {"same": comparison.same, "signed_with": record.signed_with, **lines}
+        typer.echo(json.dumps({**result, "evaluation": json.loads(repeated.model_dump_json())}))
     else:
         _show(record, lines)
     if not comparison.same:
@@ -48,7 +47,12 @@ def replay(
 
 
 def _repeat(record: EvidenceRecord, device: Place) -> Evaluation:
-    """Raises BadInput if there is nothing to repeat, InfrastructureError if this machine cannot."""
+    """Repeat the evaluation of a record.
+
+    Raises:
+        BadInput: if there is nothing to repeat.
+        InfrastructureError: if this machine cannot repeat it.
+    """
     from egg_graph.evaluator import LocalEvaluator, gpu_present
 
     if record.seed is None:

@@ -1,4 +1,4 @@
-"""A verdict on the terminal: the status, what was proven, what was not, and the numbers behind it."""
+"""Print a verdict: the status, what was proven, what was not, and the numbers."""
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -8,11 +8,11 @@ from egg_graph.cli.console import plain
 from egg_graph.schema import Check, Evaluation
 
 COLORS = {"faster": "green", "correct": "green", "inconclusive": "yellow", "slower": "yellow"}
-"""Colour of a status; every other one is red."""
+"""Colour of a status; every other status is red."""
 
 
 def color(status: str) -> str:
-    """The colour that a status is told in."""
+    """The colour in which a status is printed."""
     return COLORS.get(status, "red")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from egg_graph.bench.trust.corpus import run_corpus
 from egg_graph.bench.trust.headers import read_entries
-from egg_graph.bench.trust.values import rates
+from egg_graph.bench.trust.rows import rates
 from egg_graph.schema import BadInput, InfrastructureError
 from tests.bench.trust.files import ScriptedEvaluator, header, make_corpus
 
@@ -94,7 +94,7 @@ class TestOutcomes:
         scripted = ScriptedEvaluator(file=["correct", "incorrect wrong_values", "correct"])
         (row,) = run_corpus([corpus], repeat=3, evaluator=scripted).rows
         assert row.outcome == "false_reject"
-        assert row.told.reason == "incorrect wrong_values"
+        assert row.worst.reason == "incorrect wrong_values"
 
     def test_rates_leave_out_what_was_not_judged(self, tmp_path):
         trick, honest = '["incorrect"]', '["right"]'
@@ -135,7 +135,7 @@ class TestFiles:
         run_corpus([corpus], out, evaluator=ScriptedEvaluator(a="correct"))
         (corpus / "a.py").write_text((corpus / "a.py").read_text() + "# changed\n")
         scripted = ScriptedEvaluator(a="slower")
-        assert run_corpus([corpus], out, keep=True, evaluator=scripted).rows[0].told.status == "slower"
+        assert run_corpus([corpus], out, keep=True, evaluator=scripted).rows[0].worst.status == "slower"
 
     def test_rows_made_on_other_terms_are_not_kept(self, tmp_path):
         corpus = make_corpus(tmp_path, a=header("a", '["right"]'))

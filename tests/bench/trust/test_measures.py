@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from egg_graph.bench.trust.cost import CostResults, KernelBenchCost, cost_page
-from egg_graph.bench.trust.faults import FaultResults, faults_page
+from egg_graph.bench.provenance import Provenance
 from egg_graph.bench.trust.headers import read_entries
-from egg_graph.bench.trust.processes import descendants, everybody
-from egg_graph.bench.trust.soak import SoakResults, Turn, mixture, soak_page
-from egg_graph.bench.trust.spread import Ratio, SpreadResults, spread_page
-from egg_graph.bench.trust.terms import Terms
-from egg_graph.bench.trust.throughput import Pace, ThroughputResults, throughput_page
+from egg_graph.bench.trust.spread import SpreadResults, SpreadVerdict, spread_page
 from tests.bench.trust.files import header, make_corpus
+from tests.lab.cost import CostResults, KernelBenchCost, cost_page
+from tests.lab.faults import FaultResults, faults_page
+from tests.lab.processes import all_processes, descendants
+from tests.lab.soak import SoakResults, Turn, mixture, soak_page
+from tests.lab.throughput import Pace, ThroughputResults, throughput_page
 
-TERMS = Terms(version="0", evaluator="e", started="now")
+PROVENANCE = Provenance(version="0", evaluator="e", started="now")
 
 
 def turns(count, **changes):
@@ -33,7 +33,7 @@ def turns(count, **changes):
 def soak(**changes):
     return SoakResults(
         **{
-            "terms": TERMS,
+            "terms": PROVENANCE,
             "ladder": "cpu",
             "count": 40,
             "seed": 1,
@@ -78,11 +78,11 @@ class TestSoak:
 class TestSpread:
     def results(self, *verdicts):
         rows = [
-            Ratio(status=status, reason="", ratio=ratio, low=ratio - 0.01, high=ratio + 0.01, pairs=30)
+            SpreadVerdict(status=status, reason="", ratio=ratio, low=ratio - 0.01, high=ratio + 0.01, pairs=30)
             for status, ratio in verdicts
         ]
         return SpreadResults(
-            terms=TERMS, reference="r", candidate="c", precision="tf32", count=len(rows), verdicts=tuple(rows)
+            terms=PROVENANCE, reference="r", candidate="c", precision="tf32", count=len(rows), verdicts=tuple(rows)
         )
 
     def test_equal_ratios_do_not_spread(self):
@@ -96,9 +96,9 @@ class TestSpread:
         assert "both said" in spread_page(results)
 
     def test_untimed_verdicts_have_no_spread(self):
-        untimed = Ratio(status="correct", reason="")
+        untimed = SpreadVerdict(status="correct", reason="")
         results = SpreadResults(
-            terms=TERMS, reference="r", candidate="c", precision="tf32", count=2, verdicts=(untimed, untimed)
+            terms=PROVENANCE, reference="r", candidate="c", precision="tf32", count=2, verdicts=(untimed, untimed)
         )
         assert results.geometric_deviation is None
         assert "Nothing was timed" in spread_page(results)
@@ -108,7 +108,9 @@ class TestFaults:
     def complaints(self, **fault):
         told = {"status": "timeout", "findings": ("timeout",), "reason": "", "as_expected": True, "seconds": 9.0}
         told |= {"name": "loop", "what": "loop.py", "after": "correct", "same_answer": True, **fault}
-        results = FaultResults(terms=TERMS, ladder="cpu", timeout=10.0, reference="r", candidate="c", faults=(told,))
+        results = FaultResults(
+            terms=PROVENANCE, ladder="cpu", timeout=10.0, reference="r", candidate="c", faults=(told,)
+        )
         assert faults_page(results).count("Nothing to complain of") == (not results.complaints)
         return results.complaints
 
@@ -132,7 +134,7 @@ class TestFaults:
 class TestCost:
     def results(self, **kernelbench):
         return CostResults(
-            terms=TERMS,
+            terms=PROVENANCE,
             reference="r",
             candidate="c",
             precision="tf32",
@@ -162,7 +164,13 @@ def test_throughput_tells_the_ratio_and_what_was_lost():
     )
     faster = pace.model_copy(update={"workers": 2, "seconds": 30.0, "killed": "one judge of 2"})
     results = ThroughputResults(
-        terms=TERMS, reference="r", candidates=("c",), precision="tf32", device="none", cores=2, paces=(pace, faster)
+        terms=PROVENANCE,
+        reference="r",
+        candidates=("c",),
+        precision="tf32",
+        device="none",
+        cores=2,
+        paces=(pace, faster),
     )
     assert (pace.per_minute, faster.per_minute) == (10.0, 20.0)
     assert "2 workers do 2.00 times the work of one" in throughput_page(results)
@@ -189,7 +197,7 @@ class TestProcesses:
         try:
             deadline = time.monotonic() + 5
             while time.monotonic() < deadline:
-                held = [process.pid for process in everybody() if process.holds(str(tmp_path))]
+                held = [process.pid for process in all_processes() if process.holds(str(tmp_path))]
                 if child.pid in held:
                     break
             assert child.pid in held

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from egg_graph.evaluator.gpu.service import calls_in_service
+from egg_graph.evaluator.gpu.executor import GpuExecutor
+from egg_graph.evaluator.problem.plan import service_group
 from egg_graph.evaluator.problem.problem import Problem
 
 Open = Callable[..., object]
@@ -25,7 +26,7 @@ ON_LOAD = "self.linear.register_load_state_dict_post_hook(lambda m, k: setattr(m
 
 
 def test_a_right_candidate_is_right_however_it_is_used(session_of: Open, problem: Problem) -> None:
-    judged = calls_in_service(session_of(RIGHT), problem, "awkward", "stand-in")
+    judged = GpuExecutor(session_of(RIGHT), problem, "stand-in").carry_out(service_group(problem, "awkward"))
     assert judged.findings == []
     assert len(judged.notes) == len(judged.checks) - 1 == 6
 
@@ -47,6 +48,6 @@ def test_a_right_candidate_is_right_however_it_is_used(session_of: Open, problem
 def test_what_is_wrong_in_service_alone_is_named(
     session_of: Open, problem: Problem, body: str, setup: str, said: str
 ) -> None:
-    judged = calls_in_service(session_of(body, setup), problem, "awkward", "stand-in")
+    judged = GpuExecutor(session_of(body, setup), problem, "stand-in").carry_out(service_group(problem, "awkward"))
     assert judged.failed
     assert any(said in finding.message for finding in judged.findings), judged.findings

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.gpu.calls import Judged, check_reloaded, repeat, several_calls
 from egg_graph.evaluator.gpu.correctness import Correctness
+from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.problem.case import Case, with_other_inputs
+from egg_graph.evaluator.problem.outcome import Outcome
+from egg_graph.evaluator.problem.plan import first_group, repeat_group, seed_group
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import InProcess
@@ -18,7 +20,7 @@ Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"
 
 
-def kinds(judged: Judged) -> list[str]:
+def kinds(judged: Outcome) -> list[str]:
     return [finding.kind for finding in judged.findings]
 
 
@@ -36,7 +38,7 @@ def other(problem: Problem, case: Case) -> Case:
 
 
 def test_a_right_candidate_is_right_in_every_call(session_of: Open, problem: Problem, case: Case, other: Case) -> None:
-    judged = several_calls(session_of(RIGHT), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(RIGHT), problem, "stand-in").carry_out(first_group(case, other))
     assert judged.findings == []
     assert len(judged.checks) == 4
     assert judged.notes == ["so on other inputs at the same addresses and on the same ones at others"]
@@ -81,7 +83,7 @@ return self.seen.setdefault(x.data_ptr(), y).clone()"""
 def test_what_a_candidate_does_between_calls_has_a_name(
     session_of: Open, problem: Problem, case: Case, other: Case, body: str, kind: str | None
 ) -> None:
-    judged = several_calls(session_of(body), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(body), problem, "stand-in").carry_out(first_group(case, other))
     if kind is None:
         assert judged.findings == []
     else:
@@ -93,15 +95,17 @@ def test_an_answer_that_lies_in_an_input_is_aliased(
     session_of: Open, problem: Problem, case: Case, other: Case
 ) -> None:
     body = "y = torch.relu(self.linear(x))\nx.view(-1)[:1]\nreturn (y, self.linear.weight)"
-    judged = several_calls(session_of(body), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(body), problem, "stand-in").carry_out(first_group(case, other))
     assert kinds(judged) == ["wrong_structure"]
     expanded = "y = torch.relu(self.linear(x))\nreturn y[:1].expand_as(y)"
-    assert "wrong_strides" in kinds(several_calls(session_of(expanded), problem, case, other, "stand-in"))
+    assert "wrong_strides" in kinds(
+        GpuExecutor(session_of(expanded), problem, "stand-in").carry_out(first_group(case, other))
+    )
 
 
 def test_bytes_beside_an_input_are_watched(session_of: Open, problem: Problem, case: Case, other: Case) -> None:
     wild = "import ctypes\nctypes.c_byte.from_address(x.data_ptr() + x.nbytes + 3).value = 7\n" + RIGHT
-    judged = several_calls(session_of(wild), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(wild), problem, "stand-in").carry_out(first_group(case, other))
     assert kinds(judged) == ["out_of_bounds"]
     assert "after input x" in judged.findings[0].message
 
@@ -115,15 +119,15 @@ def test_an_answer_that_changes_with_what_lies_beside_an_input_is_found(
     session_of: Open, problem: Problem, case: Case, other: Case
 ) -> None:
     plain = READS + "return torch.relu(self.linear(x)) + beside"
-    judged = several_calls(session_of(plain), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(plain), problem, "stand-in").carry_out(first_group(case, other))
     assert kinds(judged)[0] == "out_of_bounds"
     assert judged.checks == []
     dropped = READS + "return torch.relu(self.linear(x)) + (0.0 if beside != beside else 1.0)"  # as a maximum drops NaN
-    judged = several_calls(session_of(dropped), problem, case, other, "stand-in")
+    judged = GpuExecutor(session_of(dropped), problem, "stand-in").carry_out(first_group(case, other))
     assert kinds(judged)[0] == "out_of_bounds"
     assert len(judged.checks) == 3
     harmless = READS + RIGHT
-    assert several_calls(session_of(harmless), problem, case, other, "stand-in").findings == []
+    assert GpuExecutor(session_of(harmless), problem, "stand-in").carry_out(first_group(case, other)).findings == []
 
 
 def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(
@@ -133,24 +137,27 @@ def test_weights_folded_at_the_first_call_are_stale_after_others_were_loaded(
     folded = "if not hasattr(self, 'w'):\n    self.w = self.linear.weight.t().contiguous()\n"
     folded += "return torch.relu(x @ self.w + self.linear.bias)"
     session = session_of(folded)
-    assert several_calls(session, problem, first, None, "stand-in").findings == []
-    judged = check_reloaded(session, problem, second, "stand-in")
+    assert GpuExecutor(session, problem, "stand-in").carry_out(first_group(first, None)).findings == []
+    judged = GpuExecutor(session, problem, "stand-in").carry_out(seed_group(1, second))
     assert judged.findings[0].kind == "wrong_values"
     assert "loaded after the first call" in judged.findings[0].message
     honest = folded.replace("not hasattr(self, 'w')", "getattr(self, 'v', None) != self.linear.weight._version")
     honest = honest.replace("    self.w =", "    self.v = self.linear.weight._version\n    self.w =")
     session = session_of(honest)
-    assert several_calls(session, problem, first, None, "stand-in").findings == []
-    assert check_reloaded(session, problem, second, "stand-in").findings == []
+    assert GpuExecutor(session, problem, "stand-in").carry_out(first_group(first, None)).findings == []
+    assert GpuExecutor(session, problem, "stand-in").carry_out(seed_group(1, second)).findings == []
 
 
 def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open, problem: Problem, case: Case) -> None:
-    assert "bit for bit" in repeat(session_of(RIGHT), problem, case, "stand-in").notes[-1]
+    assert "bit for bit" in GpuExecutor(session_of(RIGHT), problem, "stand-in").carry_out(repeat_group(case)).notes[-1]
     noisy = "return torch.relu(self.linear(x)) * (1 + 1e-7 * torch.randn(()))"
     noisy = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + 2e-7 * self.n)"
-    assert "differ between runs by at most" in repeat(session_of(noisy), problem, case, "stand-in").notes[-1]
+    assert (
+        "differ between runs by at most"
+        in GpuExecutor(session_of(noisy), problem, "stand-in").carry_out(repeat_group(case)).notes[-1]
+    )
     racing = "self.n = getattr(self, 'n', 0) + 1\nreturn torch.relu(self.linear(x)) * (1 + (self.n == 3))"
-    judged = repeat(session_of(racing), problem, case, "stand-in")
+    judged = GpuExecutor(session_of(racing), problem, "stand-in").carry_out(repeat_group(case))
     assert judged.findings[0].kind == "not_deterministic"
     assert "call 3 of 3" in judged.findings[0].message
 
@@ -243,6 +250,8 @@ def test_the_state_a_forward_leaves_is_the_references(
     reference = NORM.replace("BODY", AS_PYTORCH)
     problem = Problem(KernelTask(name="norm", reference=reference, target=h200, precision="ieee"), 7)
     (tmp_path / "candidate.py").write_text(NORM.replace("BODY", body).replace("class Model(", "class ModelNew("))
-    judged = several_calls(InProcess(tmp_path), problem, problem.cases("awkward")[0], None, "stand-in")
+    judged = GpuExecutor(InProcess(tmp_path), problem, "stand-in").carry_out(
+        first_group(problem.cases("awkward")[0], None)
+    )
     assert set(kinds(judged)) == ({"parameter_mutated"} if message else set()), judged.findings
     assert not message or message in judged.findings[0].message

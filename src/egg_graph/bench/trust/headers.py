@@ -1,6 +1,6 @@
-"""A corpus file: a candidate whose first lines say what it is and what the evaluator should make of it.
+"""Corpus files: candidates whose first lines say what they are and which verdict is expected.
 
-The header is TOML in comments, in the manner of PEP 723:
+The header is TOML in comments, in the form of PEP 723:
 
     # /// trick
     # id = "B6"
@@ -23,23 +23,25 @@ from egg_graph.schema.evaluation import FindingKind, Status
 
 OPENING, CLOSING = "# /// trick", "# ///"
 RIGHT = "right"
-"""Expected of an honest kernel: it may replace the reference."""
+"""Expectation of an honest kernel: it may replace the reference."""
 
 Expected = Literal["right"] | Status
 Outcome = Literal["caught", "harmless", "misnamed", "missed", "right", "false_reject", "not_judged"]
-"""Of a trick or a bug: `caught` as its header expects; `harmless`, accepted as its header allows, because the trick
-gains nothing; `misnamed`, rejected on other grounds than expected; `missed`, accepted. Of an honest kernel: `right` or
-`false_reject`. `not_judged`: the machine or the problem failed, and nothing was said about the kernel."""
+"""What a verdict is worth.
+
+A trick or a bug is `caught` (rejected as its header expects), `harmless` (accepted as its header allows, because it
+gains nothing), `misnamed` (rejected on other grounds than expected) or `missed` (accepted). An honest kernel is `right`
+or a `false_reject`. `not_judged`: the machine or the problem failed, and nothing was said about the kernel."""
 
 
-class Terms(Value):
-    """Terms of the task beside its precision."""
+class TaskTerms(Value):
+    """Settings of the task beside its precision."""
 
     triton_only: bool = False
 
 
 class Header(Value):
-    """What a corpus file says of itself."""
+    """The fields of a corpus file's header."""
 
     id: str = Field(min_length=1)
     name: str = Field(min_length=1)
@@ -51,17 +53,18 @@ class Header(Value):
     finding: tuple[FindingKind, ...] = ()
     """If given, one of these must be among the findings."""
     where: tuple[Literal["cpu", "gpu"], ...] = ("cpu", "gpu")
-    """Ladders on which the file means anything."""
+    """Ladders on which the file is judged."""
     finalist: bool = False
     """Judge it as a finalist: sanitizer and repeats included."""
-    terms: Terms = Terms()
+    terms: TaskTerms = TaskTerms()
 
     @property
     def honest(self) -> bool:
+        """Whether the kernel is expected to be right."""
         return self.expect == (RIGHT,)
 
     def outcome(self, evaluation: Evaluation) -> Outcome:
-        """What became of it under one evaluation."""
+        """Compare one evaluation with what the header expects."""
         status = evaluation.status
         if status == "infra_error" or (status == "unevaluable" and status not in self.expect):
             return "not_judged"
@@ -79,7 +82,9 @@ class Entry(Value):
     header: Header
     path: Path
     source: str
+    """Text of the file, header included."""
     reference: str
+    """Text of its problem."""
     digest: str
     """SHA-256 of file and problem, as 16 hex digits."""
 
@@ -127,7 +132,7 @@ def read_header(path: Path, text: str) -> Header:
     try:
         return Header.model_validate(data)
     except ValidationError as error:
-        raise BadInput(f"{path}: header: {_first(error)}") from error
+        raise BadInput(f"{path}: header: {_first_complaint(error)}") from error
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -154,8 +159,8 @@ def _entry(path: Path, problems: Path | None) -> Entry:
 
 
 def _problem(path: Path, name: str, problems: Path | None) -> Path:
-    nearest = [above / "problems" for above in path.absolute().parents if (above / "problems").is_dir()]
-    folder = problems or (nearest[0] if nearest else None)
+    above = (parent / "problems" for parent in path.absolute().parents)
+    folder = problems or next(filter(Path.is_dir, above), None)
     if folder is None:
         raise BadInput(f"{path}: no folder 'problems' beside it or above it; name one with --problems")
     found = folder / f"{name}.py"
@@ -164,10 +169,10 @@ def _problem(path: Path, name: str, problems: Path | None) -> Path:
     return found
 
 
-def _first(error: ValidationError) -> str:
-    """The first complaint, in one line; for a word that is none of its choices, the word and all choices."""
+def _first_complaint(error: ValidationError) -> str:
+    """The first complaint in one line, with the value given and, for `expect`, all choices."""
     complaint = error.errors(include_url=False)[0]
     field, given = str(complaint["loc"][0]), complaint["input"]
-    told = f" (it says {given!r})" if isinstance(given, str | int | float) else ""
+    value = f" (it says {given!r})" if isinstance(given, str | int | float) else ""
     choices = f"; it may be {', '.join((RIGHT, *get_args(Status)))}" if field == "expect" else ""
-    return f"{field}: {' '.join(complaint['msg'].split())}{told}{choices}"
+    return f"{field}: {' '.join(complaint['msg'].split())}{value}{choices}"

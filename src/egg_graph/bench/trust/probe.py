@@ -1,7 +1,7 @@
-"""Judge problems before candidates: with which references of a benchmark could an answer without computing get away?
+"""Judge problems before candidates: which references would accept an answer that was not computed?
 
-Every reference is run in a process of its own by the code that judges candidates: the nulls (zeros, a constant, the
-answer to other inputs, ...) are put to it under our budgets and under KernelBench's fixed tolerance.
+Every reference runs in a process of its own, by the code that judges candidates. That code tries nulls (zeros, a
+constant, the answer to other inputs, ...) under our error budgets and under KernelBench's fixed tolerance.
 """
 
 from __future__ import annotations
@@ -17,47 +17,51 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
-from egg_graph.evaluator.device.detect import environment
+from egg_graph.bench.provenance import Provenance, current_provenance
+from egg_graph.bench.writing import markdown_table, read_earlier, write_results
+from egg_graph.evaluator import environment
 from egg_graph.evaluator.device.gpus import visible_gpus
 from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.schema import BadInput, Precision, Value
 
 SECONDS = 120.0
-LAST_WORDS = 300
+"""Default limit for one problem [s]."""
+LONGEST_MESSAGE = 300
+"""Characters kept of a failed process's last line."""
+Reports = Mapping[str, Mapping[str, Any]]
+"""By a problem's short name, what others have reported: `says`, `source`, and `at`, the tolerance."""
 
 
 class Probe(Value):
-    """What is known about one problem."""
+    """The verdict on one problem."""
 
     problem: str
     """`level2/80_Gemm_Max_Subtract_GELU`: folder and file."""
     verdict: Literal["evaluable", "unevaluable", "not probed"]
     reason: str = ""
-    """Why not."""
+    """Why the problem is not evaluable, or was not probed."""
     weaknesses: tuple[str, ...] = ()
-    """What would pass at KernelBench's fixed tolerance, and what does not matter even to ours."""
+    """Nulls that would pass KernelBench's fixed tolerance, and inputs or weights that do not matter even to us."""
     families: tuple[str, ...] = ()
     """Input families that candidates are judged on."""
     dropped: dict[str, dict[str, str]] = {}
-    """By shape, families on which PyTorch itself gives nothing to judge by, and why."""
+    """By shape: families on which PyTorch itself gives nothing to judge by, with the reason."""
     seconds: float = 0.0
 
     @property
     def short(self) -> str:
-        """`L2/80`: as benchmarks are cited."""
+        """Short name, as benchmarks are cited: `L2/80`."""
         folder, _, file = self.problem.partition("/")
         return f"L{folder.removeprefix('level')}/{file.split('_')[0]}"
 
 
 class ProbeResults(Value):
-    """All problems of one run."""
+    """The problems of one run."""
 
-    terms: Terms
+    terms: Provenance
     precision: Precision
     asked: int = 0
-    """Problems of the suite; a run that was stopped has fewer rows."""
+    """Number of problems in the suite; a run that was stopped has fewer rows."""
     rows: tuple[Probe, ...] = ()
 
 
@@ -81,59 +85,41 @@ def probe_suite(
         device: `gpu` runs the references on the GPU, where the fixed tolerance is tried at their own shapes if memory
             allows; `none` on the CPU, mostly at reduced shapes.
         precision: policy under which candidates would be judged.
-        workers: processes at a time, dealt to the GPUs there are.
-        seconds: for one problem; longer is `not probed`.
-        reported: TOML file of what others have said about these problems, for the page.
-        keep: keep the rows that `out` has; probe the rest.
+        workers: processes at a time, assigned in turns to the GPUs there are.
+        seconds: limit for one problem; a problem that takes longer is `not probed`.
+        reported: TOML file of what others have reported about these problems, for the page.
+        keep: keep the rows that `out` has, and probe the rest; what was not probed is tried again.
         on_probe: called with each result as it comes, from any thread.
 
     Raises:
         BadInput: if `reported` cannot be read or `out` not be written.
     """
-    told = _reported(reported)
-    terms = terms_now().model_copy(update={"environment": environment(use_gpu=device == "gpu")})
-    results = ProbeResults(terms=terms, precision=precision, asked=len(references))
-    kept = {row.problem: row for row in _kept(out, results)} if keep else {}
-
+    reports = _read_reports(reported)
+    provenance = current_provenance(environment(use_gpu=device == "gpu"))
+    results = ProbeResults(terms=provenance, precision=precision, asked=len(references))
+    kept: dict[str, Probe] = {}
+    if keep and out is not None:
+        same = {"terms": {"evaluator", "environment"}, "precision": True}
+        kept = {row.problem: row for row in read_earlier(out, results, same).rows if row.verdict != "not probed"}
     gpus = itertools.cycle(visible_gpus() if device == "gpu" else ())
 
     def one(reference: Path) -> Probe:
         if (name := _name(reference)) in kept:
             return kept[name]
-        found = _one(reference, next(gpus, None), precision, seconds)
+        probe = _probe(reference, next(gpus, None), precision, seconds)
         if on_probe is not None:
-            on_probe(found)
-        return found
+            on_probe(probe)
+        return probe
 
     with ThreadPoolExecutor(workers) as pool:
         for row in pool.map(one, references):
             results = results.model_copy(update={"rows": (*results.rows, row)})
             if out is not None:
-                write_results(out, results, probe_page(results, told), summary=_summary(results))
+                write_results(out, results, probe_page(results, reports), summary=_summary(results))
     return results
 
 
-def _kept(out: Path | None, fresh: ProbeResults) -> tuple[Probe, ...]:
-    """Rows of an earlier run on the same terms; what was not probed is tried again.
-
-    Raises:
-        BadInput: if the terms differ.
-    """
-    if out is None or not (path := out.with_suffix(".json")).exists():
-        return ()
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    stored.pop("summary", None)
-    old = ProbeResults.model_validate(stored)
-    if (old.terms.evaluator, old.precision, old.terms.environment) != (
-        fresh.terms.evaluator,
-        fresh.precision,
-        fresh.terms.environment,
-    ):
-        raise BadInput(f"{path}: made by another evaluator or on other terms; give another --out, or leave out --keep")
-    return tuple(row for row in old.rows if row.verdict != "not probed")
-
-
-def _reported(path: Path | None) -> Mapping[str, Mapping[str, Any]]:
+def _read_reports(path: Path | None) -> Reports:
     if path is None:
         return {}
     try:
@@ -146,8 +132,8 @@ def _name(reference: Path) -> str:
     return f"{reference.parent.name}/{reference.stem}"
 
 
-def _one(reference: Path, gpu: str | None, precision: Precision, seconds: float) -> Probe:
-    """One problem in a process of its own, on a GPU by its UUID or on the CPU."""
+def _probe(reference: Path, gpu: str | None, precision: Precision, seconds: float) -> Probe:
+    """Judge one problem in a process of its own, on the GPU of this UUID or on the CPU."""
     started = time.monotonic()
     device, visible = ("gpu", {"CUDA_VISIBLE_DEVICES": gpu}) if gpu else ("none", {})
     command = [sys.executable, "-m", "egg_graph.bench.trust.probe_process", str(reference.resolve()), device, precision]
@@ -160,12 +146,9 @@ def _one(reference: Path, gpu: str | None, precision: Precision, seconds: float)
         return Probe(problem=name, verdict="not probed", reason=f"not done within {seconds:.0f} s", seconds=seconds)
     took = round(time.monotonic() - started, 2)
     if done.returncode != 0:
-        words = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return Probe(problem=name, verdict="not probed", reason=words[0][:LAST_WORDS], seconds=took)
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        return Probe(problem=name, verdict="not probed", reason=last[0][:LONGEST_MESSAGE], seconds=took)
     return Probe(problem=name, seconds=took, **json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-# ------------------------------------------------------------------------------------------------------- page
 
 
 def _summary(results: ProbeResults) -> dict[str, int]:
@@ -177,16 +160,11 @@ def _summary(results: ProbeResults) -> dict[str, int]:
     }
 
 
-def probe_page(results: ProbeResults, told: Mapping[str, Mapping[str, Any]]) -> str:
-    """The problems that are not plainly sound as a Markdown page, beside what others have reported.
-
-    Args:
-        results: of a run.
-        told: by short name, what has been reported: `says`, `source`, and `at`, the tolerance.
-    """
+def probe_page(results: ProbeResults, reports: Reports) -> str:
+    """A Markdown page of the problems that are not plainly sound, beside what others have reported."""
     count = _summary(results)
-    shown = [row for row in results.rows if row.verdict != "evaluable" or row.weaknesses or row.short in told]
-    rows = [(row.problem, _verdict(row), _weak(row), _told(told.get(row.short))) for row in shown]
+    shown = [row for row in results.rows if row.verdict != "evaluable" or row.weaknesses or row.short in reports]
+    rows = [(row.problem, _verdict(row), _weak(row), _reported(reports.get(row.short))) for row in shown]
     return "\n".join(
         [
             "# Problems judged before candidates",
@@ -198,7 +176,7 @@ def probe_page(results: ProbeResults, told: Mapping[str, Mapping[str, Any]]) -> 
             f"{count['weak_at_fixed_tolerance']} where something that was not computed passes KernelBench's fixed "
             "tolerance (atol = rtol) or the weights do not matter. Not shown: problems with nothing to tell.",
             "",
-            *table(("problem", "with our budgets", "with a fixed tolerance", "reported elsewhere"), rows),
+            *markdown_table(("problem", "with our budgets", "with a fixed tolerance", "reported elsewhere"), rows),
             "",
         ]
     )
@@ -209,15 +187,15 @@ def _verdict(row: Probe) -> str:
 
 
 def _weak(row: Probe) -> str:
-    """Sentences that say the same of several nulls, said once."""
+    """The weaknesses; what holds of several nulls is said once."""
     grouped: dict[str, list[str]] = {}
-    for words in row.weaknesses:
-        null, what, rest = words.partition(" would pass ")
+    for weakness in row.weaknesses:
+        null, what, rest = weakness.partition(" would pass ")
         grouped.setdefault(what + rest, []).append(null)
     return "; ".join(", ".join(nulls) + rest for rest, nulls in grouped.items()) or "nothing passes"
 
 
-def _told(report: Mapping[str, Any] | None) -> str:
+def _reported(report: Mapping[str, Any] | None) -> str:
     if report is None:
         return ""
     at = f" at {report['at']:g}" if report.get("at") else ""

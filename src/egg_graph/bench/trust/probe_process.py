@@ -1,4 +1,4 @@
-"""`python -m egg_graph.bench.trust.probe_process REFERENCE DEVICE PRECISION`: one problem judged, one JSON line."""
+"""`python -m egg_graph.bench.trust.probe_process REFERENCE DEVICE PRECISION`: judge one problem, print JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from egg_graph.schema import BadInput, KernelTask, Precision
 
 
 def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
-    """The judgement, as JSON."""
+    """The verdict on one problem, as JSON data."""
     import torch
 
     from egg_graph.evaluator.device.access import access_to
@@ -25,7 +25,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     )
     problem = Problem(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
     try:
-        with access_to(device).computing():  # not while somebody measures
+        with access_to(device).computing():  # not while another process measures
             surveyed = problem.surveyed
     except BadInput as error:
         return {"verdict": "unevaluable", "reason": str(error)}

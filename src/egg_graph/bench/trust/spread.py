@@ -1,21 +1,21 @@
-"""How far verdicts on one kernel lie apart: the same kernel, judged by one fresh evaluator after the other."""
+"""Judge one kernel in several fresh evaluators, and tell how far their verdicts and ratios lie apart."""
 
 import math
+import statistics
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import fmean
-from typing import Literal
+from typing import Any
 
-from egg_graph.bench.statistics import geometric_mean
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.provenance import Provenance, current_provenance
+from egg_graph.bench.writing import markdown_table, write_results
+from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Value
 
 
-class Ratio(Value):
-    """One fresh evaluator's verdict."""
+class SpreadVerdict(Value):
+    """The verdict of one fresh evaluator. Times are in milliseconds; all figures are None where nothing was timed."""
 
     status: str
     reason: str
@@ -31,25 +31,22 @@ class Ratio(Value):
 class SpreadResults(Value):
     """All verdicts on one kernel."""
 
-    terms: Terms
+    terms: Provenance
     reference: str
     candidate: str
     precision: str
     count: int
-    verdicts: tuple[Ratio, ...] = ()
+    verdicts: tuple[SpreadVerdict, ...] = ()
 
     @property
     def ratios(self) -> tuple[float, ...]:
+        """Ratios of the timed verdicts."""
         return tuple(verdict.ratio for verdict in self.verdicts if verdict.ratio is not None)
 
     @property
     def geometric_deviation(self) -> float | None:
-        """exp of the standard deviation of the logarithms: 1.01 is one percent. None for fewer than two."""
-        logs = [math.log(ratio) for ratio in self.ratios]
-        if len(logs) < 2:
-            return None
-        centre = fmean(logs)
-        return math.exp(math.sqrt(sum((log - centre) ** 2 for log in logs) / (len(logs) - 1)))
+        """Geometric standard deviation: 1.01 is one percent. None for fewer than two ratios."""
+        return math.exp(statistics.stdev(map(math.log, self.ratios))) if len(self.ratios) > 1 else None
 
     @property
     def contradiction(self) -> bool:
@@ -70,24 +67,24 @@ def run_spread(
     out: Path | None = None,
     *,
     count: int = 10,
-    device: Literal["auto", "gpu", "none"] = "auto",
+    device: Device = "auto",
     together: int = 1,
-    on_verdict: Callable[[Ratio], None] | None = None,
+    on_verdict: Callable[[SpreadVerdict], None] | None = None,
 ) -> SpreadResults:
-    """Judge one kernel in `count` fresh evaluators, with secret seeds of their own.
+    """Judge one kernel in `count` fresh evaluators, each with a secret seed of its own.
 
     Args:
-        task: what it is to replace.
+        task: the task that the kernel is judged on.
         candidate: the kernel.
-        name: of its file.
+        name: name of its file.
         out: results file, rewritten after every verdict.
-        count: evaluators.
-        device: ladder; without a GPU nothing is timed, and the verdicts alone are compared.
+        count: number of evaluators.
+        device: where to judge; without a GPU nothing is timed, and only the verdicts are compared.
         together: evaluators at a time; they measure in turns.
-        on_verdict: called after each.
+        on_verdict: called after each verdict.
     """
     results = SpreadResults(
-        terms=terms_now(), reference=task.name, candidate=name, precision=task.precision, count=count
+        terms=current_provenance(), reference=task.name, candidate=name, precision=task.precision, count=count
     )
 
     def fresh(number: int) -> Evaluation:
@@ -97,7 +94,7 @@ def run_spread(
     with ThreadPoolExecutor(together) as threads:
         for evaluation in threads.map(fresh, range(count)):
             terms = results.terms.model_copy(update={"environment": evaluation.environment})
-            verdict = _ratio(evaluation)
+            verdict = _verdict(evaluation)
             results = results.model_copy(update={"verdicts": (*results.verdicts, verdict), "terms": terms})
             if on_verdict is not None:
                 on_verdict(verdict)
@@ -114,13 +111,13 @@ def spread_page(results: SpreadResults) -> str:
     ]
     lines = [f"# spread of {results.candidate} for {results.reference}", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; every line a fresh evaluator.", ""]
-    lines += [told(results), ""]
+    lines += [describe_spread(results), ""]
     header = ("evaluator", "verdict", "ratio (95 % interval)", "kernel [ms]", "baseline [ms]")
-    return "\n".join([*lines, *table(header, rows)]) + "\n"
+    return "\n".join([*lines, *markdown_table(header, rows)]) + "\n"
 
 
-def told(results: SpreadResults) -> str:
-    """The spread in words."""
+def describe_spread(results: SpreadResults) -> str:
+    """The spread in one sentence."""
     ratios = results.ratios
     if not ratios:
         statuses = sorted({verdict.status for verdict in results.verdicts})
@@ -128,8 +125,9 @@ def told(results: SpreadResults) -> str:
     deviation = results.geometric_deviation
     spread = "" if deviation is None else f", geometric standard deviation {deviation:.4f}"
     against = "`faster` and `slower` were both said" if results.contradiction else "no verdict contradicts another"
+    mean = statistics.geometric_mean(ratios)
     return (
-        f"Ratios from {min(ratios):.4f} to {max(ratios):.4f} (geometric mean {geometric_mean(ratios):.4f}{spread}); "
+        f"Ratios from {min(ratios):.4f} to {max(ratios):.4f} (geometric mean {mean:.4f}{spread}); "
         f"{against}; {results.apart} pairs of intervals have nothing in common."
     )
 
@@ -139,32 +137,31 @@ def _summary(results: SpreadResults) -> dict[str, object]:
     return {
         "lowest": min(ratios, default=None),
         "highest": max(ratios, default=None),
-        "geometric_mean": geometric_mean(ratios) if ratios else None,
+        "geometric_mean": statistics.geometric_mean(ratios) if ratios else None,
         "geometric_deviation": results.geometric_deviation,
         "contradiction": results.contradiction,
         "apart": results.apart,
     }
 
 
-def _ratio(evaluation: Evaluation) -> Ratio:
+def _verdict(evaluation: Evaluation) -> SpreadVerdict:
     timing = evaluation.timing
-    verdict = Ratio(status=evaluation.status, reason=evaluation.reason, seconds=evaluation.seconds)
-    if timing is None:
-        return verdict
-    return Ratio(
-        status=verdict.status,
-        reason=verdict.reason,
-        seconds=verdict.seconds,
-        ratio=timing.ratio,
-        low=timing.ratio_low,
-        high=timing.ratio_high,
-        pairs=timing.pairs,
-        candidate_ms=timing.candidate_ms,
-        baseline_ms=timing.eager_ms if timing.baseline == "eager" else timing.compile_ms,
+    figures: dict[str, Any] = (
+        {}
+        if timing is None
+        else {
+            "ratio": timing.ratio,
+            "low": timing.ratio_low,
+            "high": timing.ratio_high,
+            "pairs": timing.pairs,
+            "candidate_ms": timing.candidate_ms,
+            "baseline_ms": timing.eager_ms if timing.baseline == "eager" else timing.compile_ms,
+        }
     )
+    return SpreadVerdict(status=evaluation.status, reason=evaluation.reason, seconds=evaluation.seconds, **figures)
 
 
-def _interval(verdict: Ratio) -> str:
+def _interval(verdict: SpreadVerdict) -> str:
     return "-" if verdict.ratio is None else f"{verdict.ratio:.4f} ({verdict.low:.4f} to {verdict.high:.4f})"
 
 

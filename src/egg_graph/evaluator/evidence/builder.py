@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import (
     Bound,
@@ -27,6 +28,7 @@ from egg_graph.schema import (
     Tolerance,
 )
 
+RungOutcome = Literal["passed", "failed", "skipped"]
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
 NOT_AT_FULL_SHAPE = "answers at full shape were not compared; nothing ran on GPU hardware"
 
@@ -53,19 +55,36 @@ class EvaluationBuilder:
     def failed(self) -> bool:
         return bool(rejecting(self.findings))
 
-    def passed(self, name: str, statement: str, seconds: float = 0.0) -> None:
-        self._rung(name, "passed", statement, seconds)
+    def passed(self, rung: RungName, statement: str, seconds: float = 0.0, *, shape: str = "") -> None:
+        """Enter a rung that proved what it is for."""
+        self._enter(rung, shape, "passed", statement, seconds)
 
-    def skipped(self, name: str, statement: str, seconds: float = 0.0) -> None:
-        self._rung(name, "skipped", statement, seconds)
+    def skipped(self, rung: RungName, statement: str, seconds: float = 0.0, *, shape: str = "") -> None:
+        """Enter a rung that proved nothing, and why."""
+        self._enter(rung, shape, "skipped", statement, seconds)
 
-    def fail(self, name: str, findings: Sequence[Finding], seconds: float = 0.0, log: str = "") -> None:
-        """A rung that findings reject."""
+    def fail(
+        self, rung: RungName, findings: Sequence[Finding], seconds: float = 0.0, log: str = "", *, shape: str = ""
+    ) -> None:
+        """Enter a rung that findings reject."""
         self.findings += findings
-        self._rung(name, "failed", reason_of((*rejecting(findings), *findings)[0]), seconds)
+        self._enter(rung, shape, "failed", reason_of((*rejecting(findings), *findings)[0]), seconds)
         self.log = self.log or log
 
-    def _rung(self, name: str, outcome: Literal["passed", "failed", "skipped"], statement: str, seconds: float) -> None:
+    def outcome_of(self, rung: RungName, *, shape: str = "") -> Rung | None:
+        """The entry of a rung; None where the evaluation did not come to it."""
+        name = _full_name(rung, shape)
+        return next((entry for entry in self.rungs if entry.name == name), None)
+
+    def _enter(
+        self,
+        rung: RungName,
+        shape: str,
+        outcome: Literal["passed", "failed", "skipped"],
+        statement: str,
+        seconds: float,
+    ) -> None:
+        name = _full_name(rung, shape)
         self.rungs.append(Rung(name=name, outcome=outcome, statement=statement, seconds=round(seconds, 3)))
 
     def absorb(self, other: EvaluationBuilder) -> None:
@@ -128,6 +147,10 @@ class EvaluationBuilder:
             f"right in {len(self.checks)} checks: worst error {worst.error:.1e} of a budget of {worst.budget:.1e} "
             f"({worst.name}); not timed"
         )
+
+
+def _full_name(rung: RungName, shape: str) -> str:
+    return f"{rung}_{shape}" if shape else rung
 
 
 @contextmanager

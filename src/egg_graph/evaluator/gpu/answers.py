@@ -9,14 +9,13 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gpu.arena import Arena, Overrun, from_a_band
-from egg_graph.evaluator.gpu.conduct import input_names, input_tensors, judge_form, judge_inputs, judge_overruns
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.comparison import judge_leaves, left_changed
+from egg_graph.evaluator.problem.comparison import Answer, input_names, input_tensors, leaf_name
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.poison import poison_
-from egg_graph.schema import Check, Finding
+from egg_graph.schema import Finding
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def share_state(case: Case, problem: Problem, shared: Arena) -> dict[str, dict[s
 
 def share_inputs(case: Case, shared: Arena, problem: Problem | None = None) -> tuple[list[torch.Tensor], list[Any]]:
     """Copies of the inputs in shared memory (kept to see what became of them), and their forms."""
-    names = iter(input_names(problem, case) if problem is not None else [])
+    names = iter(input_names(problem.reference, case) if problem is not None else [])
     copies: list[torch.Tensor] = []
 
     def share(tensor: torch.Tensor) -> dict[str, Any]:
@@ -79,100 +78,71 @@ def poisoned_targets(case: Case, shared: Arena) -> tuple[list[torch.Tensor], lis
     return [tensor for tensor, _ in targets], [form for _, form in targets]
 
 
-def check(session: WorkerSession, problem: Problem, case: Case, machine: str) -> tuple[list[Finding], Check | None]:
-    """Load at a case's shape, call once in poisoned memory, compare.
-
-    Raises:
-        CandidateFailed: if the call does not come back.
-        torch.OutOfMemoryError: if the judge's part does not fit.
-    """
-    with arena(session) as shared:
-        session.ask("load", **load(case, problem, shared))
-        return check_loaded(session, problem, case, machine)
-
-
-def check_loaded(
-    session: WorkerSession, problem: Problem, case: Case, machine: str
-) -> tuple[list[Finding], Check | None]:
-    """One call of what is loaded, and its comparison. Raises as `check`."""
-    with arena(session) as shared:
-        inputs, forms = share_inputs(case, shared, problem)
-        session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        targets, target_forms = poisoned_targets(case, shared)
-        answer = session.ask("call", outputs=target_forms)
-        return judge_answer(problem, case, answer, targets, inputs, machine, source_of(session), shared.overruns())
-
-
 def source_of(session: WorkerSession) -> str:
     """Text of the candidate, which words of a finding may name."""
     return (session.folder / "candidate.py").read_text(errors="replace")
 
 
-def judge_answer(
+def received(
     problem: Problem,
     case: Case,
-    answer: dict[str, Any],
-    got: Sequence[torch.Tensor],
+    told: dict[str, Any],
+    targets: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
     machine: str,
     source: str,
     overruns: Sequence[Overrun] = (),
-) -> tuple[list[Finding], Check | None]:
-    """What is wrong with an answer.
+) -> Answer:
+    """An answer as the judge holds it.
 
     Args:
-        problem: of the task.
+        problem: the task under judgement.
         case: what was asked.
-        answer: structure and forms, as the worker told them.
-        got: the judge's own buffers with what the worker put into them.
-        inputs: the shared copies of the inputs, to see whether the call changed them.
+        told: structure and forms, as the worker told them.
+        targets: the judge's own buffers with what the worker put into them.
+        inputs: the shared copies of the inputs.
         machine: name of the GPU.
-        source: of the candidate.
+        source: text of the candidate.
         overruns: what was written beside shared tensors.
     """
-    given = [*judge_overruns(overruns), *judge_inputs(problem, case, inputs)]
-    told = answer.get("changed")
-    given += left_changed(told if isinstance(told, list) else [])
-    forms, unreadable = _forms(case, answer)
-    if unreadable is not None:
-        return [*given, unreadable], None
-    leaves = [leaf_of(tensor, form) for tensor, form in zip(got, forms, strict=True)]
-    compared, check = judge_leaves(problem.task, case, leaves, machine=machine, source=source)
-    beside = [finding for leaf in leaves if leaf.device.type != "meta" for finding in _read_beside(leaf)]
-    return [*given, *beside, *compared, *judge_form(problem, case, forms)], check
+    forms, changed = told.get("leaves"), told.get("changed")
+    names = input_names(problem.reference, case)
+    return Answer(
+        structure=told.get("structure"),
+        forms=forms,
+        leaves=targets,
+        inputs=inputs,
+        machine=machine,
+        source=source,
+        changed=changed if isinstance(changed, list) else [],
+        aliases=list(_aliases(forms, names)) if isinstance(forms, list) else [],
+        observed=overrun_findings(overruns),
+        strays=[finding for leaf in targets for finding in _read_beside(leaf)],
+    )
 
 
-def _forms(case: Case, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], Finding | None]:
-    """The forms of an answer's leaves, or what is wrong with its structure."""
-    forms, structure = answer.get("leaves"), answer.get("structure")
-    if not isinstance(structure, str) or not isinstance(forms, list) or not all(map(readable, forms)):
-        return [], Finding(kind="exited", message="the process gave no readable answer")
-    strange = sorted({str(form["strange"]) for form in forms if "strange" in form})
-    if strange:
-        message = f"forward returns {', '.join(strange)} where the reference returns tensors"
-        return [], Finding(kind="wrong_structure", message=message)
-    if structure != case.structure or len(forms) != len(case.leaves):
-        message = f"forward returns {structure} where the reference returns {case.structure} (* is a tensor)"
-        return [], Finding(kind="wrong_structure", message=message)
-    return forms, None
+def _aliases(forms: Sequence[Any], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Leaf and owner of each leaf that lies in the memory of another tensor, as the worker told."""
+    for number, form in enumerate(forms):
+        owners = form.get("aliases") if isinstance(form, dict) else None
+        for owner in owners[:1] if isinstance(owners, list) else ():
+            kind, _, index = str(owner).partition(" ")
+            known = kind == "input" and index.isdigit() and int(index) < len(names)
+            yield leaf_name(number, len(forms)), f"input {names[int(index)]}" if known else str(owner)
 
 
-def readable(form: Any) -> bool:
-    """Whether the worker's word on a leaf makes sense at all."""
-    if not isinstance(form, dict) or "strange" in form:
-        return isinstance(form, dict)
-    shape, stride = form.get("shape"), form.get("stride")
-    if not isinstance(shape, list) or not isinstance(stride, list) or len(shape) != len(stride):
-        return False
-    sizes = all(type(n) is int and 0 <= n < 1 << 40 for n in (*shape, *stride))
-    return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
-
-
-def leaf_of(tensor: torch.Tensor, form: dict[str, Any]) -> torch.Tensor:
-    """The judge's buffer, or a tensor of the answer's form alone where that is wrong."""
-    if form["shape"] == list(tensor.shape) and form["dtype"] == exchange.dtype_name(tensor):
-        return tensor
-    return torch.empty(form["shape"], dtype=exchange.DTYPES[form["dtype"]], device="meta")
+def overrun_findings(overruns: Sequence[Overrun]) -> list[Finding]:
+    """Findings on memory beside a shared tensor that somebody wrote to."""
+    return [
+        Finding(
+            kind="out_of_bounds",
+            message=f"a kernel writes {over.side} {over.name or 'a tensor'}: {over.changed} bytes of the guard band "
+            f"there changed, the nearest {over.nearest} bytes away",
+            where=over.name,
+            cure="mask every store; look at offsets that may pass the end of a tensor",
+        )
+        for over in overruns
+    ]
 
 
 def _read_beside(leaf: torch.Tensor) -> list[Finding]:

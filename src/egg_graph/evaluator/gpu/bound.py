@@ -7,11 +7,12 @@ from typing import Any
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.gpuless.ladder import Ladder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
 
-ODD = "bounds_at_odd_shape"
+ODD: RungName = "bounds_at_odd_shape"
 FAKE_BUDGET, FAKE_SECONDS = 1.0, 20.0
 """Seconds that the interpreter may take for the lower bound: per launch, after the first two programs, and in all."""
 PROVEN_BY_FAKES: frozenset[FindingKind] = frozenset({"out_of_bounds", "library_call"})
@@ -39,7 +40,8 @@ class Bounding:
 
     def absorb(self, builder: EvaluationBuilder) -> None:
         """Wait for both and add what they proved."""
-        for name, future in (("roofline", self.full), (ODD, self.odd)):
+        rungs: tuple[tuple[RungName, Any], ...] = (("roofline", self.full), (ODD, self.odd))
+        for name, future in rungs:
             try:
                 builder.absorb(future.result())
             except InfrastructureError as error:  # the evidence of the GPU stands without it

@@ -11,12 +11,13 @@ from egg_graph.evaluator.device.layout import tensors
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.integrity import judge_fingerprints, judge_silence, judge_watch
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.evidence.traffic import judge_read_back
 from egg_graph.evaluator.gpu.answers import (
     arena,
-    judge_answer,
     load,
     poisoned_targets,
+    received,
     refill,
     share_inputs,
     source_of,
@@ -24,12 +25,13 @@ from egg_graph.evaluator.gpu.answers import (
 from egg_graph.evaluator.gpu.timing.draws import form_of
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.comparison import judge_answer
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding, Integrity
 
-RUNG = "integrity"
+RUNG: RungName = "integrity"
 
 
 def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, builder: EvaluationBuilder) -> bool:
@@ -72,7 +74,8 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
                 answer = session.ask("silence", outputs=target_forms)
                 untried, raised = str(answer.get("untried", "")), str(answer.get("raised", ""))
                 if "structure" in answer:
-                    wrong, _ = judge_answer(problem, case, answer, targets, inputs, machine, source_of(session))
+                    silenced = received(problem, case, answer, targets, inputs, machine, source_of(session))
+                    wrong, _ = judge_answer(problem, case, silenced)
             except CandidateFailed as failure:
                 raised = reason_of(failure.finding)
         if not rejecting(findings):

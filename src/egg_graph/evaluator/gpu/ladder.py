@@ -169,9 +169,9 @@ class GpuLadder:
 
     def _timed(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> Verdict | None:
         """Resources, share of own kernels, and the paired timing; no verdict on speed for an answer never checked."""
-        unchecked = [r for r in builder.rungs if r.name == "correctness_full" and r.outcome == "skipped"]
-        if unchecked:
-            return self._untimed(builder, unchecked[0].statement)
+        at_full = builder.outcome_of("correctness", shape="full")
+        if at_full is not None and at_full.outcome == "skipped":
+            return self._untimed(builder, at_full.statement)
         started = time.monotonic()
         try:
             baseline = self.baseline(problem)

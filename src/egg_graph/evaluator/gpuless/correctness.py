@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import count, show, used_statement
-from egg_graph.evaluator.gpuless.interpreted import OPTIONAL_SECONDS, Hearing, Verdicts
+from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.gpuless.planning import plan, written
-from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.problem.plan import Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Candidate, Finding
@@ -54,7 +52,7 @@ class Correctness:
         if all(self.at(name) for name in self.problem.shapes):
             if "awkward" not in self.problem.shapes:
                 why = "no awkward shape was tried: the reference has no other small one"
-                self.builder.skipped("correctness_awkward", why)
+                self.builder.skipped("correctness", why, shape="awkward")
             self.at_long_shapes()
         self.builder.absorb(self.beside)
 
@@ -62,52 +60,38 @@ class Correctness:
 
     def at(self, name: str) -> bool:
         """One rung: a reduced shape. False if the candidate fails it."""
-        rung, started = f"correctness_{name}", time.monotonic()
+        started = time.monotonic()
         try:
-            calls = plan(self.problem, name)
+            calls = interpreter_calls(self.problem, name)
         except Unevaluable as error:
-            self.builder.skipped(rung, f"not checked at {show(self.problem.sizes(name))}: {error}")
+            why = f"not checked at {show(self.problem.sizes(name))}: {error}"
+            self.builder.skipped("correctness", why, shape=name)
             return True
-        found = self._heard(calls, self.jobs.timeout)
-        right = self._decided(rung, name, calls[0], found, time.monotonic() - started)
+        found = self._executor.carry_out(calls, self.jobs.timeout)
+        right = self._decided(name, calls[0], found, time.monotonic() - started)
         if right and name == self.problem.family_shape:
             self._families(name, found)
         return right
 
-    def _heard(self, calls: list[Call], seconds: float, whole_steps: int | None = None) -> Verdicts:
-        """What calls in a process of their own proved.
-
-        Args:
-            calls: as planned.
-            seconds: for each.
-            whole_steps: see `jobs.interpret`.
-        """
-        with self.jobs.job_folder(self.candidate) as folder:
-            payload = {
-                **self.jobs.common(self.problem.task),
-                "arguments": self.problem.arguments(calls[0].case.overrides),
-                "calls": written(calls, folder),
-                "call_seconds": seconds,
-                "optional_seconds": min(OPTIONAL_SECONDS, self.jobs.timeout / 2),
-                "whole_steps": whole_steps,
-            }
-            limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
-            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
-            return Hearing(self.problem, self.candidate, calls, folder, end, self.jobs.timeout).judged()
-
-    def _decided(self, rung: str, name: str, first: Call, found: Verdicts, seconds: float) -> bool:
-        """Enter what a rung proved; False if the candidate fails it."""
-        given = found.given
+    def _decided(self, name: str, first: Call, found: ProcessOutcome, seconds: float) -> bool:
+        """Enter what was established at a shape; False if the candidate fails there."""
+        given, families = found.sections["correctness"], found.sections["other_inputs"]
         self.launched += found.launches
         self.builder.checks += given.checks
         self.builder.kernelbench = self.builder.kernelbench or found.kernelbench
-        self.builder.log = self.builder.log or (found.log if given.findings or found.families.findings else "")
+        self.builder.log = self.builder.log or (found.log if given.findings or families.findings else "")
         if given.failed:
-            self.builder.fail(rung, _specialised(self.problem, name, given.findings), seconds, found.log)
+            findings = _specialised(self.problem, name, given.findings)
+            self.builder.fail("correctness", findings, seconds, found.log, shape=name)
             return False
         self.builder.findings += given.findings
-        self.builder.passed(rung, _right_statement(self.problem, name, found, first.case.against), seconds)
+        statement = _right_statement(self.problem, name, found, first.case.against)
+        self.builder.passed("correctness", statement, seconds, shape=name)
         return True
+
+    @property
+    def _executor(self) -> InterpreterExecutor:
+        return InterpreterExecutor(self.jobs, self.problem, self.candidate)
 
     # ------------------------------------------------------------------------------------------------- at long shapes
 
@@ -120,19 +104,19 @@ class Correctness:
 
     def at_long(self, name: str) -> bool:
         """One rung: a long shape, on as many of its programs as there is time for. False if the candidate fails it."""
-        rung, started = f"correctness_{name}", time.monotonic()
+        started = time.monotonic()
         limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
-            calls = plan(self.problem, name)
-            found = self._heard(calls, limit, self._whole_steps(name))
+            calls = interpreter_calls(self.problem, name)
+            found = self._executor.carry_out(calls, limit, self._whole_steps(name))
             why = _left_out(found, limit)
         except Unevaluable as error:
             why = str(error)
         if why:
             told = f"not checked at {show(self.problem.sizes(name))}: {why}"
-            self.builder.skipped(rung, told, time.monotonic() - started)
+            self.builder.skipped("correctness", told, time.monotonic() - started, shape=name)
             return True
-        return self._decided(rung, name, calls[0], found, time.monotonic() - started)
+        return self._decided(name, calls[0], found, time.monotonic() - started)
 
     def _whole_steps(self, name: str) -> int:
         """How much of the programs of a long shape is run. Of kernels that build on each other, or add to what others
@@ -145,51 +129,54 @@ class Correctness:
 
     # ------------------------------------------------------------------------------ other inputs, uses, and causality
 
-    def _families(self, name: str, found: Verdicts) -> None:
+    def _families(self, name: str, found: ProcessOutcome) -> None:
         """The rungs that input families, other uses and silent kernels decide."""
-        builder = self.beside
-        builder.checks += found.families.checks
+        builder, integrity = self.beside, found.sections["causality"].findings
+        builder.checks += found.sections["other_inputs"].checks
         builder.integrity = found.integrity
         self._other_inputs(name, found)
         if found.untried:
             told = f"{count(found.untried, 'configuration')} of autotuned kernels never ran: no time, or too many"
             builder.skipped("tuning_configurations", told)
         self._other_uses(name, found)
-        if found.causality:
-            builder.fail("causality", found.causality)
+        if integrity:
+            builder.fail("integrity", integrity)
         elif found.integrity is not None and found.integrity.causal:
-            builder.passed("causality", "the answer is another one when its Triton kernels do nothing")
-        elif not found.families.failed:
-            builder.skipped("causality", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
+            builder.passed("integrity", "the answer is another one when its Triton kernels do nothing")
+        elif not found.sections["other_inputs"].failed:
+            builder.skipped("integrity", f"not known whether its kernels matter: {found.not_tried or 'not tried'}")
 
-    def _other_inputs(self, name: str, found: Verdicts) -> None:
+    def _other_inputs(self, name: str, found: ProcessOutcome) -> None:
+        families = found.sections["other_inputs"]
         dropped = [f"{family} ({why})" for family, why in self.problem.dropped_families.get(name, {}).items()]
         missing = [f"not judged there, because of the problem: {', '.join(dropped)}"] if dropped else []
         if found.left_out:
             missing.append(f"left out for time: {', '.join(found.left_out)}")
-        tried = dict.fromkeys(check.family for check in found.families.checks)
-        if found.families.failed:
-            self.beside.fail("other_inputs", found.families.findings)
+        tried = dict.fromkeys(check.family for check in families.checks)
+        if families.failed:
+            self.beside.fail("other_inputs", families.findings)
         elif tried:
-            self.beside.findings += found.families.findings
+            self.beside.findings += families.findings
             where = f"right on inputs {', '.join(tried)} at {name} shape in the guarded interpreter"
             self.beside.passed("other_inputs", "; ".join([where, *missing]))
         else:
             words = "; ".join(missing) or "no input is free to change"
             self.beside.skipped("other_inputs", f"inputs came only from get_inputs' own distribution: {words}")
 
-    def _other_uses(self, name: str, found: Verdicts) -> None:
-        self.beside.checks += found.uses.checks
-        if found.uses.failed:
-            self.beside.fail("other_uses", found.uses.findings)
-        elif not found.families.failed:
+    def _other_uses(self, name: str, found: ProcessOutcome) -> None:
+        uses = found.sections["other_uses"]
+        self.beside.checks += uses.checks
+        if uses.failed:
+            self.beside.fail("other_uses", uses.findings)
+        elif not found.sections["other_inputs"].failed:
             left_out = {**self.problem.uses(name).left_out, **dict.fromkeys(found.unused, "for time")}
             self.beside.passed("other_uses", used_statement(found.used, left_out))
 
 
-def _right_statement(problem: Problem, name: str, found: Verdicts, against: str) -> str:
+def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against: str) -> str:
     """What a correctness rung proved."""
-    checks = found.given.checks
+    given = found.sections["correctness"]
+    checks = given.checks
     worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
     seeds = count(len({check.seed for check in checks}), "seed")
     written = "every output element written" if not found.part else "other programs were left out for time"
@@ -197,15 +184,15 @@ def _right_statement(problem: Problem, name: str, found: Verdicts, against: str)
         f"right on {seeds}{found.part} at {name} shape {show(problem.sizes(name))} in the guarded interpreter: "
         f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
         f"every access in bounds, no write race, {written}, inputs and weights unchanged"
-        + "".join(f"; {note}" for note in found.given.notes)
+        + "".join(f"; {note}" for note in given.notes)
     )
 
 
-def _left_out(found: Verdicts, limit: float) -> str:
+def _left_out(found: ProcessOutcome, limit: float) -> str:
     """Why a long shape proves nothing, if so: an interpreter's slowness is not the candidate's."""
     if found.cut_short:
         return "there is time for a part of its programs only, and others build on what they leave"
-    if any(finding.kind == "timeout" for finding in found.given.findings):
+    if any(finding.kind == "timeout" for finding in found.sections["correctness"].findings):
         return f"the interpreter takes more than {limit:.0f} s"
     return ""
 

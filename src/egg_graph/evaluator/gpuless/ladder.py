@@ -14,6 +14,7 @@ from typing import Any
 from egg_graph.evaluator import gate
 from egg_graph.evaluator.evidence.builder import NO_SPEED, NOT_AT_FULL_SHAPE, EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.evidence.statements import (
     compile_statement,
     count,
@@ -133,7 +134,8 @@ class Ladder:
         self, task: KernelTask, candidate: Candidate, call: dict[str, Any], builder: EvaluationBuilder
     ) -> FakeRun | None:
         """The full-shape rung; None where it failed or proves nothing."""
-        rung, limit = "full_shape_launches", float(call["wall_seconds"])
+        rung: RungName = "full_shape_launches"
+        limit = float(call["wall_seconds"])
         with stopwatch() as took, self.jobs.job_folder(candidate) as folder:
             end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:launches", call, folder, Limits(limit))
         finding = finding_of(end, limit=limit)
@@ -164,7 +166,8 @@ class Ladder:
         """The same where integers that inputs hold are the greatest they may be: an index far into a large table."""
         if not problem.draws_integers:
             return
-        rung, found = "greatest_integers", EvaluationBuilder()
+        rung: RungName = "greatest_integers"
+        found = EvaluationBuilder()
         call = {**self.fake_call(problem, DOUBTED_SECONDS / 4, DOUBTED_SECONDS), "greatest": True}
         run = self.launches(problem.task, candidate, call, found)
         seconds = sum(other.seconds for other in found.rungs)
@@ -195,7 +198,8 @@ class Ladder:
 
     def compile(self, problem: Problem, candidate: Candidate, run: FakeRun, builder: EvaluationBuilder) -> None:
         """The compilation rung."""
-        rung, target = "compile_for_target", problem.task.target
+        rung: RungName = "compile_for_target"
+        target = problem.task.target
         with stopwatch() as took:
             builder.resources, findings, log = self._compiled(problem.task, candidate, distinct(run.launches))
         if rejecting(findings):

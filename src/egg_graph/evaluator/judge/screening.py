@@ -116,13 +116,14 @@ def _measured(
 ) -> Trial:
     """Check the answer once, then time it; the others' processes are idle."""
     from egg_graph.evaluator.device.clock import LEAD
-    from egg_graph.evaluator.gpu.answers import check_loaded
+    from egg_graph.evaluator.gpu.executor import GpuExecutor
+    from egg_graph.evaluator.problem.plan import loaded_group
 
     case = ladder.baseline(problem).case
     try:
-        findings, _ = check_loaded(session, problem, case, ladder.machine)
-        if rejecting(findings):
-            return _rejected(candidate, findings)
+        outcome = GpuExecutor(session, problem, ladder.machine).carry_out(loaded_group(case))
+        if outcome.failed:
+            return _rejected(candidate, outcome.findings)
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         pace = session.ask("warm", seconds=0.05)
         block = session.ask("series", calls=SHORT, lead=LEAD, queued_ms=pace["host_ms"])

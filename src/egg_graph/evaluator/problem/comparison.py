@@ -1,19 +1,152 @@
-"""One answer of a candidate against what the reference says, leaf by leaf, and the inputs it was given."""
+"""Judge one answer of a candidate against what the reference says: the same comparison for both ladders.
+
+An executor hands over an `Answer`. It holds what the executor observed itself (tensors in the judge's memory, inputs
+after the call) and what the candidate's process told about them, which is read with suspicion.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
+from egg_graph.evaluator.problem.cases import Cases
 from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.families import WRONG_HERE
+from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.leaf import overlapping
 from egg_graph.schema import Check, Finding, KernelTask
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, as an executor holds it.
+
+    Args:
+        structure: of the leaves, as the candidate's process told: `(*, {a: *})`.
+        forms: of each leaf, as the candidate's process told (see `describe_leaf`); empty for a plain number.
+        leaves: content of each leaf where its form is the due one; anything else where it is not.
+        inputs: what each of `input_tensors` is after the call; words where it is no tensor of its form any more.
+        state: parameters and buffers after the call, by name; None where they were not looked at.
+        changed: global state of PyTorch that the call changed, in words.
+        aliases: leaf and owner, both in words, of each leaf that lies in the memory of another tensor.
+        observed: faults that the executor saw round the call.
+        strays: elements that hold what lies beside an input.
+        machine: `interpreter`, or the name of the GPU.
+        source: text of the candidate, which a finding may name.
+    """
+
+    structure: Any
+    forms: Any
+    leaves: Sequence[Any]
+    inputs: Sequence[Any]
+    machine: str
+    source: str
+    state: Mapping[str, torch.Tensor | str] | None = None
+    changed: Sequence[Any] = ()
+    aliases: Sequence[tuple[str, str]] = ()
+    observed: Sequence[Finding] = ()
+    strays: Sequence[Finding] = ()
+
+
+def judge_answer(problem: Cases, case: Case, answer: Answer) -> tuple[list[Finding], Check | None]:
+    """All that is wrong with one answer, and the check of its values.
+
+    Args:
+        problem: the task under judgement.
+        case: what was asked.
+        answer: what came back.
+    """
+    findings = [*answer.observed, *_changed_inputs(problem.reference, case, answer.inputs)]
+    findings += weights_changed(case, answer.state) if answer.state is not None else []
+    findings += left_changed(answer.changed)
+    if (broken := _broken_structure(case, answer)) is not None:
+        return [*findings, broken], None
+    leaves = [
+        _of_told_form(leaf, form, due) for leaf, form, due in zip(answer.leaves, answer.forms, case.leaves, strict=True)
+    ]
+    compared, check = judge_leaves(problem.task, case, leaves, machine=answer.machine, source=answer.source)
+    return [*findings, *answer.strays, *compared, *_judge_memory(case, answer)], check
+
+
+def _broken_structure(case: Case, answer: Answer) -> Finding | None:
+    """What is wrong with the structure of an answer."""
+    forms, structure = answer.forms, answer.structure
+    if not isinstance(structure, str) or not isinstance(forms, list) or not all(map(readable, forms)):
+        return Finding(kind="exited", message="the process gave no readable answer")
+    strange = sorted({str(form["strange"]) for form in forms if "strange" in form})
+    if strange:
+        message = f"forward returns {', '.join(strange)[:200]} where the reference returns tensors"
+        return Finding(kind="wrong_structure", message=message)
+    if structure != case.structure or len(forms) != len(case.leaves):
+        message = f"forward returns {structure[:200]} where the reference returns {case.structure} (* is a tensor)"
+        return Finding(kind="wrong_structure", message=message)
+    return None
+
+
+def readable(form: Any) -> bool:
+    """Whether what a candidate's process told about a leaf makes sense at all."""
+    if not isinstance(form, dict) or not form or "strange" in form:
+        return isinstance(form, dict)
+    shape, stride = form.get("shape"), form.get("stride")
+    if not isinstance(shape, list) or not isinstance(stride, list) or len(shape) != len(stride):
+        return False
+    sizes = all(type(n) is int and 0 <= n < 1 << 40 for n in (*shape, *stride))
+    return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
+
+
+def _of_told_form(leaf: Any, form: Mapping[str, Any], due: Leaf) -> Any:
+    """The content of a leaf; a tensor of the told form alone where that form is wrong, or nothing was delivered."""
+    if not form or (form["shape"] == list(due.expected.shape) and exchange.DTYPES[form["dtype"]] == due.dtype):
+        return leaf
+    return form_alone(form)
+
+
+def form_alone(form: Mapping[str, Any]) -> torch.Tensor:
+    """A tensor without content, of the shape and dtype that a process told."""
+    return torch.empty(form["shape"], dtype=exchange.DTYPES[form["dtype"]], device="meta")
+
+
+def _judge_memory(case: Case, answer: Answer) -> list[Finding]:
+    """Strides, device and memory of the leaves."""
+    findings = judge_strides(case, answer.forms)
+    for number, form in enumerate(answer.forms):
+        device, where = str(form.get("device", "cuda")), leaf_name(number, len(answer.forms))
+        if not device.startswith("cuda"):
+            message = f"{where} lies on {device} where the reference's is on the GPU"
+            findings.append(Finding(kind="wrong_device", message=message, where=where))
+    return findings if case.aliases else findings + [aliased(*alias) for alias in answer.aliases]
+
+
+def leaf_name(number: int, count: int) -> str:
+    """`the output`, or `output 1` where there are several."""
+    return f"output {number}" if count > 1 else "the output"
+
+
+def aliased(where: str, owner: str) -> Finding:
+    """An answer in memory that is not its own."""
+    return Finding(
+        kind="aliased_output",
+        message=f"{where} lies in the memory of {owner}: whoever changes one changes the other",
+        where=where,
+        cure="allocate the output anew in every forward (torch.empty_like), and return nothing that is kept",
+    )
+
+
+def overwritten(where: str) -> Finding:
+    """An answer that a later call overwrote while its holder still had it."""
+    return Finding(
+        kind="aliased_output",
+        message="a later call changes the answer that an earlier one returned and somebody still holds",
+        where=where,
+        cure="allocate the output anew in every forward (torch.empty_like); only scratch memory may be kept",
+    )
 
 
 def judge_leaves(
@@ -23,7 +156,7 @@ def judge_leaves(
     findings: list[Finding] = []
     worst: Check | None = None
     for index, (got, leaf) in enumerate(zip(leaves, case.leaves, strict=True)):
-        output = f"output {index}" if len(case.leaves) > 1 else "the output"
+        output = leaf_name(index, len(case.leaves))
         form = f"of shape {list(leaf.expected.shape)}" if leaf.expected.dim() else "(a scalar)"
         result = compare(
             got,
@@ -60,7 +193,7 @@ def judge_strides(case: Case, forms: Sequence[Mapping[str, Any]]) -> list[Findin
     """
     findings = []
     for number, (form, leaf) in enumerate(zip(forms, case.leaves, strict=False)):
-        where = f"output {number}" if len(forms) > 1 else "the output"
+        where = leaf_name(number, len(forms))
         if form.get("overlapping") and not (leaf.pytorch is not None and overlapping(leaf.pytorch)):
             why = "several elements share an address, so that writing to one would change others"
             findings.append(_strides(form, where, why))
@@ -169,14 +302,31 @@ _TRAIN_MODE = (
 )
 
 
-def mutated(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> list[Finding]:
-    """Inputs that the call changed, bytewise; `names` are what forward calls them."""
-    return [
-        input_mutated(name)
-        for name, old, new in zip(names, before, after, strict=False)
-        if isinstance(old, torch.Tensor)
-        and (not isinstance(new, torch.Tensor) or exchange.as_bytes(old) != exchange.as_bytes(new))
-    ]
+def input_tensors(case: Case) -> list[torch.Tensor]:
+    """The tensors among a case's inputs, in order."""
+    return [x for x in tree_leaves(case.inputs) if isinstance(x, torch.Tensor)]
+
+
+def input_names(reference: Reference, case: Case) -> list[str]:
+    """The names that the reference's forward gives to each of `input_tensors`."""
+    names: list[str] = []
+    for name, value in zip(reference.forward_names(len(case.inputs)), case.inputs, strict=True):
+        inside = [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
+        names += [name] if len(inside) == 1 else [f"{name}[{number}]" for number in range(len(inside))]
+    return names
+
+
+def _changed_inputs(reference: Reference, case: Case, after: Sequence[Any]) -> list[Finding]:
+    """Inputs that a call changed and the reference does not."""
+    if case.changes_inputs:
+        return []
+    pairs = zip(input_names(reference, case), input_tensors(case), after, strict=True)
+    return [input_mutated(name) for name, before, now in pairs if not _is_unchanged(before, now)]
+
+
+def _is_unchanged(before: torch.Tensor, now: Any) -> bool:
+    same_form = isinstance(now, torch.Tensor) and (now.shape, now.dtype) == (before.shape, before.dtype)
+    return same_form and same_bytes(before, now)
 
 
 def input_mutated(name: str) -> Finding:

@@ -1,16 +1,38 @@
-"""The calls of a module in service, beyond new inputs: what is asked of `problem.uses`, how, and the cures."""
+"""The plan of calls: what a candidate is asked on every rung, as data that both ladders carry out.
+
+| group | calls | carried out by |
+| --- | --- | --- |
+| correctness | every seed of a shape; on a GPU the first module is called several times | both |
+| other_inputs | one call per input family | both |
+| other_uses | the module used as in service: other sizes, instances, modes, views, changed weights | both |
+| tuning | one call per configuration of an autotuned kernel | the interpreter |
+| repeats | the same call three times (finalists) | a GPU |
+| causality | one call whose Triton kernels do nothing | both |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.problem import Problem
 
+Section = Literal["correctness", "other_inputs", "other_uses", "causality"]
+"""The rung that a call's answer counts for."""
+Loading = Literal["module", "weights", "kept"]
+"""What precedes a group: a new module, other weights for the module that is loaded, or nothing."""
+Placement = Literal["new", "last", "first"]
+"""Where the inputs of a call lie: at new addresses, where the last call's lay, or where the group's first lay."""
+
 PATIENCE = 1.5
-"""Of how long families of inputs may be tried, how long other uses may."""
+"""Other uses may be tried this many times longer than input families."""
+MOST_CONFIGURATIONS = 48
+"""Calls that the configurations of autotuned kernels get."""
+REPEATS = 3
+"""Calls on the same inputs that a finalist has to answer."""
 KEEPS_SIZES = "take every size from the tensors of the call at hand; keep none, and no scratch memory made for one"
 SHARES = "keep what belongs to one module in that module (self), not in its class, a global or a default argument"
 DEPENDS_ON_MODE = "answer alike in train and eval mode, and whether or not gradients are enabled"
@@ -30,7 +52,7 @@ class Manner:
     """How a forward is called, beyond which inputs and weights."""
 
     module: int = 0
-    """Which instance of `ModelNew`."""
+    """Number of the instance of `ModelNew` that is called."""
     views: bool = False
     """Inputs are views into larger tensors."""
     scribbled: bool = False
@@ -38,38 +60,118 @@ class Manner:
     in_place: bool = False
     """Weights are copied into the parameters, as optimizers do, and not loaded."""
     evaluating: bool = False
-    """After `eval()`."""
+    """`eval()` was called before."""
     gradients: bool = False
-    """Where gradients are enabled."""
+    """Gradients are enabled."""
     tied: tuple[int, ...] = ()
-    """Places of inputs that are one tensor."""
+    """Positions of inputs that are one tensor."""
     leftovers: bool = False
-    """Fresh memory holds any numbers, and no poison, by which an examination could be told from service."""
+    """Fresh memory holds any numbers instead of poison, by which an evaluation could be told from service."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One forward to be made."""
+    """One forward to be made, and what it counts for."""
 
     case: Case
     what: str
-    """In words, for messages."""
-    reuse: bool = False
-    """The inputs' content lies where the last call's did."""
+    """The call in words, for messages."""
+    section: Section = "correctness"
+    placement: Placement = "new"
     silent: bool = False
-    """Triton kernels do nothing."""
+    """The candidate's Triton kernels do nothing."""
     tuning: bool = False
-    """Made only where an autotuned kernel has configurations that have not run."""
-    use: str = ""
-    """Of a call that uses the module otherwise: the cure where it is wrong then."""
+    """Made only while an autotuned kernel has configurations that have not run."""
+    cure: str = ""
+    """What to tell where this use of the module goes wrong."""
     manner: Manner = Manner()
 
     @property
     def patience(self) -> float | None:
-        """See `jobs.interpret`."""
+        """The call is left out after this many times the optional seconds; None if it is never left out."""
         if self.case.family == AS_GIVEN and not self.tuning:
             return None
-        return PATIENCE if self.use else 1.0
+        return PATIENCE if self.section == "other_uses" else 1.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Calls of one module, made one after the other in one process; the group ends with the first wrong answer.
+
+    Args:
+        calls: in order.
+        loading: what precedes the first call.
+        kind: `single` calls stand alone. The answers of the others are held and looked at again, for they show what a
+            module keeps from one call to the next.
+    """
+
+    calls: tuple[Call, ...]
+    loading: Loading = "module"
+    kind: Literal["single", "first", "service", "repeats"] = "single"
+
+    @property
+    def several(self) -> bool:
+        """Whether the answers of its calls are held and looked at again."""
+        return self.kind != "single"
+
+
+# ------------------------------------------------------------------------------------------------- correctness
+
+
+def first_group(first: Case, other: Case | None) -> Group:
+    """A module's first calls on a GPU: as asked, and (where there are `other` inputs of the same form for the same
+    weights) on these in the first ones' place, on the first ones elsewhere, and on the first ones there again."""
+    calls = [Call(first, "first call")]
+    if other is not None:
+        calls += [
+            Call(other, "other inputs where the first ones lay", placement="last"),
+            Call(first, "the first inputs at other addresses"),
+            Call(first, "the first inputs where others lay in between", placement="first"),
+        ]
+    return Group(tuple(calls), kind="first")
+
+
+def single_group(case: Case) -> Group:
+    """One call of a new module."""
+    return Group((Call(case, "first call"),))
+
+
+def loaded_group(case: Case) -> Group:
+    """One call of the module as it is loaded."""
+    return Group((Call(case, "first call"),), loading="kept")
+
+
+def seed_group(number: int, case: Case) -> Group:
+    """A further seed of a shape: the second one comes as other weights for the same module, if it has any."""
+    call = Call(case, "other inputs at the same addresses, weights loaded anew", placement="last")
+    return Group((call,), loading="weights" if number == 1 and case.state else "module")
+
+
+def repeat_group(case: Case) -> Group:
+    """The same call several times, for finalists."""
+    calls = [
+        Call(case, f"call {number} of {REPEATS} on the same inputs", placement="last" if number > 1 else "new")
+        for number in range(1, REPEATS + 1)
+    ]
+    return Group(tuple(calls), kind="repeats")
+
+
+# ------------------------------------------------------------------------------------------- other inputs and uses
+
+
+def family_groups(cases: Sequence[Case]) -> Iterator[Group]:
+    """One call per input family; weights are loaded where they differ from the last family's."""
+    state = None
+    for case in cases:
+        call = Call(case, f"{case.family} inputs at the same addresses", "other_inputs", placement="last")
+        yield Group((call,), loading="kept" if case.state is state else "module")
+        state = case.state
+
+
+def service_group(problem: Problem, name: str) -> Group:
+    """The first case of a reduced shape, and the module used as one in service is."""
+    first = problem.cases(name)[0]
+    return Group((Call(first, "first call"), *in_service(problem, name, first)), kind="service")
 
 
 def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
@@ -77,21 +179,50 @@ def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
     where another shape is cheap, and goes on to the first."""
     uses = problem.uses(name)
     small = uses.resized or uses.weights or first
+
+    def use(case: Case, what: str, cure: str, manner: Manner = Manner(), placement: Placement = "new") -> Call:
+        return Call(case, what, "other_uses", placement, cure=cure, manner=manner)
+
     if uses.resized is not None:
-        yield Call(small, "inputs of another shape in the same module", use=KEEPS_SIZES)
+        yield use(small, "inputs of another shape in the same module", KEEPS_SIZES)
     shape = " at another shape" if uses.resized is not None else ""
-    yield Call(small, f"in a second instance of ModelNew{shape}", use=SHARES, manner=Manner(module=1))
+    yield use(small, f"in a second instance of ModelNew{shape}", SHARES, Manner(module=1))
     mode, manner = ("after eval(), ", Manner(1, evaluating=True)) if uses.modeless else ("", Manner(1))
     enabled = replace(manner, gradients=True)
-    yield Call(small, f"{mode}where gradients are enabled{shape}", use=DEPENDS_ON_MODE, manner=enabled)
+    yield use(small, f"{mode}where gradients are enabled{shape}", DEPENDS_ON_MODE, enabled)
     what = "the first inputs again, as views into larger tensors, in the second instance, weights loaded anew"
-    yield Call(first, what, use=TAKES_FOR_GRANTED, manner=Manner(1, views=True))
+    yield use(first, what, TAKES_FOR_GRANTED, Manner(1, views=True))
     after = Manner(1, scribbled=True)
     for case in uses.few:
         what = "an input changed in a few elements where it lay, earlier answers overwritten by their owner"
-        yield Call(case, what, reuse=True, use=REMEMBERS, manner=after)
+        yield use(case, what, REMEMBERS, after, "last")
     if uses.weights is not None:
         what = "weights changed in place in a few elements, as an optimizer would"
-        yield Call(uses.weights, what, reuse=True, use=KEEPS_WEIGHTS, manner=replace(after, in_place=True))
+        yield use(uses.weights, what, KEEPS_WEIGHTS, replace(after, in_place=True), "last")
     if uses.one_tensor is not None:
-        yield Call(uses.one_tensor, "one tensor for several inputs", use=ONE, manner=replace(after, tied=uses.tied))
+        yield use(uses.one_tensor, "one tensor for several inputs", ONE, replace(after, tied=uses.tied))
+
+
+# --------------------------------------------------------------------------------- one process of the interpreter
+
+
+def interpreter_calls(problem: Problem, name: str) -> list[Call]:
+    """All calls that one process of the guarded interpreter makes at one shape.
+
+    Raises:
+        Unevaluable: as `Problem.cases`.
+    """
+    first, *more = problem.cases(name)
+    calls = [Call(first, "the first call")]
+    calls += [call for number, case in enumerate(more, 1) for call in seed_group(number, case).calls]
+    if name == problem.family_shape:
+        calls += [call for group in family_groups(problem.family_cases(name)) for call in group.calls]
+        calls += in_service(problem, name, first)
+        calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
+        calls.append(Call(first, "its Triton kernels doing nothing", "causality", silent=True))
+    return [_with_leftovers(call, problem.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
+
+
+def _with_leftovers(call: Call, seed: int) -> Call:
+    """In half of the calls, fresh memory holds leftovers."""
+    return replace(call, manner=replace(call.manner, leftovers=bool(seed % 2)))

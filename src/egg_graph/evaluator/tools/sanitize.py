@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
@@ -20,7 +21,7 @@ from egg_graph.evaluator.tools.sanitizer import TOOLS, Tool
 from egg_graph.evaluator.worker.sanitize_job import PROGRAM, REPORT
 from egg_graph.schema import Finding
 
-RUNG = "sanitizer"
+RUNG: RungName = "sanitizer"
 SECONDS: dict[Tool, float] = {"memcheck": 60.0, "racecheck": 90.0, "initcheck": 60.0}
 """Six to twelve each on a small program; the compiler of a larger kernel takes its time under the tool."""
 LARGEST_REPORT = 4 << 20
@@ -72,7 +73,7 @@ def sanitize(fork_server: ForkServer, problem: Problem, case: Case, folder: Path
         return
     builder.passed(RUNG, f"{_proven(done)} at {case.name} shape under compute-sanitizer", took[0])
     if missed:
-        builder.skipped(f"{RUNG}_rest", missed)
+        builder.skipped("sanitizer_rest", missed)
 
 
 def _proven(done: Sequence[Watched]) -> str:

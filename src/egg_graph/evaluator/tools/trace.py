@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
+from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
@@ -19,7 +20,7 @@ from egg_graph.evaluator.tools import handover
 from egg_graph.schema import Finding, Integrity, KernelTask
 from egg_graph.schema.base import Value
 
-RUNG = "device_trace"
+RUNG: RungName = "device_trace"
 SECONDS = 60.0
 """The profiler's first use in a process takes ten of them."""
 MEMORY_KERNEL = re.compile(

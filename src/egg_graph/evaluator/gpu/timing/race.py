@@ -17,8 +17,7 @@ import torch
 
 from egg_graph.evaluator.device import state as gpu_state
 from egg_graph.evaluator.device.clock import Pace, flush_bytes
-from egg_graph.evaluator.gpu.answers import arena, load, share_inputs, source_of
-from egg_graph.evaluator.gpu.conduct import judge_overruns
+from egg_graph.evaluator.gpu.answers import arena, load, overrun_findings, share_inputs, source_of
 from egg_graph.evaluator.gpu.timing.agreement import Agreement, Burst, agreement, device_clock, event_clock, host_clock
 from egg_graph.evaluator.gpu.timing.answers import Examiner, TimedAnswer
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
@@ -94,7 +93,7 @@ def race(session: WorkerSession, problem: Problem, baseline: PyTorchBaseline, ma
         session.ask("clock", **timing_session.forms)
         examiner = Examiner(problem, case, machine, source_of(session))
         _Race(session, timing_session, examiner, found).run(pace)
-        found.findings += judge_overruns(shared.overruns())
+        found.findings += overrun_findings(shared.overruns())
         if found.findings:
             found.timing, found.skipped = None, ""
     return found

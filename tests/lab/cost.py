@@ -1,63 +1,67 @@
-"""What our checks cost: seconds an evaluation, rung by rung, and KernelBench's own for the same kernel."""
+"""Time one evaluation, cold and warm, rung by rung, beside KernelBench's own evaluation of the same kernel."""
 
 import json
 import os
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.provenance import Provenance, current_provenance
+from egg_graph.bench.writing import markdown_table, write_results
+from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision, Value
 
 KERNELBENCH_SECONDS = 900
+"""Limit for one process of KernelBench [s]."""
 KERNELBENCH_PRECISION: dict[Precision, str] = {"ieee": "fp32", "tf32": "fp32", "bf16": "bf16", "fp16": "fp16"}
 NO_ARGUMENTS = "\n\ndef get_init_inputs():\n    return []\n"
-"""KernelBench's form demands it, ours does not."""
+"""Added to a reference without it: KernelBench requires this function, we do not."""
 
 
 class KernelBenchCost(Value):
-    """KernelBench's evaluation of the same kernel, in a process of its own, with the settings of its scripts."""
+    """KernelBench's evaluation of the same kernel, in a process of its own, with the settings of its own scripts."""
 
     not_measured: str = ""
-    """Why there are no figures; empty if there are."""
+    """Reason why there are no figures; empty if there are figures."""
     cold_seconds: float | None = None
-    """From the process's start to its end, one evaluation: imports included."""
+    """One evaluation from the process's start to its end, imports included."""
     first_seconds: float | None = None
-    """The first call of `eval_kernel_against_ref` alone."""
+    """The first call of `eval_kernel_against_ref`, without imports."""
     warm_seconds: tuple[float, ...] = ()
     """Further calls in the same process."""
     compiled: bool | None = None
     correct: bool | None = None
     runtime: float | None = None
-    """As it reports it."""
+    """The kernel's run time as KernelBench reports it [ms]."""
     stand_ins: tuple[str, ...] = ()
-    """Modules that it imports and this evaluation does not use, replaced by empty ones where they are not installed."""
+    """Modules that were not installed and were replaced by empty ones; the evaluation does not use them."""
 
 
 class CostResults(Value):
-    """Seconds, ours and theirs."""
+    """Seconds of our evaluation and of KernelBench's."""
 
-    terms: Terms
+    terms: Provenance
     reference: str
     candidate: str
     precision: str
     status: str
     start_seconds: float | None = None
-    """Until a fresh evaluator knows where it is."""
+    """Start of a fresh evaluator, until it knows its machine."""
     baseline_seconds: float | None = None
-    """The reference's own runs, once for each task."""
+    """Runs of the reference, made once for each task."""
     cold_seconds: float
-    """A fresh evaluator's first evaluation: its start, the reference's own runs and all rungs."""
+    """First evaluation by a fresh evaluator: its start, the runs of the reference and all rungs."""
     warm_seconds: tuple[float, ...]
     """Further evaluations of the same kernel by the same evaluator."""
     cold_rungs: dict[str, float]
+    """Seconds by rung of the cold evaluation."""
     warm_rungs: dict[str, float]
-    """Of the last warm one."""
+    """Seconds by rung of the last warm evaluation."""
     kernelbench: KernelBenchCost
 
     @property
@@ -68,7 +72,7 @@ class CostResults(Value):
 
     @property
     def warm_overhead(self) -> float | None:
-        """Our warm seconds over theirs, medians."""
+        """Our warm seconds over theirs, both as medians."""
         theirs = self.kernelbench.warm_seconds
         return median(self.warm_seconds) / median(theirs) if theirs and self.warm_seconds else None
 
@@ -79,24 +83,24 @@ def run_cost(
     name: str,
     out: Path | None = None,
     *,
-    device: Literal["auto", "gpu", "none"] = "auto",
+    device: Device = "auto",
     warm: int = 3,
     kernelbench: Path | None = None,
 ) -> CostResults:
     """Time our evaluation cold and warm, and KernelBench's where a checkout is named.
 
-    KernelBench runs a candidate without confinement: it is given one only after our evaluator found it right.
+    KernelBench runs a candidate without confinement, so it gets one only after our evaluator found it right.
 
     Args:
-        task: what is to be replaced.
+        task: the task that the kernel is judged on.
         candidate: the kernel.
-        name: of its file.
+        name: name of its file.
         out: results file.
-        device: our ladder.
-        warm: further evaluations.
+        device: where to judge.
+        warm: number of warm evaluations.
         kernelbench: a checkout of KernelBench, or None.
     """
-    terms = terms_now()
+    provenance = current_provenance()
     begun = time.monotonic()
     with LocalEvaluator(device=device) as local:
         local.environment()
@@ -112,7 +116,7 @@ def run_cost(
             last = local.evaluate(task, candidate)
             seconds.append(time.monotonic() - begun)
     results = CostResults(
-        terms=terms.model_copy(update={"environment": cold.environment}),
+        terms=provenance.model_copy(update={"environment": cold.environment}),
         reference=task.name,
         candidate=name,
         precision=task.precision,
@@ -135,36 +139,42 @@ def cost_page(results: CostResults) -> str:
     """The seconds as a Markdown page."""
     theirs = results.kernelbench
     rows = [
-        ("cold", f"{results.cold_seconds:.1f}", _seconds(theirs.cold_seconds), _times(results.cold_overhead)),
+        ("cold", f"{results.cold_seconds:.1f}", _seconds(theirs.cold_seconds), _ratio(results.cold_overhead)),
         (
             "warm, median",
             _seconds(median(results.warm_seconds) if results.warm_seconds else None),
             _seconds(median(theirs.warm_seconds) if theirs.warm_seconds else None),
-            _times(results.warm_overhead),
+            _ratio(results.warm_overhead),
         ),
     ]
     names = [*results.cold_rungs, *(name for name in results.warm_rungs if name not in results.cold_rungs)]
     rungs = [(name, _seconds(results.cold_rungs.get(name)), _seconds(results.warm_rungs.get(name))) for name in names]
     lines = [f"# cost of judging {results.candidate} for {results.reference}", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; verdict `{results.status}`.", ""]
-    lines += table(("seconds", "egg-graph", "KernelBench", "ratio"), rows)
-    lines += ["", *_parts(results), _kernelbench_told(theirs), "", *table(("rung", "cold [s]", "warm [s]"), rungs)]
+    lines += markdown_table(("seconds", "egg-graph", "KernelBench", "ratio"), rows)
+    lines += [
+        "",
+        *_cold_parts(results),
+        _kernelbench_line(theirs),
+        "",
+        *markdown_table(("rung", "cold [s]", "warm [s]"), rungs),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _parts(results: CostResults) -> list[str]:
-    """What a cold evaluation is made of, where it was measured."""
+def _cold_parts(results: CostResults) -> list[str]:
+    """The parts of a cold evaluation, where they were measured."""
     start, baseline = results.start_seconds, results.baseline_seconds
     if start is None or baseline is None:
         return []
-    told = (
+    line = (
         f"Of the cold evaluation {start:.1f} s are its start, {baseline:.1f} s the reference's own runs (PyTorch eager "
         f"and torch.compile measured), {results.cold_seconds - start - baseline:.1f} s the kernel's."
     )
-    return [told, ""]
+    return [line, ""]
 
 
-def _kernelbench_told(theirs: KernelBenchCost) -> str:
+def _kernelbench_line(theirs: KernelBenchCost) -> str:
     if theirs.not_measured:
         return f"KernelBench: not measured: {theirs.not_measured}."
     stand_ins = f" Empty stand-ins for {', '.join(theirs.stand_ins)}." if theirs.stand_ins else ""
@@ -197,7 +207,7 @@ def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path,
         "precision": KERNELBENCH_PRECISION[task.precision],
         "warm": warm,
     }
-    command = [sys.executable, "-m", "egg_graph.bench.trust.kernelbench_process"]
+    command = [sys.executable, str(Path(__file__).with_name("kernelbench_process.py"))]
     begun = time.monotonic()
     try:
         done = subprocess.run(
@@ -214,23 +224,23 @@ def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path,
     cold = time.monotonic() - begun
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
-        words = (done.stderr or done.stdout).strip().splitlines()
-        return KernelBenchCost(not_measured=f"it failed: {words[-1][:300] if words else 'without a word'}")
+        output = (done.stderr or done.stdout).strip().splitlines()
+        return KernelBenchCost(not_measured=f"it failed: {output[-1][:300] if output else 'without a word'}")
     answer: dict[str, Any] = json.loads(lines[-1])
     return KernelBenchCost(cold_seconds=cold, **answer)
 
 
 def _rungs(evaluation: Evaluation) -> dict[str, float]:
     """Seconds by rung; rungs of one name are added up."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = defaultdict(float)
     for rung in evaluation.rungs:
-        found[rung.name] = found.get(rung.name, 0.0) + rung.seconds
-    return found
+        seconds[rung.name] += rung.seconds
+    return dict(seconds)
 
 
 def _seconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.2f}"
 
 
-def _times(ratio: float | None) -> str:
+def _ratio(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}"

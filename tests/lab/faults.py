@@ -1,4 +1,4 @@
-"""Faults one by one: each gets its own verdict in time, and a right kernel judged after it the answer of before."""
+"""Provoke faults one by one: each must get its own verdict in time, and leave the next right kernel undisturbed."""
 
 import os
 import signal
@@ -8,29 +8,30 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
+from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.trust.corpus import candidate_of, finding_kinds, task_of
 from egg_graph.bench.trust.headers import Entry, read_entries
-from egg_graph.bench.trust.processes import Process, descendants, judges
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.writing import markdown_table, write_results
+from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
 from egg_graph.evaluator.evidence.findings import status_of
 from egg_graph.schema import USABLE, BadInput, Candidate, Evaluation, InfrastructureError, KernelTask, Value
 from egg_graph.target import choose_target
+from tests.lab.processes import Process, descendants, judges
+from tests.paths import IMPORTABLE
 
 SLACK = 30.0
-"""Seconds beyond the time limit of a run that an evaluation may take: start, compilation, and a second try."""
+"""Seconds that an evaluation may take beyond the limit of one run: for start, compilation and a second try."""
 DENYING_NCU = """#!/bin/sh
 echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters"
 exit 1
 """
-"""Answers as Nsight Compute does where a driver keeps its counters from users."""
+"""A program that answers as Nsight Compute does where the driver keeps hardware counters from users."""
 
 
 class Fault(Value):
-    """One fault, and the right kernel judged after it."""
+    """The verdict on one fault, and on the right kernel judged after it."""
 
     name: str
     what: str
@@ -42,13 +43,13 @@ class Fault(Value):
     after: str
     """Status of the right kernel, judged next by the same evaluator."""
     same_answer: bool
-    """Whether its errors against the reference are bit for bit those of before all faults."""
+    """Whether the right kernel's errors are bit for bit those it had before all faults."""
 
 
 class FaultResults(Value):
     """All faults of one evaluator."""
 
-    terms: Terms
+    terms: Provenance
     ladder: str
     timeout: float
     reference: str
@@ -59,18 +60,20 @@ class FaultResults(Value):
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """What a robust evaluator would not have done; empty if all is well."""
-        said = [f"{fault.name}: {fault.status} ({fault.reason[:80]})" for fault in self.faults if not fault.as_expected]
-        said += [
+        """What went wrong, one line each; empty if nothing did."""
+        lines = [
+            f"{fault.name}: {fault.status} ({fault.reason[:80]})" for fault in self.faults if not fault.as_expected
+        ]
+        lines += [
             f"{fault.name}: took {fault.seconds:.0f} s" for fault in self.faults if fault.seconds > self.timeout + SLACK
         ]
-        said += [f"after {fault.name} the right kernel is {fault.after}" for fault in self.faults if not _good(fault)]
-        said += [
+        lines += [f"after {fault.name} the right kernel is {fault.after}" for fault in self.faults if not _good(fault)]
+        lines += [
             f"after {fault.name} the right kernel has another answer"
             for fault in self.faults
             if _good(fault) and not fault.same_answer
         ]
-        return tuple(said)
+        return tuple(lines)
 
 
 def _good(fault: Fault) -> bool:
@@ -82,7 +85,7 @@ def run_faults(
     right: Path,
     out: Path | None = None,
     *,
-    device: Literal["auto", "gpu", "none"] = "auto",
+    device: Device = "auto",
     timeout: float = 10.0,
     on_fault: Callable[[Fault], None] | None = None,
 ) -> FaultResults:
@@ -92,35 +95,35 @@ def run_faults(
         folders: faulty kernels, with headers.
         right: a right kernel with a header.
         out: results file, rewritten after every fault.
-        device: ladder to evaluation.
+        device: where to judge.
         timeout: seconds that one run of a kernel may take.
-        on_fault: called after each.
+        on_fault: called after each fault.
 
     Raises:
         BadInput: for a bad header.
     """
     run = _Run(read_entries([right], None)[0], device, timeout)
     results = FaultResults(
-        terms=terms_now(),
+        terms=current_provenance(),
         ladder="",
         timeout=timeout,
         reference=run.entry.header.problem,
         candidate=run.entry.path.name,
     )
     with LocalEvaluator(device=device, timeout=timeout, seed=1) as local:
-        where = local.environment()
-        gpu = where.gpu is not None and device != "none"
-        first = run.right(local)
-        run.known = answers(first)
+        here = local.environment()
+        gpu = here.gpu is not None and device != "none"
+        first = run.judge_right(local)
+        run.expected = errors(first)
         results = results.model_copy(
             update={
-                "terms": results.terms.model_copy(update={"environment": where}),
+                "terms": results.terms.model_copy(update={"environment": here}),
                 "ladder": "gpu" if gpu else "cpu",
                 "before": str(first.status),
             }
         )
-        for make in run.all(read_entries(folders, None), local, gpu=gpu):
-            fault = make()
+        for provoke in run.faults(read_entries(folders, None), local, gpu=gpu):
+            fault = provoke()
             results = results.model_copy(update={"faults": (*results.faults, fault)})
             if on_fault is not None:
                 on_fault(fault)
@@ -129,7 +132,7 @@ def run_faults(
     return results
 
 
-def answers(evaluation: Evaluation) -> tuple[tuple[str, str, float, float], ...]:
+def errors(evaluation: Evaluation) -> tuple[tuple[str, str, float, float], ...]:
     """The errors of every comparison but those of timed calls, whose inputs no seed fixes."""
     return tuple(
         (check.name, check.family, check.error, check.max_abs) for check in evaluation.checks if check.name != "timed"
@@ -137,53 +140,58 @@ def answers(evaluation: Evaluation) -> tuple[tuple[str, str, float, float], ...]
 
 
 class _Run:
-    """The right kernel, what it answered before, and the faults to provoke."""
+    """The right kernel, its errors before all faults, and the faults to provoke."""
 
-    def __init__(self, entry: Entry, device: Literal["auto", "gpu", "none"], timeout: float) -> None:
+    def __init__(self, entry: Entry, device: Device, timeout: float) -> None:
         self.entry, self.device, self.timeout = entry, device, timeout
         self.task: KernelTask = task_of(entry, choose_target("auto"))
         self.candidate: Candidate = candidate_of(entry)
-        self.known: tuple[tuple[str, str, float, float], ...] = ()
+        self.expected: tuple[tuple[str, str, float, float], ...] = ()
 
-    def right(self, local: LocalEvaluator) -> Evaluation:
+    def judge_right(self, local: LocalEvaluator) -> Evaluation:
         return local.evaluate(self.task, self.candidate)
 
-    def all(self, entries: Sequence[Entry], local: LocalEvaluator, *, gpu: bool) -> Iterator[Callable[[], Fault]]:
-        """Each fault as something to be called."""
+    def faults(self, entries: Sequence[Entry], local: LocalEvaluator, *, gpu: bool) -> Iterator[Callable[[], Fault]]:
+        """Each fault as a function that provokes it."""
         ladder = "gpu" if gpu else "cpu"
         for entry in entries:
             if not entry.header.honest and ladder in entry.header.where:
-                yield lambda entry=entry: self.faulty(local, entry)  # type: ignore[misc]
-        yield lambda: self.past_the_gate(local)
-        yield lambda: self.killed(local, "worker killed", workers)
-        yield lambda: self.killed(local, "nurseries killed", fork_servers)
-        yield lambda: self.killed(local, "judge killed", lambda idle: judges())
+                yield lambda entry=entry: self.judge_faulty(local, entry)  # type: ignore[misc]
+        yield lambda: self.fork_bomb(local)
+        yield lambda: self.kill(local, "worker killed", workers)
+        yield lambda: self.kill(local, "nurseries killed", fork_servers)
+        yield lambda: self.kill(local, "judge killed", lambda idle: judges())
         if gpu:
-            yield lambda: self.counters_denied(local)
+            yield lambda: self.deny_counters(local)
 
-    def faulty(self, local: LocalEvaluator, entry: Entry) -> Fault:
-        """A candidate that misbehaves."""
+    def judge_faulty(self, local: LocalEvaluator, entry: Entry) -> Fault:
+        """Judge a candidate that misbehaves."""
         header = entry.header
         task = task_of(entry, choose_target("auto"))
         begun = time.monotonic()
-        evaluation = _evaluated(lambda: local.evaluate(task, candidate_of(entry)))
+        evaluation = _evaluate_safely(lambda: local.evaluate(task, candidate_of(entry)))
         return self._fault(
             local, header.name, entry.path.name, evaluation, begun, header.outcome(evaluation) == "caught"
         )
 
-    def past_the_gate(self, local: LocalEvaluator) -> Fault:
-        """A fork bomb that no gate has seen, in the sandbox that candidates run in."""
+    def fork_bomb(self, local: LocalEvaluator) -> Fault:
+        """Run a fork bomb that no gate has seen in the sandbox that candidates run in."""
         from egg_graph.evaluator.host.fork_server import ForkServer, Limits
         from egg_graph.evaluator.host.outcome import finding_of
 
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
-            fork_server = ForkServer(interpret=False, folder=Path(name), warm=("egg_graph.bench.trust.fault_jobs",))
+            fork_server = ForkServer(
+                interpret=False,
+                folder=Path(name),
+                warm=("tests.lab.fault_jobs",),
+                environment={"PYTHONPATH": IMPORTABLE},
+            )
             folder = Path(name) / "job"
             folder.mkdir()
             try:
                 limits = Limits(wall_seconds=self.timeout)
-                end = fork_server.run("egg_graph.bench.trust.fault_jobs:fork_bomb", {}, folder, limits)
+                end = fork_server.run("tests.lab.fault_jobs:fork_bomb", {}, folder, limits)
             finally:
                 fork_server.stop()
         finding = finding_of(end, limit=self.timeout)
@@ -193,11 +201,11 @@ class _Run:
         expected = "too_many_processes" in finding_kinds(evaluation)
         return self._fault(local, "fork bomb behind the gate", "in the sandbox alone", evaluation, begun, expected)
 
-    def killed(self, local: LocalEvaluator, name: str, find: Callable[[Sequence[Process]], Sequence[Process]]) -> Fault:
-        """Somebody ends some of our processes in the middle of the right kernel's evaluation: nothing is lost."""
+    def kill(self, local: LocalEvaluator, name: str, find: Callable[[Sequence[Process]], Sequence[Process]]) -> Fault:
+        """Kill some of our processes in the middle of the right kernel's evaluation; the evaluation must survive it."""
         begun, idle = time.monotonic(), descendants()
         found: list[Evaluation] = []
-        thread = threading.Thread(target=lambda: found.append(_evaluated(lambda: self.right(local))))
+        thread = threading.Thread(target=lambda: found.append(_evaluate_safely(lambda: self.judge_right(local))))
         thread.start()
         victims: Sequence[Process] = ()
         while thread.is_alive() and not victims:
@@ -206,14 +214,14 @@ class _Run:
         for victim in victims:
             os.kill(victim.pid, signal.SIGKILL)
         thread.join()
-        expected = bool(victims) and found[0].usable and answers(found[0]) == self.known
+        expected = bool(victims) and found[0].usable and errors(found[0]) == self.expected
         return self._fault(local, name, f"{len(victims)} ended by SIGKILL", found[0], begun, expected)
 
-    def counters_denied(self, local: LocalEvaluator) -> Fault:
-        """A machine whose driver keeps hardware counters from users: the profile comes from elsewhere, and says so."""
+    def deny_counters(self, local: LocalEvaluator) -> Fault:
+        """Deny hardware counters, as some drivers do: the profile must come from another source and say so."""
         begun = time.monotonic()
         with _denying_ncu(), LocalEvaluator(device=self.device, timeout=self.timeout, profile=True) as other:
-            evaluation = _evaluated(lambda: other.evaluate(self.task, self.candidate, stage="tensor_tiling"))
+            evaluation = _evaluate_safely(lambda: other.evaluate(self.task, self.candidate, stage="tensor_tiling"))
         profile = evaluation.profile
         expected = evaluation.usable and profile.source not in ("none", "ncu") and "ERR_NVGPUCTRPERM" in profile.why
         what = f"profile from {profile.source}: {profile.why}"
@@ -223,7 +231,7 @@ class _Run:
         self, local: LocalEvaluator, name: str, what: str, evaluation: Evaluation, begun: float, expected: bool
     ) -> Fault:
         seconds = time.monotonic() - begun
-        after = _evaluated(lambda: self.right(local))
+        after = _evaluate_safely(lambda: self.judge_right(local))
         return Fault(
             name=name,
             what=what,
@@ -233,22 +241,22 @@ class _Run:
             as_expected=expected,
             seconds=seconds,
             after=after.status,
-            same_answer=answers(after) == self.known,
+            same_answer=errors(after) == self.expected,
         )
 
 
 def workers(idle: Sequence[Process]) -> tuple[Process, ...]:
-    """Candidates' processes at work: those that were not there before."""
+    """Processes of candidates at work: they were not there before, and they use the processor."""
     return tuple(process for process in descendants() if process not in idle and process.cpu_seconds > 0.1)
 
 
 def fork_servers(idle: Sequence[Process]) -> tuple[Process, ...]:
-    """What candidates' processes are forked from, once there are some."""
+    """The processes that candidates' processes are forked from, once there are some."""
     parents = {worker.parent for worker in workers(idle)}
     return tuple(process for process in idle if process.pid in parents)
 
 
-def _evaluated(evaluate: Callable[[], Evaluation]) -> Evaluation:
+def _evaluate_safely(evaluate: Callable[[], Evaluation]) -> Evaluation:
     try:
         return evaluate()
     except (InfrastructureError, BadInput) as error:
@@ -257,7 +265,7 @@ def _evaluated(evaluate: Callable[[], Evaluation]) -> Evaluation:
 
 @contextmanager
 def _denying_ncu() -> Iterator[None]:
-    """An `ncu` that is found first and refuses."""
+    """Put an `ncu` that refuses first on PATH."""
     before = os.environ["PATH"]
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "ncu"
@@ -291,4 +299,4 @@ def faults_page(results: FaultResults) -> str:
         "",
     ]
     header = ("fault", "what", "verdict", "findings", "as expected", "s", "right kernel judged next")
-    return "\n".join([*lines, *table(header, rows)]) + "\n"
+    return "\n".join([*lines, *markdown_table(header, rows)]) + "\n"

@@ -1,4 +1,4 @@
-"""Options that stand for a run's knobs: their words and defaults come from `Context` itself."""
+"""Options that several commands share. Those for a run's knobs take their text and default from `Context`."""
 
 from dataclasses import fields
 from typing import Any
@@ -8,18 +8,21 @@ from rich.markup import escape
 
 from egg_graph.context import Context
 
+DEVICE = typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
+PRECISION = typer.Option(help="Precision policy; it binds both sides alike.")
+OUT = typer.Option(help="Results: .json, and a page .md beside it.")
 _FIELDS = {field.name: field for field in fields(Context)}
 
 
 def knob(name: str, *flags: str, panel: str = "Budgets and knobs") -> Any:
-    """A Typer option for one knob of `Context`; left out, it is None, and the knob keeps its default."""
+    """A Typer option for one knob of `Context`; where it is left out, it is None and the knob keeps its default."""
     field = _FIELDS[name]
-    shown = "shipped ones alone" if field.default is None else _said(field.default)
+    shown = "shipped ones alone" if field.default is None else _default_text(field.default)
     text = escape(field.metadata["description"])
     return typer.Option(*flags, help=text, show_default=shown, rich_help_panel=panel)
 
 
-def _said(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, tuple):
         return "all four"
     if isinstance(default, bool):

@@ -1,21 +1,23 @@
-"""Evaluations per minute, with one worker and with several; and whether a worker's death loses anything."""
+"""Count evaluations per minute with one worker and with several, and check that a worker's death loses none."""
 
 import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
-from egg_graph.bench.trust.processes import judges
-from egg_graph.bench.trust.terms import Terms, terms_now
-from egg_graph.bench.trust.writing import table, write_results
+from egg_graph.bench.provenance import Provenance, current_provenance
+from egg_graph.bench.writing import markdown_table, write_results
+from egg_graph.context import Device
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Value
+from tests.lab.processes import judges
 
 
-class Many(Protocol):
-    """What evaluates side by side: `EvaluatorPool`, `RayPool`."""
+class Pool(Protocol):
+    """A pool of evaluators: `EvaluatorPool`, `RayPool`."""
 
     def evaluate_many(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Evaluation, ...]: ...
 
@@ -23,7 +25,7 @@ class Many(Protocol):
 
 
 class Pace(Value):
-    """One pool's work."""
+    """The work of one pool."""
 
     workers: int
     kind: str
@@ -31,22 +33,23 @@ class Pace(Value):
     count: int
     seconds: float
     warm_up_seconds: float
-    """Start of the workers and one evaluation each, before the clock."""
+    """Start of the workers and one evaluation each, before the measurement."""
     statuses: dict[str, int]
     lost: int
     """Evaluations that did not come back, or came back as the machine's fault."""
     killed: str = ""
-    """What was killed in the middle of the work; empty if nothing was to be, a reason if nothing could be."""
+    """What was killed in the middle of the work, or why nothing could be; empty if nothing was to be killed."""
 
     @property
     def per_minute(self) -> float:
+        """Evaluations per minute."""
         return 60.0 * self.count / self.seconds
 
 
 class ThroughputResults(Value):
-    """Paces on one machine."""
+    """The work of several pools on one machine."""
 
-    terms: Terms
+    terms: Provenance
     reference: str
     candidates: tuple[str, ...]
     precision: str
@@ -64,29 +67,28 @@ def run_throughput(
     workers: Sequence[int] = (2,),
     ray: bool = False,
     count: int = 20,
-    device: Literal["auto", "gpu", "none"] = "auto",
+    device: Device = "auto",
     kill_one: bool = False,
 ) -> ThroughputResults:
     """Evaluate `count` times with one worker and with several.
 
     Args:
-        task: what is to be replaced.
+        task: the task that the kernels are judged on.
         candidates: kernels, taken in turn.
-        names: of their files.
+        names: names of their files.
         out: results file.
-        workers: how many in each further pool; on GPUs they are dealt to those there are.
-        ray: the further pools' workers are Ray actors.
+        workers: number of workers in each further pool; they are assigned in turns to the GPUs there are.
+        ray: whether the further pools' workers are Ray actors.
         count: evaluations by each pool, beside one to warm each worker up.
-        device: ladder.
-        kill_one: kill a judge process of the last pool in the middle of the work.
+        device: where to judge.
+        kill_one: whether to kill a judge process of the last pool in the middle of the work.
     """
     from egg_graph.evaluator import environment
 
-    where = environment()
-    gpu = device != "none" and where.gpu is not None
-    terms = terms_now().model_copy(update={"environment": where})
+    here = environment()
+    gpu = device != "none" and here.gpu is not None
     results = ThroughputResults(
-        terms=terms,
+        terms=current_provenance(here),
         reference=task.name,
         candidates=tuple(names),
         precision=task.precision,
@@ -94,10 +96,10 @@ def run_throughput(
         cores=len(os.sched_getaffinity(0)),
     )
     row = [candidates[number % len(candidates)] for number in range(count)]
-    for many, by_ray in ((1, False), *((several, ray) for several in workers)):
-        pool = _pool(many, by_ray, gpu)
+    for size, by_ray in ((1, False), *((size, ray) for size in workers)):
+        pool = _open_pool(size, by_ray, gpu)
         try:
-            pace = _pace(pool, task, row, many, by_ray, kill_one and many == workers[-1])
+            pace = _measure(pool, task, row, size, by_ray, kill_one and size == workers[-1])
         finally:
             pool.close()
         results = results.model_copy(update={"paces": (*results.paces, pace)})
@@ -107,7 +109,7 @@ def run_throughput(
 
 
 def throughput_page(results: ThroughputResults) -> str:
-    """The paces as a Markdown page."""
+    """The work of all pools as a Markdown page."""
     rows = [
         (
             *(str(pace.workers), pace.kind, str(pace.count), f"{pace.seconds:.1f}", f"{pace.per_minute:.1f}"),
@@ -119,7 +121,7 @@ def throughput_page(results: ThroughputResults) -> str:
     header = ("workers", "kind", "evaluations", "s", "a minute", "warm-up [s]", "verdicts", "lost", "killed")
     lines = [f"# throughput on {results.reference}", "", results.terms.line]
     lines += [f"{results.cores} cores, device {results.device}; kernels: {', '.join(results.candidates)}.", ""]
-    lines += table(header, rows)
+    lines += markdown_table(header, rows)
     one = results.paces[0]
     lines += [
         f"\n{several.workers} workers do {several.per_minute / one.per_minute:.2f} times the work of one."
@@ -128,7 +130,7 @@ def throughput_page(results: ThroughputResults) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pool(workers: int, ray: bool, gpu: bool) -> Many:
+def _open_pool(workers: int, ray: bool, gpu: bool) -> Pool:
     if ray:
         from egg_graph.evaluator.ray_pool import RayPool
 
@@ -144,7 +146,7 @@ def _pool(workers: int, ray: bool, gpu: bool) -> Many:
     return EvaluatorPool("all", workers_per_gpu=max(1, workers // len(visible_gpus())))
 
 
-def _pace(pool: Many, task: KernelTask, row: Sequence[Candidate], workers: int, ray: bool, kill: bool) -> Pace:
+def _measure(pool: Pool, task: KernelTask, row: Sequence[Candidate], workers: int, ray: bool, kill: bool) -> Pace:
     begun = time.monotonic()
     pool.evaluate_many(task, [row[0]] * workers)
     warm_up = time.monotonic() - begun
@@ -156,9 +158,7 @@ def _pace(pool: Many, task: KernelTask, row: Sequence[Candidate], workers: int, 
         killer.start()
     evaluations = pool.evaluate_many(task, row)
     seconds = time.monotonic() - begun
-    statuses: dict[str, int] = {}
-    for evaluation in evaluations:
-        statuses[evaluation.status] = statuses.get(evaluation.status, 0) + 1
+    statuses: Counter[str] = Counter(evaluation.status for evaluation in evaluations)
     if killer is not None:
         killer.join()
     return Pace(
@@ -168,24 +168,24 @@ def _pace(pool: Many, task: KernelTask, row: Sequence[Candidate], workers: int, 
         seconds=seconds,
         warm_up_seconds=warm_up,
         statuses=statuses,
-        lost=len(row) - len(evaluations) + statuses.get("infra_error", 0),
-        killed=killer.told if killer is not None else "",
+        lost=len(row) - len(evaluations) + statuses["infra_error"],
+        killed=killer.report if killer is not None else "",
     )
 
 
 class _Killer(threading.Thread):
-    """Kills one judge process of ours after a while: half of what one evaluation takes."""
+    """Kills one of our judge processes after a delay: half of what one evaluation takes [s]."""
 
     def __init__(self, delay: float) -> None:
         super().__init__(daemon=True)
         self.delay = delay
-        self.told = "nothing: the work was done before"
+        self.report = "nothing: the work was done before"
 
     def run(self) -> None:
         time.sleep(self.delay)
         found = judges()
         if not found:
-            self.told = "nothing: no judge process among our descendants"
+            self.report = "nothing: no judge process among our descendants"
             return
         os.kill(found[0].pid, signal.SIGKILL)
-        self.told = f"one judge of {len(found)}, {self.delay:.1f} s after the start"
+        self.report = f"one judge of {len(found)}, {self.delay:.1f} s after the start"

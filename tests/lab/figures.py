@@ -1,61 +1,57 @@
-"""The figures of docs/trust.md, taken from the results files that the commands wrote."""
+"""Figures of docs/trust.md, read from the results files that the commands wrote."""
 
 import json
 from pathlib import Path
 
-from egg_graph.bench.trust.cost import CostResults
-from egg_graph.bench.trust.faults import FaultResults
-from egg_graph.bench.trust.soak import SoakResults
-from egg_graph.bench.trust.spread import SpreadResults, told
-from egg_graph.bench.trust.throughput import ThroughputResults
-from egg_graph.bench.trust.values import CorpusResults, rates
-from egg_graph.bench.trust.writing import table
+from egg_graph.bench.trust.rows import CorpusResults, rates
+from egg_graph.bench.trust.spread import SpreadResults, describe_spread
+from egg_graph.bench.writing import markdown_table, read_results
 from egg_graph.files import write_whole
 from egg_graph.schema import BadInput
+from tests.lab.cost import CostResults
+from tests.lab.faults import FaultResults
+from tests.lab.soak import SoakResults
+from tests.lab.throughput import ThroughputResults
 
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
-"""Between these lines of a page its figures stand."""
-DERIVED = ("summary", "complaints")
-"""Fields of a results file that follow from the others."""
+"""The lines of a page between which its figures stand."""
+HEADER = (
+    "results",
+    "corpora",
+    "ladder",
+    "times each",
+    "caught",
+    "harmless",
+    "accepted",
+    "otherwise rejected",
+    "right rejected",
+)
 
 
-def figures(folder: Path) -> str:
-    """Every results file `trust_*.json` of a folder, told in Markdown: a table of corpora, a list of the rest."""
+def read_figures(folder: Path) -> str:
+    """Summarize every results file `trust_*.json` of a folder in Markdown: a table of corpora, a list of the rest."""
     corpora: list[tuple[str, ...]] = []
     rest: list[str] = []
     for path in sorted(folder.glob("trust_*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
-        for name in DERIVED:
-            data.pop(name, None)
         link = f"[{path.stem}](results/{path.stem}.md)"
         if "folders" in data:
-            corpora.append((link, *_corpus(CorpusResults.model_validate(data))))
+            corpora.append((link, *_corpus(read_results(data, CorpusResults))))
         elif "turns" in data:
-            rest.append(f"- {link}: {_soak(SoakResults.model_validate(data))}")
+            rest.append(f"- {link}: {_soak(read_results(data, SoakResults))}")
         elif "faults" in data:
-            rest.append(f"- {link}: {_faults(FaultResults.model_validate(data))}")
+            rest.append(f"- {link}: {_faults(read_results(data, FaultResults))}")
         elif "verdicts" in data:
-            rest.append(f"- {link}: {told(SpreadResults.model_validate(data))}")
+            rest.append(f"- {link}: {describe_spread(read_results(data, SpreadResults))}")
         elif "cold_seconds" in data:
-            rest.append(f"- {link}: {_cost(CostResults.model_validate(data))}")
+            rest.append(f"- {link}: {_cost(read_results(data, CostResults))}")
         elif "paces" in data:
-            rest.append(f"- {link}: {_throughput(ThroughputResults.model_validate(data))}")
-    header = (
-        "results",
-        "corpora",
-        "ladder",
-        "times each",
-        "caught",
-        "harmless",
-        "accepted",
-        "otherwise rejected",
-        "right rejected",
-    )
-    return "\n".join([*table(header, corpora), "", *rest]).rstrip() + "\n"
+            rest.append(f"- {link}: {_throughput(read_results(data, ThroughputResults))}")
+    return "\n".join([*markdown_table(HEADER, corpora), "", *rest]).rstrip() + "\n"
 
 
-def rewrite(page: Path, told: str) -> None:
-    """Put the figures in their place on a page.
+def rewrite(page: Path, figures: str) -> None:
+    """Replace the figures of a page.
 
     Raises:
         BadInput: if the page cannot be read, or has no place for them.
@@ -67,7 +63,7 @@ def rewrite(page: Path, told: str) -> None:
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise BadInput(f"{page}: no place for figures: it needs one line {BEGIN} and one line {END}")
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    write_whole(page, f"{head}{BEGIN}\n{told.strip()}\n{END}{tail}")
+    write_whole(page, f"{head}{BEGIN}\n{figures.strip()}\n{END}{tail}")
 
 
 def _corpus(results: CorpusResults) -> tuple[str, ...]:

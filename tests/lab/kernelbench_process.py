@@ -1,6 +1,6 @@
-"""`python -m egg_graph.bench.trust.kernelbench_process`: KernelBench judges one kernel, from a checkout of its own.
+"""`python kernelbench_process.py`: let KernelBench, from a checkout of its own, judge one kernel.
 
-A JSON request on standard input, one line of JSON on standard output. Nothing of KernelBench is in this package.
+Reads a JSON request on standard input and prints one line of JSON. Nothing of KernelBench is in this repository.
 """
 
 import importlib
@@ -20,11 +20,11 @@ UNUSED = {
     "tqdm": ("tqdm",),
     "datasets": ("load_dataset",),
 }
-"""Modules that KernelBench imports for its prompts and datasets, and names it takes from them. Evaluation uses none."""
+"""Modules that KernelBench imports for prompts and datasets, with the names it takes; its evaluation uses none."""
 
 
 def main() -> None:
-    """Judge, and print what it took."""
+    """Judge the kernel, and print the seconds and the verdict."""
     request = json.load(sys.stdin)
     stand_ins = [name for name in UNUSED if importlib.util.find_spec(name) is None]
     for name in stand_ins:
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _evaluation() -> Any:
-    """Its evaluation module: `kernelbench.eval`, in older checkouts `src/eval.py`."""
+    """KernelBench's evaluation module: `kernelbench.eval`, in older checkouts `src/eval.py`."""
     try:
         return importlib.import_module("kernelbench.eval")
     except ModuleNotFoundError as error:

@@ -1,38 +1,40 @@
-"""Right answers without a GPU: calls of one candidate in one process of the guarded interpreter, judged.
+"""Carry out the calls of one shape in one process of the guarded interpreter, and judge every answer.
 
-One process per shape. In it the candidate is called as a module in service is: other content at the same addresses,
-weights loaded anew, inputs of other families, further uses (`problem.uses`), and at last with its Triton kernels doing
-nothing. What the process leaves is data; every comparison is made here.
+In that process the candidate is called as a module in service is: other content at the same addresses, weights loaded
+anew, inputs of other families, further uses (`problem.plan`), and at last with its Triton kernels doing nothing. What
+the process leaves is data; every comparison is made here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from pydantic import ValidationError
+from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.integrity import judge_integrity, judge_makers
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
-from egg_graph.evaluator.host.fork_server import Ended
+from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.host.fork_server import Ended, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
+    Answer,
+    judge_answer,
     judge_leaves,
-    judge_strides,
-    left_changed,
-    mutated,
+    leaf_name,
+    overwritten,
     stride_notes,
-    weights_changed,
 )
-from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
-from egg_graph.evaluator.problem.plan import Call
+from egg_graph.evaluator.problem.outcome import Outcome
+from egg_graph.evaluator.problem.plan import Call, Section
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.launches import Launch
@@ -52,57 +54,111 @@ Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueErro
 
 
 @dataclass
-class Word:
-    """What the calls of one kind proved."""
+class ProcessOutcome:
+    """All that the calls of one process established."""
 
-    findings: list[Finding] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def failed(self) -> bool:
-        return bool(rejecting(self.findings))
-
-
-@dataclass
-class Verdicts:
-    """All that one process proved."""
-
-    given: Word = field(default_factory=Word)
-    """On get_inputs' own distribution."""
-    families: Word = field(default_factory=Word)
-    uses: Word = field(default_factory=Word)
-    """Of the module in service: see `problem.uses`."""
+    sections: dict[Section, Outcome] = field(default_factory=lambda: {name: Outcome() for name in get_args(Section)})
+    """What the calls of each section of the plan established."""
     used: list[str] = field(default_factory=list)
-    """Those that were tried, in words."""
+    """Other uses that were tried, in words."""
     unused: list[str] = field(default_factory=list)
-    """Those that time did not suffice for."""
+    """Other uses that were left out for time."""
     left_out: list[str] = field(default_factory=list)
-    """Families that time did not suffice for."""
+    """Input families that were left out for time."""
     kernelbench: Tolerance | None = None
     integrity: Integrity | None = None
-    causality: list[Finding] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
-    """Of the first call: kernels whose values were checked."""
+    """Launches of the first call: kernels whose values were checked."""
     not_tried: str = ""
-    """Why causality is not known."""
+    """Why it is not known whether the answer rests on the candidate's kernels."""
     untried: int = 0
-    """Tuning configurations that never ran."""
+    """Number of tuning configurations that never ran."""
     cut_short: bool = False
     """Programs were left out for time, and what the answer lacks is not known."""
     part: str = ""
-    """Which part of the answer was compared, in words; empty for all of it."""
+    """The part of the answer that was compared, in words; empty for all of it."""
     log: str = ""
-    """What the process wrote."""
+    """Text that the process wrote."""
+
+
+@dataclass(frozen=True)
+class InterpreterExecutor:
+    """Makes calls of one candidate in a process of the guarded interpreter.
+
+    Args:
+        jobs: runs the process.
+        problem: the task under judgement.
+        candidate: the candidate to be judged.
+    """
+
+    jobs: JobRunner
+    problem: Problem
+    candidate: Candidate
+
+    def carry_out(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> ProcessOutcome:
+        """Make the calls in one process, and judge what it leaves.
+
+        Args:
+            calls: as planned.
+            seconds: time limit of each.
+            whole_steps: accesses and loop turns after which a sample stands for the programs that are left.
+        """
+        with self.jobs.job_folder(self.candidate) as folder:
+            payload = {
+                **self.jobs.common(self.problem.task),
+                "arguments": self.problem.arguments(calls[0].case.overrides),
+                "calls": _written(calls, folder),
+                "call_seconds": seconds,
+                "optional_seconds": min(OPTIONAL_SECONDS, self.jobs.timeout / 2),
+                "whole_steps": whole_steps,
+            }
+            limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
+            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
+            return ProcessReader(self.problem, self.candidate, calls, folder, end, self.jobs.timeout).read()
+
+
+def _written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:
+    """Write inputs and weights into the folder; the calls as `worker.jobs.interpret` takes them."""
+    entries: list[dict[str, Any]] = []
+    loaded: dict[int, Case] = {}
+    for index, call in enumerate(calls):
+        if call.tuning:
+            entries.append({**entries[0], "tuning": True, "patience": call.patience})
+            continue
+        exchange.save(folder, f"inputs_{index}", call.case.inputs)
+        weights = None
+        last = loaded.get(call.manner.module)
+        if last is None or call.case.state is not last.state or last.updates or call.case is calls[0].case:
+            file = f"state_{index}"
+            weights = {"file": file, "names": list(call.case.state), "in_place": call.manner.in_place}
+            exchange.save(folder, file, list(call.case.state.values()))
+        loaded[call.manner.module] = call.case
+        entries.append(
+            {
+                "inputs": f"inputs_{index}",
+                "weights": weights,
+                "reuse": call.placement == "last",
+                "silent": call.silent,
+                "tuning": False,
+                "patience": call.patience,
+                **asdict(call.manner),
+                "outputs": [
+                    {"shape": list(leaf.expected.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+                    for leaf in call.case.leaves
+                ],
+                "seed": call.case.forward_seed,
+            }
+        )
+    return entries
 
 
 @dataclass
-class Hearing:
+class ProcessReader:
     """Judges what one process left in its folder.
 
     Args:
-        problem: of the task.
-        candidate: whose source words may name.
+        problem: the task under judgement.
+        candidate: its source may be named in messages.
         calls: as planned.
         folder: of the process, which has ended.
         end: how it ended.
@@ -118,40 +174,43 @@ class Hearing:
     answers: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     part: str = ""
 
-    def judged(self) -> Verdicts:
-        found = Verdicts(log=self.end.log)
+    def read(self) -> ProcessOutcome:
+        """Judge every call, up to the first section that fails."""
+        found = ProcessOutcome(log=self.end.log)
         reports = {index: self._report(index) for index in range(len(self.calls))}
         death = finding_of(self.end, limit=self.limit)
         if death is not None and not any(self.begun(index) for index in reports):
-            found.given.findings.append(death)
+            found.sections["correctness"].findings.append(death)
             return found
         for index, call in enumerate(self.calls):
-            use = found.uses if call.use else None
-            word = use or (found.given if call.case.family == AS_GIVEN else found.families)
+            outcome, report = found.sections[call.section], reports[index]
             if call.silent:
-                self._causality(index, reports[index], found)
-            elif (report := reports[index]) is not None and report.get("cut_short"):
+                self._read_silent(index, report, found)
+            elif report is not None and report.get("cut_short"):
                 found.cut_short = True
                 return found
-            elif reports[index] is not None:
-                self._call(index, call, reports[index], word)
-                found.used += [call.what] if call.use else []
+            elif report is not None:
+                self._judge_call(index, call, report, outcome)
+                found.used += [call.what] if call.section == "other_uses" else []
             elif self.begun(index):
                 fault = death or Finding(kind="exited", message="the process left no readable answer")
-                word.findings.append(fault.model_copy(update={"where": _where(fault.where, call)}))
+                outcome.findings.append(fault.model_copy(update={"where": _where(fault.where, call)}))
+            elif death is None and call.section == "other_uses":
+                found.unused.append(call.what)
             elif death is None and not call.tuning:
-                (found.unused if call.use else found.left_out).append(call.what if call.use else call.case.family)
-            if word.failed:
+                found.left_out.append(call.case.family)
+            if outcome.failed and not call.silent:
                 return found
-        found.given.findings += self._late()
-        found.uses.findings += self._kept()
+        found.sections["correctness"].findings += self._overwritten()
+        found.sections["other_uses"].findings += self._kept()
         told = [r["untried"] for r in reports.values() if r and type(r.get("untried")) is int]
         found.untried = max(0, told[-1]) if told else 0
-        self._told(reports[0], found)
+        self._judge_integrity(reports[0], found)
         found.part = self.part
         return found
 
     def begun(self, index: int) -> bool:
+        """Whether the process began a call."""
         return (self.folder / f"begun_{index}").exists()
 
     def _report(self, index: int) -> dict[str, Any] | None:
@@ -166,56 +225,55 @@ class Hearing:
 
     # -------------------------------------------------------------------------------------------------- one call
 
-    def _call(self, index: int, call: Call, report: dict[str, Any] | None, word: Word) -> None:
-        case = call.case
+    def _judge_call(self, index: int, call: Call, report: dict[str, Any], outcome: Outcome) -> None:
         try:
-            findings, check = self._compared(index, case, report or {})
+            findings, check = self._compared(index, call.case, report)
         except Unreadable as error:
-            word.findings.append(Finding(kind="exited", message=f"the process left no readable answer: {error}"))
+            outcome.findings.append(Finding(kind="exited", message=f"the process left no readable answer: {error}"))
             return
-        word.checks += [check] if check is not None else []
-        word.notes += [] if index or check is None else stride_notes(case, report["forms"] if report else ())
+        outcome.checks += [check] if check is not None else []
+        outcome.notes += [] if index or check is None else stride_notes(call.case, report["forms"])
         stale = call.manner.in_place  # the weights of before, with inputs of before: no answer was kept
         if index and not stale and any(finding.kind in VALUES for finding in findings):
             findings = [*self._replayed(index, call), *findings]
-        word.findings += [_said(finding, call) if index else finding for finding in findings]
+        outcome.findings += [_of_call(finding, call) if index else finding for finding in findings]
 
     def _compared(self, index: int, case: Case, report: dict[str, Any]) -> tuple[list[Finding], Check | None]:
         """What is wrong with one answer."""
-        findings = [Finding.model_validate(f) for f in report["findings"]]
-        if report["strange"]:
-            message = (
-                f"forward returns {', '.join(map(str, report['strange']))[:200]} where the reference returns tensors"
-            )
-            return [Finding(kind="wrong_structure", message=message)], None
-        structure, leaves = exchange.load(self.folder, f"output_{index}")
-        if structure != case.structure or len(leaves) != len(case.leaves):
-            message = f"forward returns {structure[:200]} where the reference returns {case.structure} (* is a tensor)"
-            return [Finding(kind="wrong_structure", message=message)], None
-        if any(leaf is None for leaf in leaves):
-            leaves = [_by_form(leaf, form) for leaf, form in zip(leaves, report["forms"], strict=True)]
-            return judge_leaves(self.problem.task, case, leaves, machine=INTERPRETER, source=self.candidate.source)
-        self.answers[index] = leaves
-        if not report["kernels"]:
-            return [no_launch()], None
-        findings += judge_read_back(report["read_back"], case.inputs)
-        if not case.changes_inputs:
-            findings += mutated(
-                self.problem.reference.forward_names(len(case.inputs)),
-                case.inputs,
-                exchange.load(self.folder, f"after_{index}")[1],
-            )
-        after = exchange.load(self.folder, f"weights_{index}")[1]
-        if not (report["partly"] and case.updates):  # by programs that were left out
-            findings += weights_changed(case, dict(zip(case.state, after, strict=True)))
-        findings += self._memory(case, report)
-        findings += left_changed(report["changed"])
-        if report["partly"]:
-            leaves = self._completed(index, case, leaves)
-        compared, check = judge_leaves(
-            self.problem.task, case, leaves, machine=INTERPRETER, source=self.candidate.source
+        structure, leaves = self._delivered(index, report)
+        whole = bool(leaves) and not any(leaf is None for leaf in leaves) and len(leaves) == len(case.leaves)
+        if whole:
+            self.answers[index] = leaves
+            if not report["kernels"]:
+                return [no_launch()], None
+        answer = Answer(
+            structure=structure,
+            forms=[{key: value for key, value in form.items() if key != "device"} for form in report["forms"]],
+            leaves=self._completed(index, case, leaves) if whole and report["partly"] else leaves,
+            inputs=_inputs_after(case, exchange.load(self.folder, f"after_{index}")[1]),
+            machine=INTERPRETER,
+            source=self.candidate.source,
+            state=self._state(index, case, report) if whole else None,
+            changed=report["changed"],
+            aliases=[(leaf_name(0, len(leaves)), str(owner)) for owner in report["aliases"][:1]],
+            observed=[
+                *(Finding.model_validate(finding) for finding in report["findings"]),
+                *judge_read_back(report["read_back"], case.inputs),
+            ],
         )
-        return [*findings, *compared], check
+        return judge_answer(self.problem, case, answer)
+
+    def _delivered(self, index: int, report: dict[str, Any]) -> tuple[str, list[Any]]:
+        """Structure and leaves of an answer; none where a leaf is no plain tensor."""
+        if report["strange"]:
+            return "", [None] * len(report["forms"])
+        return exchange.load(self.folder, f"output_{index}")
+
+    def _state(self, index: int, case: Case, report: dict[str, Any]) -> dict[str, Any] | None:
+        """Parameters and buffers after a call; None where programs that would update them were left out."""
+        if report["partly"] and case.updates:
+            return None
+        return dict(zip(case.state, exchange.load(self.folder, f"weights_{index}")[1], strict=True))
 
     def _completed(self, index: int, case: Case, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
         """The answer, with PyTorch's in the place of what programs would have written that were left out for time.
@@ -232,16 +290,6 @@ class Hearing:
             torch.where(gap, leaf.expected if leaf.pytorch is None else leaf.pytorch, x).to(x.dtype)
             for gap, x, leaf in zip(missing, leaves, case.leaves, strict=True)
         ]
-
-    def _memory(self, case: Case, report: dict[str, Any]) -> Iterator[Finding]:
-        """An answer must lie in memory of its own, in an order that the reference's users may count on."""
-        if report["aliases"] and not case.aliases:
-            yield Finding(
-                kind="aliased_output",
-                message=f"the answer lies in the memory of {', '.join(map(str, report['aliases']))}",
-                cure="return a fresh tensor (torch.empty_like), which later changes do not reach",
-            )
-        yield from judge_strides(case, report["forms"])
 
     def _replayed(self, index: int, call: Call) -> Iterator[Finding]:
         """The same answer as to another case, where the reference's differ."""
@@ -275,7 +323,7 @@ class Hearing:
                 cure="keep no reference to what forward returns",
             )
 
-    def _late(self) -> list[Finding]:
+    def _overwritten(self) -> list[Finding]:
         """Answers that later calls overwrote."""
         for index, leaves in self.answers.items():
             try:
@@ -283,19 +331,12 @@ class Hearing:
             except Unreadable as error:
                 return [Finding(kind="exited", message=f"the process left no readable answer: {error}")]
             if not _same(leaves, later):
-                return [
-                    Finding(
-                        kind="aliased_output",
-                        message="an answer changes when forward is called again: later calls write to its memory",
-                        where=self.calls[index].what,
-                        cure="allocate the output in forward, each time; only scratch memory may be kept",
-                    )
-                ]
+                return [overwritten(self.calls[index].what)]
         return []
 
     # ------------------------------------------------------------------------------------------------- integrity
 
-    def _causality(self, index: int, report: dict[str, Any] | None, found: Verdicts) -> None:
+    def _read_silent(self, index: int, report: dict[str, Any] | None, found: ProcessOutcome) -> None:
         """Whether the answer is right even where the candidate's Triton kernels do nothing."""
         call = self.calls[index]
         if report is None:
@@ -313,7 +354,7 @@ class Hearing:
         compared, _ = judge_leaves(self.problem.task, call.case, leaves, machine=INTERPRETER, source="")
         if not rejecting(compared):
             found.integrity = Integrity(causal=False)
-            found.causality.append(
+            found.sections["causality"].findings.append(
                 Finding(
                     kind="not_causal",
                     message="the answer is right even when the candidate's Triton kernels do nothing when launched",
@@ -321,7 +362,7 @@ class Hearing:
                 )
             )
 
-    def _told(self, report: dict[str, Any] | None, found: Verdicts) -> None:
+    def _judge_integrity(self, report: dict[str, Any] | None, found: ProcessOutcome) -> None:
         """KernelBench's word on the first answer, and what one forward launched and called."""
         case = self.calls[0].case
         if report is None or 0 not in self.answers:
@@ -334,12 +375,12 @@ class Hearing:
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
         found.launches = _launches(report.get("launches"))
         operators = self.problem.plainly_surveyed.operators
-        plain = [i for i in self.answers if self.calls[i].case.family == AS_GIVEN and not self.calls[i].use]
+        plain = [i for i in self.answers if self.calls[i].section == "correctness"]
         given = [r for i in plain if (r := self._report(i))]
         moving = all(r["moves_only"] for r in given)  # families may hold few values, of which that cannot be told
         traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
         made_by = [str(r["made_by"]) for r in given]
-        found.causality += judge_integrity(
+        found.sections["causality"].findings += judge_integrity(
             self.problem.task, found.integrity, operators, moving=moving, traffic=traffic
         ) or judge_makers(found.integrity, operators, made_by)
 
@@ -351,25 +392,22 @@ def _launches(told: Any) -> list[Launch]:
         return []
 
 
-def _by_form(leaf: Any, form: Any) -> Any:
-    """A leaf that was not copied as a tensor of its form alone: the wrong one, by the process's own word.
-
-    Raises:
-        ExchangeError: if that word makes no sense.
-    """
-    if leaf is not None:
-        return leaf
-    shape, dtype = form["shape"], form["dtype"]
-    if dtype not in exchange.DTYPES or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
-        raise exchange.ExchangeError("the form of a leaf makes no sense")
-    return torch.empty(shape, dtype=exchange.DTYPES[dtype], device="meta")
+def _inputs_after(case: Case, after: Sequence[Any]) -> list[Any]:
+    """What each input tensor of a case is after the call; words where it is no tensor of its form any more."""
+    found: list[Any] = []
+    for before, now in zip(case.inputs, after, strict=True):
+        given = sum(isinstance(x, torch.Tensor) for x in tree_leaves(before))
+        tensors = [now] if isinstance(before, torch.Tensor) else tree_leaves(now)
+        kept = [x for x in tensors if isinstance(x, torch.Tensor)] if given != len(tensors) else tensors
+        found += kept[:given] + ["gone"] * (given - len(kept))
+    return found
 
 
-def _said(finding: Finding, call: Call) -> Finding:
+def _of_call(finding: Finding, call: Call) -> Finding:
     """A finding with the call that it is about."""
     told: dict[str, str] = {"where": _where(finding.where, call)}
-    if call.use and finding.kind in (*VALUES, "exception", "out_of_bounds", "wrong_shape"):
-        told |= {"message": f"right before, and wrong now ({call.what}): {finding.message}", "cure": call.use}
+    if call.section == "other_uses" and finding.kind in (*VALUES, "exception", "out_of_bounds", "wrong_shape"):
+        told |= {"message": f"right before, and wrong now ({call.what}): {finding.message}", "cure": call.cure}
     return finding.model_copy(update=told)
 
 

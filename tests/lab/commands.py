@@ -1,0 +1,170 @@
+"""The laboratory's commands. Exit statuses are those of `egg-graph`."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from egg_graph.cli.console import REJECTED, OneLineErrors, plain, stdout
+from egg_graph.cli.files import read_candidate, read_task
+from egg_graph.cli.options import DEVICE, OUT, PRECISION
+from egg_graph.context import Device, check_device
+from egg_graph.schema import Precision
+
+lab = typer.Typer(
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Measure the evaluator itself: endurance, faults, costs. See also egg-graph trust.",
+)
+
+
+@lab.command()
+def soak(
+    folders: Annotated[list[Path], typer.Argument(help="Corpora with right kernels and faulty ones.")],
+    count: Annotated[int, typer.Option(min=1, help="Evaluations in all.")] = 200,
+    faults: Annotated[bool, typer.Option("--faults/--no-faults", help="Mix faulty candidates in.")] = True,
+    device: Annotated[Device, DEVICE] = "auto",
+    problems: Annotated[Path | None, typer.Option(help="Folder of references; beside a corpus if left out.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 20.0,
+    seed: Annotated[int, typer.Option(help="Seed of the mixture.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Evaluators side by side, each with a row of its own.")] = 1,
+    max_seconds: Annotated[float | None, typer.Option(help="End the row after this, before --count.")] = None,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Evaluate a long row of kernels with faults among them; then look for processes, files and memory left.
+
+    Exit status 1 if a right kernel was disturbed, a fault accepted, or something left or grown.
+    """
+    from tests.lab.soak import Turn, run_soak, soak_page
+
+    check_device(device)
+    console = stdout()
+
+    def print_turn(turn: Turn) -> None:
+        console.print(
+            f"{plain(turn.id):24} {plain(turn.status):16} {turn.seconds:6.1f} s {turn.resident_bytes >> 20:6} MiB "
+            f"{turn.descriptors:4} descriptors {turn.processes:3} processes",
+            soft_wrap=True,
+        )
+
+    results = run_soak(
+        folders,
+        out,
+        count=count,
+        faults=faults,
+        device=device,
+        problems=problems,
+        timeout=timeout,
+        seed=seed,
+        workers=workers,
+        max_seconds=math.inf if max_seconds is None else max_seconds,
+        on_turn=print_turn,
+    )
+    typer.echo(soak_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
+def faults(
+    right: Annotated[Path, typer.Argument(help="A right kernel, with a header; judged after every fault.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders of faulty kernels, with headers.")],
+    device: Annotated[Device, DEVICE] = "auto",
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 10.0,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Provoke faults one by one, each with a right kernel judged after it.
+
+    Beside the faulty kernels: a fork bomb that no gate has seen, a worker and a judge killed in the middle of an
+    evaluation, and (on a GPU) hardware counters denied.
+
+    Exit status 1 if a fault got another verdict than expected, took too long, or changed the right kernel's answer.
+    """
+    from tests.lab.faults import Fault, faults_page, run_faults
+
+    check_device(device)
+    console = stdout()
+
+    def print_fault(fault: Fault) -> None:
+        color = "green" if fault.as_expected and fault.same_answer else "red"
+        result = f"{fault.status}, {fault.seconds:.1f} s, next {fault.after}: {plain(fault.reason)[:100]}"
+        console.print(f"[{color}]{plain(fault.name)}[/]  {result}", soft_wrap=True)
+
+    results = run_faults(folders, right, out, device=device, timeout=timeout, on_fault=print_fault)
+    typer.echo(faults_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
+def cost(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidate: Annotated[Path, typer.Argument(help="A right kernel for it.")],
+    warm: Annotated[int, typer.Option(min=0, help="Further evaluations by a warm evaluator.")] = 3,
+    kernelbench: Annotated[Path | None, typer.Option(help="A checkout of KernelBench, to be timed as well.")] = None,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Tell the seconds of one evaluation, cold and warm, by rung; and KernelBench's for the same kernel.
+
+    KernelBench runs a kernel with all your rights, so it gets one only after it was found right here.
+    """
+    from tests.lab.cost import cost_page, run_cost
+
+    check_device(device)
+    task, kernel = read_task(reference, precision), read_candidate(candidate)
+    results = run_cost(task, kernel, candidate.name, out, device=device, warm=warm, kernelbench=kernelbench)
+    typer.echo(cost_page(results))
+
+
+@lab.command()
+def throughput(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidates: Annotated[list[Path], typer.Argument(help="Kernels for it, taken in turn.")],
+    workers: Annotated[list[int] | None, typer.Option(min=1, help="Workers of a further pool; 2 if left out.")] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="The further pools' workers are Ray actors.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="Evaluations by each pool.")] = 20,
+    kill_one: Annotated[bool, typer.Option("--kill-one", help="Kill a judge in the middle of the work.")] = False,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Count evaluations per minute, with one worker and with several.
+
+    Exit status 1 if an evaluation was lost.
+    """
+    from tests.lab.throughput import run_throughput, throughput_page
+
+    check_device(device)
+    results = run_throughput(
+        read_task(reference, precision),
+        [read_candidate(path) for path in candidates],
+        [path.name for path in candidates],
+        out,
+        workers=workers or (2,),
+        ray=ray,
+        count=count,
+        device=device,
+        kill_one=kill_one,
+    )
+    typer.echo(throughput_page(results))
+    if any(pace.lost for pace in results.paces):
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
+def figures(
+    folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
+    page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,
+) -> None:
+    """Print the figures of all results files of a folder, as docs/trust.md shows them."""
+    from tests.lab.figures import read_figures, rewrite
+
+    text = read_figures(folder)
+    if page is not None:
+        rewrite(page, text)
+    typer.echo(text)
