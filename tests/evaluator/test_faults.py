@@ -101,7 +101,7 @@ def test_a_right_kernel_is_correct_and_says_on_what_evidence(right, name: str, r
         *(f"correctness_long_{index}" for index in range(long)),
         "other_inputs",
         "other_uses",
-        "causality",
+        "integrity",
         "full_shape_launches",
         "coverage_at_full_shape",
         "compile_for_target",

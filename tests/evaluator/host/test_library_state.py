@@ -22,7 +22,7 @@ def kinds(findings: list[Finding]) -> list[str]:
 def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests of this process have patched for a while is nothing that a candidate changed."""
     monkeypatch.setattr(library_state, "_first", {})
-    monkeypatch.setattr(library_state, "_hiding", set())
+    monkeypatch.setattr(library_state, "_overrides", set())
 
 
 def test_an_honest_process_keeps_its_fingerprint() -> None:
