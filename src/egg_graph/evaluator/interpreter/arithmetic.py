@@ -99,14 +99,18 @@ def clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any
     return rounded(apply(np.clip, to_float(arg), to_float(low), to_float(high)), arg.dtype)
 
 
-def erf(values: np.ndarray) -> np.ndarray:
-    """Compute the error function with PyTorch; Triton's own calls Python's `math.erf` for every element."""
-    import torch
+def torch_special(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Make a function that numpy lacks from `torch.special`; in a fake run it gives zeros."""
 
-    if is_fake():
-        return np.zeros_like(values)
-    flat = torch.from_numpy(np.ascontiguousarray(values))
-    return torch.erf(flat).numpy().reshape(values.shape)
+    def function(values: np.ndarray) -> np.ndarray:
+        import torch
+
+        if is_fake():
+            return np.zeros_like(values)
+        flat = torch.from_numpy(np.ascontiguousarray(values))
+        return getattr(torch.special, name)(flat).numpy().reshape(values.shape)
+
+    return function
 
 
 def cast(self: Any, source: Any, target: Any) -> Any:
@@ -214,7 +218,7 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_mul = overflow_tracked("mul", np.multiply)
     builder.create_maxnumf = extreme_number(np.fmax)
     builder.create_minnumf = extreme_number(np.fmin)
-    builder.create_erf = lambda self, arg: unary_op(self, arg, erf)
+    builder.create_erf = lambda self, arg: unary_op(self, arg, torch_special("erf"))
     builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
     builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
     builder.create_expand_dims = range_preserving("expand_dims", np.expand_dims)

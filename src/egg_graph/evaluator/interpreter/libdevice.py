@@ -13,23 +13,10 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter import approximate
-from egg_graph.evaluator.interpreter.arithmetic import apply, erf
+from egg_graph.evaluator.interpreter.arithmetic import apply, torch_special
 from egg_graph.evaluator.interpreter.handles import make
-from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
+from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault
-
-
-def _torch(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Make a function that numpy lacks from `torch.special`."""
-
-    def function(x: np.ndarray) -> np.ndarray:
-        import torch
-
-        if is_fake():
-            return np.zeros_like(x)
-        return getattr(torch.special, name)(torch.from_numpy(np.ascontiguousarray(x))).numpy().reshape(x.shape)
-
-    return function
 
 
 def _round_away(x: np.ndarray) -> np.ndarray:
@@ -47,9 +34,7 @@ SAME_NAME = {name: getattr(np, name) for name in (
 OTHER_NAME: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "nearbyint": np.rint, "round": _round_away,
-    "erf": erf, "erfc": _torch("erfc"), "erfinv": _torch("erfinv"), "erfcx": _torch("erfcx"), "normcdf": _torch("ndtr"),
-    "normcdfinv": _torch("ndtri"), "lgamma": _torch("gammaln"), "j0": _torch("bessel_j0"), "j1": _torch("bessel_j1"),
-    "cyl_bessel_i0": _torch("i0"), "cyl_bessel_i1": _torch("i1"), "exp10": lambda x: np.power(np.float32(10), x),
+    "exp10": lambda x: np.power(np.float32(10), x),
     "rsqrt": lambda x: 1 / np.sqrt(x), "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
     "sinpi": lambda x: np.sin(np.pi * x), "cospi": lambda x: np.cos(np.pi * x), "fdim": lambda x, y: np.fmax(x - y, 0),
     "remainder": lambda x, y: x - y * np.rint(x / y), "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),
@@ -65,7 +50,16 @@ OTHER_NAME: dict[str, Callable[..., Any]] = {
 BITCASTS = {
     "int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32, "float_as_uint": tl.uint32,
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Any]] = {**SAME_NAME, **OTHER_NAME}
+TORCH_NAME = {
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx", "normcdf": "ndtr", "normcdfinv": "ndtri",
+    "lgamma": "gammaln", "j0": "bessel_j0", "j1": "bessel_j1", "cyl_bessel_i0": "i0", "cyl_bessel_i1": "i1",
+}  # fmt: skip
+"""libdevice's name of a function that only PyTorch has -> its name in `torch.special`."""
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **SAME_NAME,
+    **OTHER_NAME,
+    **{name: torch_special(other) for name, other in TORCH_NAME.items()},
+}
 
 
 def _elementwise(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,7 +77,7 @@ def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options
     _note_written(run, access, itemsize)
     after = _bits(native.load(addresses, active, np.zeros_like(values), values.dtype))[active]
     if (after != lanes).any():
-        races.report_lane_conflict(run, access.region)
+        races.report_lane_conflict(run, access)
 
 
 def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, sem: Any, scope: Any) -> Any:

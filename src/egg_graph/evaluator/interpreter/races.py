@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from egg_graph.evaluator.interpreter.address_space import Region
 from egg_graph.evaluator.interpreter.bounds_check import Access
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState
 from egg_graph.schema import Finding
@@ -77,13 +76,14 @@ class ShadowMemory:
 
 def check_load(run: RunState, access: Access, itemsize: int) -> None:
     """Record a load. Report a race if another program wrote an element and nothing orders the two."""
-    launch, region, shadow, index = _shadowed(run, access, itemsize)
+    launch, shadow, index = _shadowed(run, access, itemsize)
     me = launch.linear + 1
     if _written_by_others(launch, shadow, index).any():
-        _report(run, region, "reads elements that another program writes in the same launch")
+        _report(run, access, "reads elements that another program writes in the same launch")
     reader = shadow.reader[index]
     shadow.reader[index] = np.where((reader == 0) | (reader == me), me, SEVERAL)
-    _check_lanes_that_load(run, access, shadow, index)
+    if launch.num_warps != 1:  # the threads of one warp run in lockstep
+        _check_lanes_that_load(run, launch, access, shadow, index)
 
 
 def check_store(run: RunState, access: Access, itemsize: int, changed: np.ndarray) -> None:
@@ -95,25 +95,26 @@ def check_store(run: RunState, access: Access, itemsize: int, changed: np.ndarra
         itemsize: bytes per lane.
         changed: per active lane, whether the stored value differs from what was there.
     """
-    launch, region, shadow, index = _shadowed(run, access, itemsize)
+    launch, shadow, index = _shadowed(run, access, itemsize)
     me = launch.linear + 1
     changed = np.repeat(changed, index.size // max(1, changed.size))
     reader = shadow.reader[index]
     if (changed & _written_by_others(launch, shadow, index)).any():
-        _report(run, region, "stores a different value to elements that another program also stores")
+        _report(run, access, "stores a different value to elements that another program also stores")
     elif not launch.acquired and (changed & (reader != 0) & (reader != me)).any():
-        _report(run, region, "overwrites elements that another program reads in the same launch")
+        _report(run, access, "overwrites elements that another program reads in the same launch")
     shadow.writer[index] = me
     if launch.atomic_clock:
         shadow.written_at[index] = launch.atomic_clock
-    _check_lanes_that_store(run, access, shadow, index, changed)
+    if launch.num_warps != 1:  # the threads of one warp run in lockstep
+        _check_lanes_that_store(run, launch, access, shadow, index, changed)
 
 
 def check_atomic(run: RunState, access: Access, itemsize: int) -> None:
     """Record an atomic, which acquires and releases. Report a race if another program plainly wrote an element."""
-    launch, region, shadow, index = _shadowed(run, access, itemsize)
+    launch, shadow, index = _shadowed(run, access, itemsize)
     if _written_by_others(launch, shadow, index).any():
-        _report(run, region, "updates atomically what another program plainly stores in the same launch")
+        _report(run, access, "updates atomically what another program plainly stores in the same launch")
     launch.acquired = True
     launch.atomic_clock += 1
     launch.released[launch.linear + 1] = launch.atomic_clock
@@ -121,9 +122,9 @@ def check_atomic(run: RunState, access: Access, itemsize: int) -> None:
         launch.barrier()
 
 
-def report_lane_conflict(run: RunState, region: Region) -> None:
+def report_lane_conflict(run: RunState, access: Access) -> None:
     """Report that two lanes of one store wrote different values to one element."""
-    _report(run, region, "stores different values to one element from several lanes of one program")
+    _report(run, access, "stores different values to one element from several lanes of one program")
 
 
 def updates_in_place(run: RunState) -> bool:
@@ -132,8 +133,8 @@ def updates_in_place(run: RunState) -> bool:
     return any(bool(((shadow.writer != 0) & (shadow.reader != 0)).any()) for shadow in shadows)
 
 
-def _shadowed(run: RunState, access: Access, itemsize: int) -> tuple[LaunchState, Region, ShadowMemory, np.ndarray]:
-    """Return launch and storage of an access, the storage's shadow, and the elements of the active lanes in it."""
+def _shadowed(run: RunState, access: Access, itemsize: int) -> tuple[LaunchState, ShadowMemory, np.ndarray]:
+    """Return the current launch, the shadow of the accessed storage, and the elements of the active lanes in it."""
     launch, region = run.launch, access.region
     assert launch is not None and region is not None
     if region.shadow is None:
@@ -146,7 +147,7 @@ def _shadowed(run: RunState, access: Access, itemsize: int) -> tuple[LaunchState
     index = offsets // shadow.granule
     if itemsize > shadow.granule:
         index = (index[:, None] + np.arange(itemsize // shadow.granule)).reshape(-1)
-    return launch, region, shadow, index
+    return launch, shadow, index
 
 
 def _written_by_others(launch: LaunchState, shadow: ShadowMemory, index: np.ndarray) -> np.ndarray:
@@ -171,16 +172,16 @@ def _lane_numbers(launch: LaunchState, access: Access, elements: int) -> np.ndar
     return np.repeat(lanes, elements // max(1, lanes.size))
 
 
-def _check_lanes_that_load(run: RunState, access: Access, shadow: ShadowMemory, index: np.ndarray) -> None:
+def _check_lanes_that_load(
+    run: RunState, launch: LaunchState, access: Access, shadow: ShadowMemory, index: np.ndarray
+) -> None:
     """Record the lanes of a load. Report a race if another lane stored one of the elements in this epoch."""
-    launch = run.launch
-    assert launch is not None and access.region is not None
-    if shadow.stored is None or launch.num_warps == 1:  # the threads of one warp run in lockstep
+    if shadow.stored is None:
         return
     lane = _lane_numbers(launch, access, index.size)
     if shadow.stored.touched_by_others(index, lane, launch.epoch).any():
         what = "loads elements that another thread of the same program has stored, with no barrier between"
-        _report(run, access.region, what, BARRIER_CURE)
+        _report(run, access, what, BARRIER_CURE)
     if shadow.loaded is None:
         shadow.loaded = LaneShadow(shadow.writer.size)
     several = shadow.loaded.touched_by_others(index, lane, launch.epoch)
@@ -189,28 +190,25 @@ def _check_lanes_that_load(run: RunState, access: Access, shadow: ShadowMemory, 
 
 
 def _check_lanes_that_store(
-    run: RunState, access: Access, shadow: ShadowMemory, index: np.ndarray, changed: np.ndarray
+    run: RunState, launch: LaunchState, access: Access, shadow: ShadowMemory, index: np.ndarray, changed: np.ndarray
 ) -> None:
     """Record the lanes of a store. Report a race if another lane stored or loaded a changed element in this epoch."""
-    launch = run.launch
-    assert launch is not None and access.region is not None
-    if launch.num_warps == 1:  # the threads of one warp run in lockstep
-        return
     lane = _lane_numbers(launch, access, index.size)
     if shadow.stored is None:
         shadow.stored = LaneShadow(shadow.writer.size)
     for verb, lanes in (("stored", shadow.stored), ("loaded", shadow.loaded)):
         if lanes is not None and (changed & lanes.touched_by_others(index, lane, launch.epoch)).any():
             what = f"overwrites elements that another thread of the same program has {verb}, with no barrier between"
-            _report(run, access.region, what, BARRIER_CURE)
+            _report(run, access, what, BARRIER_CURE)
             break
     shadow.stored.lane[index[changed]] = lane[changed]
     shadow.stored.epoch[index[changed]] = launch.epoch
 
 
-def _report(run: RunState, region: Region, what: str, cure: str = OWNER_CURE) -> None:
-    launch = run.launch
-    assert launch is not None
+def _report(run: RunState, access: Access, what: str, cure: str = OWNER_CURE) -> None:
+    """Add a finding to the run, once for each line, argument and kind of race."""
+    launch, region = run.launch, access.region
+    assert launch is not None and region is not None
     line = run.candidate_line()
     key = f"{launch.kernel}:{line}:{region.name}:{what}"
     if key in run.races:
