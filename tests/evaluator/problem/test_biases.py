@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from egg_graph.evaluator.problem.budgets import calibrated
-from egg_graph.evaluator.problem.compare import Leaf, bias, compare
+from egg_graph.evaluator.problem.leaf_comparison import Leaf, bias, compare
 from egg_graph.schema import Finding
 
 

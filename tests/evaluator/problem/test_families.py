@@ -6,7 +6,7 @@ import torch
 from egg_graph.evaluator.problem import families
 from egg_graph.evaluator.problem.budgets import Unevaluable
 from egg_graph.evaluator.problem.case import Case, build_case, family_case
-from egg_graph.evaluator.problem.compare import compare
+from egg_graph.evaluator.problem.leaf_comparison import compare
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.schema import Precision
 

@@ -14,8 +14,8 @@ from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
 from egg_graph.evaluator.host.fork_server import Ended
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Unevaluable, build_case
-from egg_graph.evaluator.problem.compare import Leaf, compare, poisoned
 from egg_graph.evaluator.problem.flops import flop_counter
+from egg_graph.evaluator.problem.leaf_comparison import Leaf, compare, poisoned
 from egg_graph.evaluator.problem.precision import round_to_tf32, truncate_to_tf32
 from egg_graph.evaluator.tools.profile import compiled_profile, parse_ncu
 from egg_graph.evaluator.wire.exchange import ExchangeError, flatten, load, save

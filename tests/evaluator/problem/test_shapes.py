@@ -5,8 +5,8 @@ import torch
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
 from egg_graph.evaluator.problem.case import build_case
+from egg_graph.evaluator.problem.input_reads import wholly_read
 from egg_graph.evaluator.problem.long_shapes import choose_long_shapes
-from egg_graph.evaluator.problem.reads import wholly_read
 from egg_graph.evaluator.problem.reference import override
 from egg_graph.schema import BadInput
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.problem.reads import Reads, structured
+from egg_graph.evaluator.problem.input_reads import Reads, structured
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import Finding, Hardware
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from egg_graph.evaluator.problem.compare import Leaf, bias, relative_error
+from egg_graph.evaluator.problem.leaf_comparison import Leaf, bias, relative_error
 from egg_graph.schema import FindingKind, Precision
 
 MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "bf16": 2.0, "fp16": 2.0}

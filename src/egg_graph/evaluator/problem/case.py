@@ -14,9 +14,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.budgets import Unevaluable, calibrated
-from egg_graph.evaluator.problem.compare import Emulation, Leaf, relative_error
 from egg_graph.evaluator.problem.families import AS_GIVEN, OF_INTEGERS, apply
-from egg_graph.evaluator.problem.operator_watch import RECURRENCE, UNDEFINED, OperatorWatch
+from egg_graph.evaluator.problem.leaf_comparison import Emulation, Leaf, relative_error
+from egg_graph.evaluator.problem.operators import RECURRENCE, UNDEFINED, OperatorWatch
 from egg_graph.evaluator.problem.precision import CAST, PRODUCTS, TF32Products, cast_inputs, cast_model, pytorch_at
 from egg_graph.evaluator.problem.reference import Reference, one_line
 from egg_graph.evaluator.wire.exchange import flatten

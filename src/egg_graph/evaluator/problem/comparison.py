@@ -15,9 +15,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
+from egg_graph.evaluator.problem.case_store import Cases
 from egg_graph.evaluator.problem.families import WRONG_HERE
+from egg_graph.evaluator.problem.leaf_comparison import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.leaf import overlapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.reads import wholly_read
-from egg_graph.evaluator.problem.soundness import Soundness, examine
+from egg_graph.evaluator.problem.case_store import Cases
+from egg_graph.evaluator.problem.input_reads import wholly_read
 from egg_graph.evaluator.problem.uses import Uses, uses_of
+from egg_graph.evaluator.problem.validity import Soundness, examine
 from egg_graph.schema import Baseline
 
 

@@ -30,13 +30,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.problem.value_bounds import within_bounds
+from egg_graph.evaluator.problem.knobs import within_bounds
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from egg_graph.evaluator.problem.edges import Edges
+    from egg_graph.evaluator.problem.randint_ends import Edges
 
 INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
 
@@ -235,7 +235,7 @@ class Reference:
         """
         import torch
 
-        from egg_graph.evaluator.problem.edges import Edges
+        from egg_graph.evaluator.problem.randint_ends import Edges
 
         torch.manual_seed(seed)
         with edges or Edges():

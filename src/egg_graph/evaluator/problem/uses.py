@@ -16,10 +16,10 @@ import torch
 
 from egg_graph.evaluator.problem.budgets import Unevaluable
 from egg_graph.evaluator.problem.case import Case, variant
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.case_store import Cases
 from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.families import structure
+from egg_graph.evaluator.problem.leaf_comparison import Leaf
 from egg_graph.evaluator.problem.reference import shape_knobs
 from egg_graph.schema import BadInput
 

@@ -17,7 +17,7 @@ from egg_graph.evaluator.gpu.floor import Floor, floor_of
 from egg_graph.evaluator.gpu.timing.agreement import Burst, agreement, device_clock, event_clock, host_clock
 from egg_graph.evaluator.gpu.timing.answers import allowed, difference
 from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
-from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.leaf_comparison import Leaf
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable, with_other_inputs
-from egg_graph.evaluator.problem.compare import Leaf
 from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.leaf_comparison import Leaf
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.wire.exchange import dtype_name

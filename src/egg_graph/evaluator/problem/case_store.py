@@ -14,14 +14,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable, build_case, family_case, with_other_inputs
-from egg_graph.evaluator.problem.edges import Edges
 from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.forward_summary import survey
 from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shapes
-from egg_graph.evaluator.problem.nulls import is_constant, refuse_constants
+from egg_graph.evaluator.problem.null_answers import is_constant, refuse_constants
 from egg_graph.evaluator.problem.precision import cast_name
+from egg_graph.evaluator.problem.randint_ends import Edges
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line, shape_knobs
 from egg_graph.evaluator.problem.shapes import MAX_ELEMENTS, choose_shapes
-from egg_graph.evaluator.problem.survey import survey
 from egg_graph.evaluator.wire import exchange
 from egg_graph.schema import BadInput, Baseline, KernelTask
 

@@ -10,8 +10,8 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.budgets import MARGIN, Unevaluable
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE, accepts
+from egg_graph.evaluator.problem.leaf_comparison import Leaf, compare, relative_error
 from egg_graph.schema import Precision
 
 Answer = list[torch.Tensor]

@@ -8,11 +8,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable, plain_answer, with_other_inputs, with_other_weights
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.case_store import Cases
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE
-from egg_graph.evaluator.problem.nulls import (
+from egg_graph.evaluator.problem.leaf_comparison import Leaf
+from egg_graph.evaluator.problem.null_answers import (
     WITHOUT_INPUT,
     Null,
     accepted_by_kernelbench,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from egg_graph.evaluator.problem.edges import Edges
+from egg_graph.evaluator.problem.randint_ends import Edges
 from egg_graph.evaluator.problem.reference import load_reference
 
 SOURCE = """

@@ -5,7 +5,7 @@ import torch
 
 from egg_graph.evaluator.problem.case import with_other_inputs
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
-from egg_graph.evaluator.problem.nulls import nulls_of, passes
+from egg_graph.evaluator.problem.null_answers import nulls_of, passes
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import KernelTask, Precision
 
