@@ -1,4 +1,4 @@
-"""Whether a problem can tell a kernel from an empty one: asked before any candidate, with answers nobody computed."""
+"""Check, before any candidate, whether a problem can tell a kernel from an empty one."""
 
 from __future__ import annotations
 
@@ -7,133 +7,139 @@ from dataclasses import dataclass, replace
 import torch
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.problem.case import Case, Unevaluable, plain_answer, with_other_inputs, with_other_weights
-from egg_graph.evaluator.problem.case_store import Cases
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import answer_unrandomized, with_other_inputs, with_other_weights
+from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE
-from egg_graph.evaluator.problem.leaf_comparison import Leaf
 from egg_graph.evaluator.problem.null_answers import (
+    OTHER_WEIGHTS,
     WITHOUT_INPUT,
-    Null,
+    NullAnswer,
     accepted_by_kernelbench,
-    nulls_of,
-    passes,
-    size_of,
-    tightened,
+    describe_error,
+    is_accepted,
+    null_answers,
+    tighten_budgets,
 )
 from egg_graph.evaluator.problem.reference import Reference, load_reference
 from egg_graph.schema import BadInput, FindingKind
 
 FULL_ON_CPU_BYTES, FULL_ON_CPU_FLOPS = 4e6, 1e9
-"""Up to this a reference is run at its own shape on a CPU to learn what a fixed tolerance would accept."""
+"""On a CPU, test the fixed tolerance at the reference's own shape up to this many bytes and flops."""
 FULL_ON_GPU_PART = 0.05
-"""Of the GPU's memory that inputs, weights and outputs may take for the same."""
+"""On a GPU, test it there if inputs, weights and outputs take at most this fraction of GPU memory."""
 
 
 @dataclass
-class Soundness:
-    """What is known of a problem before any candidate."""
+class Validity:
+    """Whether candidates can be judged against a reference."""
 
     unevaluable: str = ""
-    """Why no candidate can be judged; empty when one can."""
+    """Why no candidate can be judged; empty if one can."""
     kind: FindingKind = "degenerate_problem"
+    """Kind of the finding if none can."""
     families: tuple[str, ...] = (AS_GIVEN,)
+    """Names of the input families that candidates are judged on."""
     weaknesses: tuple[str, ...] = ()
+    """Null answers that a fixed tolerance would accept, and weights that do not matter, in words."""
 
 
-def examine(problem: Cases) -> Soundness:
-    """Build every reduced case, put the nulls to them, and tell what a fixed tolerance would let through."""
-    weak = list(_fixed_tolerance(problem))
+def check_validity(problem: CaseStore) -> Validity:
+    """Build every reduced case, try the null answers on it, and list what a fixed tolerance would accept.
+
+    This tightens the budgets of the problem's cases until they refuse the null answers.
+    """
+    weaknesses = list(_accepted_by_fixed_tolerance(problem))
     try:
         for name in problem.shapes:
-            weak += _refuse_nulls(problem, name)
+            weaknesses += _refuse_null_answers(problem, name)
         families = tuple(case.family for case in problem.family_cases(problem.family_shape))
     except Unevaluable as error:
-        return Soundness(str(error), error.kind, weaknesses=tuple(weak))
-    return Soundness(families=(AS_GIVEN, *families), weaknesses=tuple(dict.fromkeys(weak)))
+        return Validity(str(error), error.kind, weaknesses=tuple(weaknesses))
+    return Validity(families=(AS_GIVEN, *families), weaknesses=tuple(dict.fromkeys(weaknesses)))
 
 
-def _refuse_nulls(problem: Cases, name: str) -> list[str]:
-    """Tighten the budgets of one shape until every null fails; returns what nulls get away with all the same.
+def _refuse_null_answers(problem: CaseStore, name: str) -> list[str]:
+    """Tighten the budgets of one shape until every null answer fails.
+
+    Returns:
+        Null answers that are accepted all the same, in words.
 
     Raises:
-        Unevaluable: if one passes that no budget above PyTorch's own error refuses.
+        Unevaluable: if a null answer passes that no budget above PyTorch's own error refuses.
     """
-    precision = problem.task.precision
-    cases = problem.cases(name)
+    precision, cases = problem.task.precision, problem.cases(name)
     reference = load_reference(problem.task.reference, problem.shapes[name])
-    weak = []
+    weaknesses = []
     for case in cases[:1]:
         seed = problem.seed(f"{name}/null", 0)
         other = with_other_inputs(case, reference, precision, name=name, seed=seed, device=problem.device)
-        for null in nulls_of(case, other, _reweighted(case, reference, problem, seed)):
-            if not passes(null, case, precision):
+        for null in null_answers(case, other, _reweight(case, reference, problem, seed)):
+            if not is_accepted(null, case, precision):
                 continue
             if null.name in WITHOUT_INPUT:
                 _refuse(null, cases, problem)
-            elif null.name.startswith("a copy") and _passes_everywhere(null, problem, name):
+            elif null.name.startswith("a copy") and _is_accepted_on_all_families(null, problem, name):
                 raise Unevaluable(
                     f"{null.name} passes within the error budget, whatever the inputs: nothing is computed"
                 )
-            elif null.name == "the answer under other weights":
-                weak.append("the weights do not matter: the answer under other weights is the same within our budget")
-    return weak
+            elif null.name == OTHER_WEIGHTS:
+                weaknesses.append(f"the weights do not matter: {OTHER_WEIGHTS} is the same within our budget")
+    return weaknesses
 
 
-def _refuse(null: Null, cases: list[Case], problem: Cases) -> None:
-    tighter = tightened(null, cases[0], problem.task.precision)
+def _refuse(null: NullAnswer, cases: list[Case], problem: CaseStore) -> None:
+    """Tighten the budgets of all cases of one shape until they refuse a null answer; `Unevaluable` if they cannot."""
+    tighter = tighten_budgets(null, cases[0], problem.task.precision)
     if tighter is not None:
-        for case in cases:  # one shape, one distribution
-            case.leaves = [_no_wider(leaf, like) for leaf, like in zip(case.leaves, tighter, strict=True)]
-    if passes(null, cases[0], problem.task.precision):
+        for case in cases:  # all seeds of a shape have one distribution
+            case.leaves = [_limit_budget(leaf, like) for leaf, like in zip(case.leaves, tighter, strict=True)]
+    if is_accepted(null, cases[0], problem.task.precision):
         raise Unevaluable(
             f"the answer does not depend on the input, within the error budget: {null.name} would pass "
-            f"({size_of(cases[0])}); take inputs or sizes at which it does"
+            f"({describe_error(cases[0])}); take inputs or sizes at which it does"
         )
 
 
-def _no_wider(leaf: Leaf, like: Leaf) -> Leaf:
+def _limit_budget(leaf: ExpectedLeaf, like: ExpectedLeaf) -> ExpectedLeaf:
     return replace(leaf, budget=min(leaf.budget, like.budget))
 
 
-def _passes_everywhere(null: Null, problem: Cases, name: str) -> bool:
-    """Whether a copy of an input passes on every family too: a ReLU is one only of positive numbers."""
+def _is_accepted_on_all_families(null: NullAnswer, problem: CaseStore, name: str) -> bool:
+    """Whether every family accepts a copy of an input too. (A ReLU copies positive numbers only.)"""
     for case in problem.family_cases(name):
-        same = next((n for n in nulls_of(case, case) if n.name == null.name), None)
-        if same is None or not passes(same, case, problem.task.precision):
+        same = next((n for n in null_answers(case, case) if n.name == null.name), None)
+        if same is None or not is_accepted(same, case, problem.task.precision):
             return False
     return True
 
 
-def _reweighted(case: Case, reference: Reference, problem: Cases, seed: int) -> Case | None:
+def _reweight(case: Case, reference: Reference, problem: CaseStore, seed: int) -> Case | None:
+    """The same inputs under other weights; None if there are no weights or the answer cannot be judged."""
     if not any(value.is_floating_point() for value in case.state.values()):
         return None
     try:
         return with_other_weights(case, reference, problem.task.precision, seed=seed + 7)
     except Unevaluable:
-        return None  # what that draw of weights hides, the case's own does not
+        return None
 
 
-# ------------------------------------------------------------------------------------------ a fixed tolerance
-
-
-def _fixed_tolerance(problem: Cases) -> list[str]:
-    """What KernelBench's tolerance would accept from a kernel that computes nothing. Ours is told apart above."""
-    where, overrides = _at(problem)
-    precision = problem.task.precision
+def _accepted_by_fixed_tolerance(problem: CaseStore) -> list[str]:
+    """Null answers that KernelBench's tolerance would accept, in words."""
+    where, overrides = _choose_shape(problem)
+    precision, device = problem.task.precision, problem.device
     try:
         reference = load_reference(problem.task.reference, overrides)
-        seeds = [problem.seed("plain", index) for index in range(3)]
-        inputs, answer = plain_answer(reference, precision, problem.device, weights=seeds[0], inputs=seeds[0])
-        _, other = plain_answer(reference, precision, problem.device, weights=seeds[0], inputs=seeds[1])
-        has_weights = any(p.is_floating_point() for p in reference.model(0).parameters())
-        reweighted = (
-            plain_answer(reference, precision, problem.device, weights=seeds[2], inputs=seeds[0])[1]
-            if has_weights
-            else None
-        )
+        first, second, third = (problem.seed("plain", index) for index in range(3))
+        inputs, answer = answer_unrandomized(reference, precision, device, weights_seed=first, inputs_seed=first)
+        _, other = answer_unrandomized(reference, precision, device, weights_seed=first, inputs_seed=second)
+        reweighted = None
+        if any(p.is_floating_point() for p in reference.model(0).parameters()):
+            _, reweighted = answer_unrandomized(reference, precision, device, weights_seed=third, inputs_seed=first)
     except (BadInput, torch.OutOfMemoryError):
-        return []  # nothing to tell; why the reference fails is told elsewhere
+        return []  # another check says why the reference fails
     given = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
     return [
         f"{name} would pass a fixed tolerance of {TOLERANCE[precision]:g} ({where})"
@@ -141,14 +147,14 @@ def _fixed_tolerance(problem: Cases) -> list[str]:
     ]
 
 
-def _at(problem: Cases) -> tuple[str, dict[str, int]]:
-    """The reference's own shape where it is affordable, else the shrunk one."""
-    plain = problem.plainly_surveyed
+def _choose_shape(problem: CaseStore) -> tuple[str, dict[str, int]]:
+    """The reference's own shape if it is affordable, otherwise the shrunk one: in words, and its overrides."""
+    summary = problem.forward_summary
     if problem.device.type == "cpu":
-        affordable = plain.compulsory_bytes <= FULL_ON_CPU_BYTES and plain.flops <= FULL_ON_CPU_FLOPS
+        affordable = summary.compulsory_bytes <= FULL_ON_CPU_BYTES and summary.flops <= FULL_ON_CPU_FLOPS
     else:
         memory = torch.cuda.get_device_properties(problem.device).total_memory
-        affordable = plain.compulsory_bytes <= FULL_ON_GPU_PART * memory
+        affordable = summary.compulsory_bytes <= FULL_ON_GPU_PART * memory
     if affordable:
         return "at its own shape", {}
     overrides = problem.shapes["shrunk"]

@@ -17,7 +17,7 @@ from egg_graph.evaluator.gpu.floor import Floor, floor_of
 from egg_graph.evaluator.gpu.timing.agreement import Burst, agreement, device_clock, event_clock, host_clock
 from egg_graph.evaluator.gpu.timing.answers import allowed, difference
 from egg_graph.evaluator.gpu.timing.ratio import ratio_interval
-from egg_graph.evaluator.problem.leaf_comparison import Leaf
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.schema import Clock as Told
 from egg_graph.schema import Hardware
 from tests.evaluator.gpu.timing.pretend_gpu import PretendGpu
@@ -150,9 +150,9 @@ def test_the_spin_outlasts_the_queueing_of_a_forward() -> None:
 # ------------------------------------------------------------------------------------------------------- comparisons
 
 
-def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> Leaf:
+def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> ExpectedLeaf:
     wide = expected.double() if expected.is_floating_point() else expected
-    return Leaf(wide, expected.dtype, budget, slack, pytorch_error=budget / 4)
+    return ExpectedLeaf(wide, expected.dtype, budget, slack, pytorch_error=budget / 4)
 
 
 def test_a_timed_answer_may_err_as_much_as_both_sides_do() -> None:

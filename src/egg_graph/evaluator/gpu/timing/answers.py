@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.problem.case import Case, Unevaluable, with_other_inputs
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.comparison import judge_leaves
-from egg_graph.evaluator.problem.leaf_comparison import Leaf
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.wire.exchange import dtype_name
@@ -146,12 +147,12 @@ class Examiner:
             self.notes.append(text)
 
 
-def allowed(leaf: Leaf) -> float:
+def allowed(leaf: ExpectedLeaf) -> float:
     """Largest difference from PyTorch's own answer, as `difference` measures it."""
     return leaf.budget + leaf.pytorch_error
 
 
-def difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
+def difference(got: torch.Tensor, expected: torch.Tensor, leaf: ExpectedLeaf) -> float:
     """Relative L2 distance of two answers (integers: share of differing elements).
 
     Infinite where a single element is off by far more than PyTorch's worst, or not finite where the other is.
