@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.device.detect import environment, gpu_present
     from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.pool import EvaluatorPool
-    from egg_graph.evaluator.problem.reference import Reference, load_reference, shape_knobs
+    from egg_graph.evaluator.problem.knobs import shape_knobs
+    from egg_graph.evaluator.problem.reference import Reference, load_reference
     from egg_graph.evaluator.problem.shapes import choose_shapes
     from egg_graph.evaluator.ray_pool import RayPool
 
@@ -38,7 +39,7 @@ _HOME = {
     "gpu_present": "device.detect",
     "Reference": "problem.reference",
     "load_reference": "problem.reference",
-    "shape_knobs": "problem.reference",
+    "shape_knobs": "problem.knobs",
     "choose_shapes": "problem.shapes",
 }
 

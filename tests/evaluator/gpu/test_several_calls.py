@@ -9,7 +9,8 @@ import torch
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.executor import GpuExecutor
-from egg_graph.evaluator.problem.case import Case, with_other_inputs
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import first_group, repeat_group, seed_group
 from egg_graph.evaluator.problem.problem import Problem

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from egg_graph.evaluator.problem.budgets import calibrated
-from egg_graph.evaluator.problem.compare import Leaf, bias, compare
+from egg_graph.evaluator.problem.budgets import calibrate_leaf
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, bias
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.schema import Finding
 
 
@@ -12,13 +13,13 @@ def draw(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def bf16_leaf(exact: torch.Tensor) -> Leaf:
+def bf16_leaf(exact: torch.Tensor) -> ExpectedLeaf:
     answer = exact.to(torch.bfloat16)
-    return calibrated(answer, exact.double(), answer, answer, [], "bf16")
+    return calibrate_leaf(answer, exact.double(), answer, answer, [], "bf16")
 
 
-def verdict(got: torch.Tensor, leaf: Leaf) -> tuple[Finding, ...]:
-    return compare(got, leaf, where="", precision="bf16", emulated_error=lambda kind: None).findings
+def verdict(got: torch.Tensor, leaf: ExpectedLeaf) -> tuple[Finding, ...]:
+    return compare_leaf(got, leaf, where="", precision="bf16", emulated_error=lambda kind: None).findings
 
 
 def test_bias_is_a_common_offset_or_factor() -> None:
@@ -56,7 +57,7 @@ def test_a_row_of_few_elements_is_not_held_to_an_average() -> None:
 
 def test_a_factor_or_an_offset_per_index_is_named() -> None:
     expected = draw(30, 20, 10)
-    leaf = Leaf(expected.double(), torch.float32, 1e-5, slack=1e-6, pytorch_error=1e-7)
+    leaf = ExpectedLeaf(expected.double(), torch.float32, 1e-5, slack=1e-6, pytorch_error=1e-7)
     scale = 1 + 0.3 * draw(20, 1, seed=4).abs()
     (finding,) = verdict(expected * scale, leaf)
     assert "times a factor for each index of dimension 1" in finding.message

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from egg_graph.evaluator.problem import families
-from egg_graph.evaluator.problem.budgets import Unevaluable
-from egg_graph.evaluator.problem.case import Case, build_case, family_case
-from egg_graph.evaluator.problem.compare import compare
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import build_case
+from egg_graph.evaluator.problem.family_case import build_family_case
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.schema import Precision
 
@@ -23,17 +24,17 @@ def reference(body: str, inputs: str, init: str = "pass") -> str:
 def on(source: str, family: str, precision: Precision = "ieee") -> Case:
     loaded = load_reference(source)
     base = build_case(loaded, precision, name="test", overrides={}, seed=3, device=torch.device("cpu"))
-    return family_case(base, loaded, precision, family=family, seed=11)
+    return build_family_case(base, loaded, precision, family=family, seed=11)
 
 
 def accepts(case: Case, got: torch.Tensor, precision: str = "ieee") -> bool:
-    return compare(got, case.leaves[0], where="", precision=precision, emulated_error=lambda kind: None).passed
+    return compare_leaf(got, case.leaves[0], where="", precision=precision, emulated_error=lambda kind: None).passed
 
 
 DRAWN = [torch.rand(32, 48).t(), torch.randint(5, (40,)), torch.rand(20) > 0.5, torch.tensor(2.5), 3]
 
 
-@pytest.mark.parametrize("name", families.NAMES)
+@pytest.mark.parametrize("name", families.FAMILIES)
 def test_a_family_keeps_forms_integers_and_numbers_and_repeats_itself(name: str) -> None:
     first, again = families.apply(name, DRAWN, 7), families.apply(name, DRAWN, 7)
     for old, new, other in zip(DRAWN[:4], first, again, strict=False):
@@ -41,7 +42,7 @@ def test_a_family_keeps_forms_integers_and_numbers_and_repeats_itself(name: str)
         assert torch.equal(new, other)
     assert all(torch.equal(old, new) for old, new in zip(DRAWN[2:4], first[2:4], strict=True))
     assert first[4] == 3
-    of_integers = name in families.OF_INTEGERS
+    of_integers = families.FAMILIES[name].moves_integers
     assert torch.equal(DRAWN[0], first[0]) is of_integers
     assert torch.equal(DRAWN[1], first[1]) is not of_integers
 
@@ -77,7 +78,7 @@ def test_structure_is_kept() -> None:
     for name in families.families_of([a + a.t()]):
         (moved,) = families.apply(name, [a + a.t()], 5)
         assert torch.equal(moved, moved.t())
-    assert set(families.families_of([torch.randint(9, (50,))])) == families.OF_INTEGERS
+    assert set(families.families_of([torch.randint(9, (50,))])) == {"integers_negated", "integers_wide"}
     assert families.families_of([torch.rand(50) > 0.5]) == ()
 
 
@@ -180,7 +181,7 @@ def test_products_of_few_bits_must_be_exact_and_others_need_not() -> None:
         (case.inputs[0][:, i : i + 7].half() @ weight.t()[i : i + 7].half() for i in range(0, 700, 7)),
         torch.zeros(16, 24, dtype=torch.float16),
     )
-    result = compare(
+    result = compare_leaf(
         halves.float() + bias, case.leaves[0], where="", precision="tf32", emulated_error=lambda kind: None
     )
     assert [finding.kind for finding in result.findings] == ["precision_loss"]

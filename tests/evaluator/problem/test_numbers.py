@@ -8,11 +8,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
-from egg_graph.evaluator.problem.case import Unevaluable, build_case
-from egg_graph.evaluator.problem.compare import Leaf, compare, poisoned
-from egg_graph.evaluator.problem.flops import flop_counter
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.case_builder import build_case
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.flops import NecessaryFlops
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.precision import round_to_tf32, truncate_to_tf32
-from egg_graph.evaluator.wire.poison import poison_
+from egg_graph.evaluator.wire.poison import poison_, poisoned
 from egg_graph.schema import Finding, Precision
 
 MATMUL = (
@@ -43,7 +45,7 @@ def test_a_tf32_budget_admits_rounding_and_not_truncation() -> None:
 
     def judged(change, source: str = "") -> list[str]:
         got = (change(a) @ change(b)) * gamma + beta
-        result = compare(
+        result = compare_leaf(
             got,
             leaf,
             where="",
@@ -82,12 +84,14 @@ def test_poison_is_recognised_and_numbers_are_not_poison(dtype: torch.dtype) -> 
     assert int(poisoned(fresh).sum()) == 13
 
 
-def leaf(expected: torch.Tensor, budget: float = 1e-5) -> Leaf:
-    return Leaf(expected.double(), torch.float32, budget, slack=1e-6, pytorch_error=1e-7)
+def leaf(expected: torch.Tensor, budget: float = 1e-5) -> ExpectedLeaf:
+    return ExpectedLeaf(expected.double(), torch.float32, budget, slack=1e-6, pytorch_error=1e-7)
 
 
 def judged(got: torch.Tensor, expected: torch.Tensor) -> Finding:
-    (finding,) = compare(got, leaf(expected), where="x", precision="tf32", emulated_error=lambda kind: None).findings
+    (finding,) = compare_leaf(
+        got, leaf(expected), where="x", precision="tf32", emulated_error=lambda kind: None
+    ).findings
     return finding
 
 
@@ -112,14 +116,16 @@ def test_one_wrong_element_cannot_hide_in_a_large_tensor() -> None:
     expected = torch.ones(1000, 1000)
     got = expected.clone()
     got[500, 500] = 1.01
-    result = compare(got, leaf(expected, 1e-4), where="", precision="bf16", emulated_error=lambda kind: None)
+    result = compare_leaf(got, leaf(expected, 1e-4), where="", precision="bf16", emulated_error=lambda kind: None)
     assert result.error < 1e-4
     assert not result.passed
 
 
 def test_infinities_must_be_the_references_own() -> None:
     expected = torch.tensor([1.0, -math.inf, 2.0])
-    assert compare(expected.clone(), leaf(expected), where="", precision="ieee", emulated_error=lambda k: None).passed
+    assert compare_leaf(
+        expected.clone(), leaf(expected), where="", precision="ieee", emulated_error=lambda k: None
+    ).passed
     assert judged(torch.tensor([1.0, math.inf, 2.0]), expected).kind == "non_finite"
 
 
@@ -131,10 +137,10 @@ def test_causal_attention_counts_below_the_diagonal_alone(
 ) -> None:
     with FakeTensorMode() if fake else nullcontext(), torch.no_grad():
         query, key = torch.randn(*batch, queries, 8), torch.randn(*batch, keys, 8)
-        with flop_counter() as causal:
+        with NecessaryFlops() as causal:
             torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
             torch.matmul(query, key.transpose(-1, -2))
-        with flop_counter() as full:
+        with NecessaryFlops() as full:
             torch.nn.functional.scaled_dot_product_attention(query=query, key=key, value=key)
     scores = sum(column <= row for row in range(queries) for column in range(keys))
     assert causal.get_total_flops() == 6 * (scores * 2 * (8 + 8) + queries * keys * 2 * 8)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
-from egg_graph.evaluator.problem.case import build_case
+from egg_graph.evaluator.problem.case_builder import build_case
+from egg_graph.evaluator.problem.input_reads import fully_read_inputs
+from egg_graph.evaluator.problem.knobs import override
 from egg_graph.evaluator.problem.long_shapes import choose_long_shapes
-from egg_graph.evaluator.problem.reads import wholly_read
-from egg_graph.evaluator.problem.reference import override
 from egg_graph.schema import BadInput
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -265,15 +265,15 @@ def test_long_shapes_bring_each_size_to_its_full_value_or_say_how_far() -> None:
     rows = reference(forward("return torch.softmax(x, dim=1)"), "R = 1024\nC = 1536", "[torch.randn(R, C)]")
     shrunk, awkward = choose_shapes(rows)
     found = choose_long_shapes(rows, shrunk, awkward)
-    assert found.short == {} and found.shapes == [{"C": 768}], found
+    assert found.not_full == {} and found.shapes == [{"C": 768}], found
     barely = reference(forward("return torch.softmax(x, dim=1)"), "R = 64\nC = 5000", "[torch.randn(R, C)]")
     tried = choose_shapes(barely)
     found = choose_long_shapes(barely, *tried)
-    assert tried[0]["C"] > 4000 and found.short == {}, (tried, found)
+    assert tried[0]["C"] > 4000 and found.not_full == {}, (tried, found)
     assert any("C" not in overrides for overrides in found.shapes), "a size short of its full value by little, too"
     huge = reference(forward("return torch.softmax(x, dim=1)"), "R = 1 << 20\nC = 512", "[torch.randn(R, C)]")
     found = choose_long_shapes(huge, *choose_shapes(huge))
-    assert found.short == {"R": 2048} and found.shapes == [{"R": 2048}], found
+    assert found.not_full == {"R": 2048} and found.shapes == [{"R": 2048}], found
     whole = reference(forward("return x + 1"), "N = 4096", "[torch.randn(N)]")
     assert choose_long_shapes(whole, *choose_shapes(whole)).shapes == [{}]
 
@@ -284,7 +284,7 @@ def test_what_a_reference_reads_as_a_whole_is_known_but_of_operators_that_may_le
     source = reference(forward(text, arguments="x, y, z"), "A = 1", inputs)
     loaded = load_reference(source)
     case = build_case(loaded, "ieee", name="full", overrides={}, seed=1, device=torch.device("cpu"))
-    assert wholly_read(loaded, case) == {0}
+    assert fully_read_inputs(loaded, case) == {0}
 
 
 def test_an_unknown_knob_names_the_known_ones() -> None:

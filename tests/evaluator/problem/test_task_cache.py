@@ -34,7 +34,7 @@ def test_the_tasks_met_last_are_kept_as_far_as_memory_goes(h200: Hardware) -> No
     problems: TaskCache[Problem] = TaskCache(0.0, forgotten.append)
 
     def problem(task: KernelTask) -> Problem:
-        return problems.of(task.digest, lambda: Problem(task, 1))
+        return problems.get_or_make(task.digest, lambda: Problem(task, 1))
 
     first = problem(one)
     assert first.nbytes == 0
@@ -42,13 +42,13 @@ def test_the_tasks_met_last_are_kept_as_far_as_memory_goes(h200: Hardware) -> No
     assert problem(one) is first, "nothing is forgotten while nothing is held"
     first.cases("shrunk")
     assert first.nbytes >= 2 * 64 * 96 * 4
-    problems.most_bytes = first.nbytes - 1
+    problems.limit_bytes = first.nbytes - 1
     kept = problem(three)
     assert forgotten == [two.digest, one.digest], "the one not met for longest goes first, until the rest holds little"
     assert problem(three) is kept
     assert problem(one) is not first
-    problems.most_bytes, problems.cramped = 1e12, lambda: True
-    assert problems.of(two.digest, lambda: Problem(two, 1)).nbytes == 0
+    problems.limit_bytes, problems.memory_is_short = 1e12, lambda: True
+    assert problems.get_or_make(two.digest, lambda: Problem(two, 1)).nbytes == 0
     assert forgotten[2:] == [three.digest, one.digest], "where memory is short, whoever has it, a new one stands alone"
     problems.clear()
     assert problem(four).nbytes == 0

@@ -26,7 +26,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     problem = Problem(task, secrets.randbits(62), torch.device("cuda" if device == "gpu" else "cpu"))
     try:
         with access_to(device).computing():  # not while another process measures
-            surveyed = problem.surveyed
+            surveyed = problem.untimed_baseline
     except BadInput as error:
         return {"verdict": "unevaluable", "reason": str(error)}
     return {

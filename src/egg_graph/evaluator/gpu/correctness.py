@@ -14,8 +14,10 @@ from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.evidence.statements import count, show, used_statement
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
-from egg_graph.evaluator.problem.case import Case, Unevaluable, family_case, with_other_inputs
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.families import families_of
+from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import (
     Group,
@@ -112,8 +114,8 @@ class GpuCorrectness:
     def _other(self, name: str, case: Case) -> Case | None:
         """The same weights and other inputs; kept for the next candidate if small."""
         key = f"other/{name}"
-        if key in self.problem.known:
-            return self.problem.known[key][0]
+        if key in self.problem.cached_cases:
+            return self.problem.cached_cases[key][0]
         seed, device = self.problem.seed(key, 0), self.problem.device
         reference = load_reference(self.problem.task.reference, case.overrides)
         try:
@@ -128,8 +130,8 @@ class GpuCorrectness:
 
     def _keep(self, key: str, first: Case, other: Case) -> None:
         """Keep a case beside one that the problem itself keeps (its weights go with it)."""
-        if any(first is case for cases in self.problem.known.values() for case in cases):
-            self.problem.known[key] = [other]
+        if any(first is case for cases in self.problem.cached_cases.values() for case in cases):
+            self.problem.cached_cases[key] = [other]
 
     def _add(self, more: Outcome, outcome: Outcome) -> None:
         outcome.add(more)
@@ -269,15 +271,17 @@ class GpuCorrectness:
             return name, []
 
     def _family_at_full(self) -> tuple[str, list[Case]]:
-        if "family/full" in self.problem.known:
-            return "full", self.problem.known["family/full"]
+        if "family/full" in self.problem.cached_cases:
+            return "full", self.problem.cached_cases["family/full"]
         case = next(iter(self.problem.full_cases()))
         applicable = families_of(case.inputs)
         dropped = self.problem.dropped_families.setdefault("full", {})
         for family in (name for name in AT_FULL_SHAPE if name in applicable):
             seed = self.problem.seed(f"full/{family}", 0)
             try:
-                made = family_case(case, self.problem.reference, self.problem.task.precision, family=family, seed=seed)
+                made = build_family_case(
+                    case, self.problem.reference, self.problem.task.precision, family=family, seed=seed
+                )
             except (Unevaluable, BadInput) as error:
                 dropped[family] = str(error)
                 continue

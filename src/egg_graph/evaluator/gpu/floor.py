@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.problem.reads import Reads, structured
+from egg_graph.evaluator.problem.input_reads import InputReads, is_structured
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import Finding, Hardware
 
@@ -63,11 +63,11 @@ def memory_floor(model: Any, inputs: list[Any], hardware: Hardware) -> MemoryFlo
     if not _is_this_gpu(hardware):
         return MemoryFloor(0.0, 0.0)
     tensors = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
-    reads = Reads(tensors)
+    reads = InputReads(tensors)
     with torch.no_grad(), reads:
         outputs = [x for x in flatten(model(*tensors))[1] if isinstance(x, torch.Tensor)]
-    read = [inputs[i] for i in reads.read if inputs[i].numel() * inputs[i].element_size() >= SMALLEST_INPUT]
-    counted = [x for x in read if not structured(x)]
+    read = [inputs[i] for i in reads.positions if inputs[i].numel() * inputs[i].element_size() >= SMALLEST_INPUT]
+    counted = [x for x in read if not is_structured(x)]
     written = sum(x.numel() * x.element_size() for x in outputs if not reads.owns(x))
     cached = torch.cuda.get_device_properties(0).L2_cache_size
     moved = sum(x.numel() * x.element_size() for x in counted) + max(0, written - cached)

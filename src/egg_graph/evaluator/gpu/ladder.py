@@ -162,7 +162,7 @@ class GpuLadder:
             torch.cuda.empty_cache()
             return PyTorchBaseline(problem)
 
-        return self.baselines.of(problem.task.digest, make)
+        return self.baselines.get_or_make(problem.task.digest, make)
 
     # ----------------------------------------------------------------------------------------------------- timing
 

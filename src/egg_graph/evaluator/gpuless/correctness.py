@@ -97,7 +97,7 @@ class InterpretedCorrectness:
 
     def at_long_shapes(self) -> None:
         """Judge shapes whose sizes are as large as at full shape, a few at a time; name the sizes that none reaches."""
-        if all(self.at_long(name) for name in self.problem.long_names) and (short := self.problem.long.short):
+        if all(self.at_long(name) for name in self.problem.long_names) and (short := self.problem.long_shapes.not_full):
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
             self.builder.skipped("sizes_at_full_value", told)

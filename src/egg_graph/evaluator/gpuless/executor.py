@@ -374,7 +374,7 @@ class ProcessReader:
         kernels = tuple(dict.fromkeys(str(name) for name in report["kernels"]))
         found.integrity = Integrity(kernels=kernels, operators=library, computing=computing(library), causal=causal)
         found.launches = _launches(report.get("launches"))
-        operators = self.problem.plainly_surveyed.operators
+        operators = self.problem.forward_summary.operators
         plain = [i for i in self.answers if self.calls[i].section == "correctness"]
         given = [r for i in plain if (r := self._report(i))]
         moving = all(r["moves_only"] for r in given)  # families may hold few values, of which that cannot be told

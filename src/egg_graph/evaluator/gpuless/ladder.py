@@ -99,7 +99,7 @@ class GpulessLadder:
         self.at_greatest(problem, candidate, builder)
         self.coverage(problem, candidate, run, builder)
         self.compile(problem, candidate, run, builder)
-        self.roofline(problem.task, run, builder, problem.surveyed.floor_ms)
+        self.roofline(problem.task, run, builder, problem.untimed_baseline.floor_ms)
         return builder
 
     def fake_call(
@@ -185,7 +185,7 @@ class GpulessLadder:
 
         Where they seem not to, many more programs are run, with other values.
         """
-        wholly = problem.wholly_read
+        wholly = problem.fully_read_inputs
         judged = [reach for reach in run.reaches if reach.tensor == "output" or reach.index in wholly]
         short = [reach for reach in judged if reach.short]
         if short:
@@ -194,7 +194,7 @@ class GpulessLadder:
             again = self.launches(problem.task, candidate, call, EvaluationBuilder())
             short = [reach for reach in short if again is not None and reach in again.reaches]
         if short:
-            builder.fail("coverage_at_full_shape", [not_reached(problem.surveyed, reach) for reach in short])
+            builder.fail("coverage_at_full_shape", [not_reached(problem.untimed_baseline, reach) for reach in short])
         elif judged:
             builder.passed("coverage_at_full_shape", "programs enough for all of inputs and outputs at full shape")
 

@@ -101,7 +101,7 @@ class Judge:
 
     def _problem(self, task: KernelTask) -> Problem:
         device = torch.device("cuda" if self.on_gpu else "cpu")
-        return self.problems.of(task.digest, lambda: Problem(task, self.root_seed, device))
+        return self.problems.get_or_make(task.digest, lambda: Problem(task, self.root_seed, device))
 
     def _forget(self, digest: str) -> None:
         if self.gpu is not None:
@@ -142,7 +142,7 @@ class Judge:
         try:
             with self.access.computing():
                 unevaluable = self._surveyed(problem).unevaluable
-                kind = problem.soundness.kind
+                kind = problem.validity.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
         if unevaluable:
@@ -222,7 +222,7 @@ class Judge:
         """
         try:
             with deadline(REFERENCE_SECONDS):
-                return problem.surveyed
+                return problem.untimed_baseline
         except Overdue:
             raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
 

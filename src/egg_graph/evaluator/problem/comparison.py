@@ -15,9 +15,10 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.compare import Leaf, compare, relative_error
-from egg_graph.evaluator.problem.families import WRONG_HERE
+from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.families import FAMILIES
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.leaf import overlapping
@@ -55,7 +56,7 @@ class Answer:
     strays: Sequence[Finding] = ()
 
 
-def judge_answer(problem: Cases, case: Case, answer: Answer) -> tuple[list[Finding], Check | None]:
+def judge_answer(problem: CaseStore, case: Case, answer: Answer) -> tuple[list[Finding], Check | None]:
     """All that is wrong with one answer, and the check of its values.
 
     Args:
@@ -101,7 +102,7 @@ def readable(form: Any) -> bool:
     return sizes and isinstance(form.get("dtype"), str) and form["dtype"] in exchange.DTYPES
 
 
-def _of_told_form(leaf: Any, form: Mapping[str, Any], due: Leaf) -> Any:
+def _of_told_form(leaf: Any, form: Mapping[str, Any], due: ExpectedLeaf) -> Any:
     """The content of a leaf; a tensor of the told form alone where that form is wrong, or nothing was delivered."""
     if not form or (form["shape"] == list(due.expected.shape) and exchange.DTYPES[form["dtype"]] == due.dtype):
         return leaf
@@ -158,7 +159,7 @@ def judge_leaves(
     for index, (got, leaf) in enumerate(zip(leaves, case.leaves, strict=True)):
         output = leaf_name(index, len(case.leaves))
         form = f"of shape {list(leaf.expected.shape)}" if leaf.expected.dim() else "(a scalar)"
-        result = compare(
+        result = compare_leaf(
             got,
             leaf,
             where=f"{output} {form}, {case.name} shape, inputs {case.family}, seed {case.seed}",
@@ -214,7 +215,7 @@ def stride_notes(case: Case, forms: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _turned(form: Mapping[str, Any], leaf: Leaf) -> bool:
+def _turned(form: Mapping[str, Any], leaf: ExpectedLeaf) -> bool:
     """Whether a leaf is not contiguous where the reference's is."""
     due = leaf.pytorch
     if due is None or form.get("shape") != list(due.shape) or not due.is_contiguous():
@@ -244,7 +245,7 @@ def _contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
 
 def _in_family(finding: Finding, family: str) -> Finding:
     """What a wrong answer to inputs of this kind most likely means, first."""
-    meant = WRONG_HERE.get(family)
+    meant = FAMILIES[family].cure if family in FAMILIES else None
     if meant is None or finding.kind not in ("wrong_values", "non_finite", "precision_loss"):
         return finding
     return finding.model_copy(update={"cure": f"{meant}; {finding.cure}" if finding.cure else meant})

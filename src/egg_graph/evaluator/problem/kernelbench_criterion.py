@@ -1,7 +1,7 @@
-"""KernelBench's own word on an answer, for comparison with what others report. It is never the verdict.
+"""Apply KernelBench's criterion to an answer, for comparison with reported results. It never decides the verdict.
 
-Its `eval.py` (2026-03) calls `torch.allclose(reference, candidate, atol=tol, rtol=tol)`: the relative part multiplies
-the candidate's value, NaN equals nothing, and the reference is PyTorch's answer at the declared precision.
+KernelBench's `eval.py` (2026-03) calls `torch.allclose(reference, candidate, atol=tol, rtol=tol)`: the relative part
+multiplies the candidate's value, NaN equals nothing, and the reference is PyTorch's answer at the declared precision.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.schema import Precision, Tolerance
 
 TOLERANCE: dict[Precision, float] = {"ieee": 1e-4, "tf32": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
-
-
+"""KernelBench's `atol` and `rtol`."""
 PIECE = 1 << 26
-"""Elements compared at a time: temporaries of a huge answer would not fit beside it."""
+"""Number of elements that are compared at a time, so that the temporaries of a huge answer fit into memory."""
 
 
 def tolerance_of(case: Case, leaves: Sequence[Any], precision: Precision) -> Tolerance | None:
-    """Whether an answer is close enough for KernelBench; None where PyTorch's own answer was not kept.
+    """Check whether KernelBench would accept an answer; None if PyTorch's own answer was not kept.
 
     Args:
-        case: with PyTorch's answer in its leaves.
-        leaves: of the candidate's answer; a wrong shape or dtype fails, as there.
+        case: the case, with PyTorch's answer in its leaves.
+        leaves: leaves of the candidate's answer. A wrong shape or dtype fails, as in KernelBench.
         precision: the task's policy.
     """
     tolerance, passed, largest = TOLERANCE[precision], True, 0.0
@@ -39,10 +38,13 @@ def tolerance_of(case: Case, leaves: Sequence[Any], precision: Precision) -> Tol
 
 
 def accepts(reference: torch.Tensor, got: Any, tolerance: float) -> tuple[bool, float]:
-    """Its `allclose` of one leaf, and the largest absolute difference (infinite where that has no meaning)."""
+    """Whether KernelBench's `allclose` accepts one leaf, and the largest absolute difference.
+
+    The difference is infinite if the shapes or dtypes differ or the answer holds NaN.
+    """
     if not isinstance(got, torch.Tensor) or got.shape != reference.shape or got.dtype != reference.dtype:
         return False, float("inf")
-    if got.device.type == "meta":  # a form without content: the answer was not even of this form
+    if got.device.type == "meta":  # only a shape and dtype: the content was not delivered
         return False, float("inf")
     close, largest = True, 0.0
     for a, b in zip(reference.reshape(-1).split(PIECE), got.reshape(-1).split(PIECE), strict=True):

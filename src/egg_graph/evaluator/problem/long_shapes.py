@@ -1,7 +1,7 @@
-"""Shapes in which one size after the other is as large as in full, and all others are small.
+"""Choose shapes in which one size after the other has its full value while all others are small.
 
-A kernel that does something else above a threshold (a loop that ends early, a grid that is capped, a branch for many
-rows) is right at every small shape. Sizes grow here together where they may, since each shape costs a run.
+A kernel that behaves differently above a threshold (a loop that ends early, a grid that is capped, a branch for many
+rows) is right at every small shape. Several sizes grow in one shape where possible, since each shape costs a run.
 """
 
 from __future__ import annotations
@@ -10,108 +10,123 @@ import itertools
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.problem.shapes import HEAD_WIDTH, ShapeSearch
-from egg_graph.schema import BadInput
 
-MAX_ELEMENTS, MAX_TOTAL, MAX_FLOPS = 1 << 20, 3 << 20, 1.5e8
-"""Of any one tensor; of inputs, parameters and outputs together; of products: what an interpreter can chew once."""
+MAX_ELEMENTS = 1 << 20
+"""Largest number of elements of any one tensor that an interpreter can process once."""
+MAX_TOTAL = 3 << 20
+"""Largest number of elements of inputs, parameters and outputs together."""
+MAX_FLOPS = 1.5e8
+"""Largest number of flops of matrix products."""
 MAX_ROWS = 2048
-"""Of what programs are counted by, one each: more of them take too long one after the other."""
+"""Largest number of rows: a kernel may run one program per row, and an interpreter runs them one after the other."""
 LEAST_GROWTH = 1.5
-"""A size that can grow by less than this over what was tried, and not to its full value, is left where it is."""
+"""Leave a size as it is if it can neither reach its full value nor grow by this factor over the sizes tried so far."""
 SMALL = (48, 32, 16)
+"""Sizes of the knobs that do not grow."""
 LEADING = (2, 1)
+"""Leading dimensions that are tried, in this order."""
 MOST_SHAPES = 3
-FILLS = 12
-"""Values that are tried where other sizes follow, from the full one on, each half of the one before."""
+HALVINGS = 12
+"""Number of values that are tried for the other sizes of a shape, from the full value on, each half of the last."""
 
 
 @dataclass
 class LongShapes:
-    """What was found."""
+    """The long shapes of a reference, and what they do not cover."""
 
     shapes: list[dict[str, int]] = field(default_factory=list)
-    """Overrides."""
-    short: dict[str, int] = field(default_factory=dict)
-    """Integers of the reference that no shape has at their full value, and the largest that one has."""
+    """Overrides of each shape."""
+    not_full: dict[str, int] = field(default_factory=dict)
+    """Integers of the reference that no shape has at their full value, with the largest value that one has."""
 
 
 def choose_long_shapes(source: str, *tried: dict[str, int]) -> LongShapes:
-    """Overrides for few shapes in which, between them, sizes are as large as in full or as an interpreter can bear.
+    """Choose few shapes in which, between them, every size has its full value or the largest that is affordable.
 
     Args:
-        source: of the reference.
-        tried: overrides that are checked anyway.
+        source: the reference's source.
+        tried: overrides of shapes that are checked anyway.
 
     Raises:
         BadInput: if the reference does not run at its own shape.
     """
     search = ShapeSearch(source)
-    if search.at_full is None:
-        raise BadInput(f"reference: it does not run at its own shape: {search.last_failure}")
     largest = {name: max(overrides.get(name, full) for overrides in tried) for name, full in search.full.items()}
     found = LongShapes()
-    wanted = [name for name in sorted(search.full, key=lambda name: -search.full[name]) if _matters(search, name)]
+    wanted = [name for name in sorted(search.full, key=lambda name: -search.full[name]) if _is_size(search, name)]
     for name in wanted:
         if largest[name] >= search.full[name]:
             continue
-        grown = _grown(search, name, largest[name], found.shapes[-1] if found.shapes else None, tried[0])
+        grown = _grow(search, name, largest[name], found.shapes[-1] if found.shapes else None, tried[0])
         if grown is not None:
             merged, overrides = grown
             found.shapes = [*(found.shapes[:-1] if merged else found.shapes), overrides]
             largest = {other: max(size, overrides.get(other, search.full[other])) for other, size in largest.items()}
         if len(found.shapes) == MOST_SHAPES:
             break
-    found.shapes = [_filled(search, overrides) for overrides in found.shapes]
-    found.short = {name: largest[name] for name in wanted if largest[name] < search.full[name]}
+    found.shapes = [_grow_others(search, overrides) for overrides in found.shapes]
+    found.not_full = {name: largest[name] for name in wanted if largest[name] < search.full[name]}
     return found
 
 
-def _filled(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
-    """The same with the other sizes as large as may be: a branch may ask for two of them at once."""
-    filled = dict(overrides)
-    for name in sorted(overrides, key=lambda name: search.full[name]):
-        values = [_most(search, name) >> halvings for halvings in range(FILLS)]
-        larger = ({**filled, name: value} for value in values if value > filled[name])
-        filled = next((trial for trial in larger if _bearable(search, trial)), filled)
-    filled = {name: size for name, size in filled.items() if size != search.full[name]}
-    return filled if search.runs(filled) else overrides
-
-
-def _matters(search: ShapeSearch, name: str) -> bool:
+def _is_size(search: ShapeSearch, name: str) -> bool:
     return name in search.wide or name in search.leading
 
 
-def _grown(
-    search: ShapeSearch, name: str, known: int, last: dict[str, int] | None, shrunk: dict[str, int]
+def _grow(
+    search: ShapeSearch, name: str, tried: int, last: dict[str, int] | None, shrunk: dict[str, int]
 ) -> tuple[bool, dict[str, int]] | None:
-    """Whether the last shape could take it too, and the shape; None where the size cannot grow."""
+    """Grow one size as far as is affordable.
+
+    Args:
+        search: the search for shapes of this reference.
+        name: the knob that grows.
+        tried: its largest value in the shapes so far.
+        last: the last long shape.
+        shrunk: the shrunk shape.
+
+    Returns:
+        Whether the last shape was extended, and the overrides; None if the size cannot grow.
+    """
     full, most = search.full[name], _most(search, name)
     equals = [other for other in search.full if search.full[other] == full]
     values = [most >> halvings for halvings in range(most.bit_length())]
-    for value in (value for value in values if known < value == full or value >= LEAST_GROWTH * known):
+    for value in (value for value in values if tried < value == full or value >= LEAST_GROWTH * tried):
         for base, group in itertools.product(_bases(search, last, shrunk), ([name], equals)):
             if base is last and group is equals:
-                continue  # that could take from another what it has
+                continue  # growing several knobs could undo what another one has in that shape
             overrides = {**base, **dict.fromkeys(group, value)}
             overrides = {other: size for other, size in overrides.items() if size != search.full[other]}
-            if _good(search, overrides):
+            if _is_affordable(search, overrides) and search.trials.runs(overrides):
                 return base is last, overrides
     return None
 
 
+def _grow_others(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
+    """Grow the other sizes of a shape as far as is affordable, since a branch may ask for two large ones at once."""
+    grown = dict(overrides)
+    for name in sorted(overrides, key=lambda name: search.full[name]):
+        values = [_most(search, name) >> halvings for halvings in range(HALVINGS)]
+        larger = ({**grown, name: value} for value in values if value > grown[name])
+        grown = next((trial for trial in larger if _is_affordable(search, trial)), grown)
+    grown = {name: size for name, size in grown.items() if size != search.full[name]}
+    return grown if search.trials.runs(grown) else overrides
+
+
 def _most(search: ShapeSearch, name: str) -> int:
-    """As large as a size may grow. Rows may have a program each; a single size is of elements."""
-    alone = len(search.full) == 1
+    """The largest value that a knob may grow to: rows are limited, since each may have a program of its own."""
+    alone = len(search.full) == 1  # then it counts elements, not rows
     return search.full[name] if alone or name not in search.leading else min(search.full[name], MAX_ROWS)
 
 
 def _bases(search: ShapeSearch, last: dict[str, int] | None, shrunk: dict[str, int]) -> list[dict[str, int]]:
-    """Small shapes one of whose sizes may grow, the last long one first."""
+    """Shapes of which one size may grow, the last long one first."""
     small = [_small(search, leading) for leading in LEADING]
     return [*([last] if last is not None else []), *small, shrunk]
 
 
 def _small(search: ShapeSearch, leading: int) -> dict[str, int]:
+    """A shape whose sizes are all small."""
     cycle = itertools.cycle(SMALL)
     overrides = {name: min(search.full[name], leading) for name in search.leading}
     for name in search.wide:
@@ -121,12 +136,9 @@ def _small(search: ShapeSearch, leading: int) -> dict[str, int]:
     return overrides
 
 
-def _good(search: ShapeSearch, overrides: dict[str, int]) -> bool:
-    return _bearable(search, overrides) and search.runs(overrides)
-
-
-def _bearable(search: ShapeSearch, overrides: dict[str, int]) -> bool:
-    size = search.trial(overrides)
+def _is_affordable(search: ShapeSearch, overrides: dict[str, int]) -> bool:
+    """Whether an interpreter can process a shape."""
+    size = search.trials.size(overrides)
     if size is None:
         return False
     return size.largest <= MAX_ELEMENTS and size.elements <= MAX_TOTAL and size.flops <= MAX_FLOPS

@@ -178,7 +178,7 @@ def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
     """What a module that answered `first` meets beside new inputs, one call after the other. A second instance begins
     where another shape is cheap, and goes on to the first."""
     uses = problem.uses(name)
-    small = uses.resized or uses.weights or first
+    small = uses.resized or uses.changed_weights or first
 
     def use(case: Case, what: str, cure: str, manner: Manner = Manner(), placement: Placement = "new") -> Call:
         return Call(case, what, "other_uses", placement, cure=cure, manner=manner)
@@ -187,18 +187,18 @@ def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
         yield use(small, "inputs of another shape in the same module", KEEPS_SIZES)
     shape = " at another shape" if uses.resized is not None else ""
     yield use(small, f"in a second instance of ModelNew{shape}", SHARES, Manner(module=1))
-    mode, manner = ("after eval(), ", Manner(1, evaluating=True)) if uses.modeless else ("", Manner(1))
+    mode, manner = ("after eval(), ", Manner(1, evaluating=True)) if uses.same_in_eval else ("", Manner(1))
     enabled = replace(manner, gradients=True)
     yield use(small, f"{mode}where gradients are enabled{shape}", DEPENDS_ON_MODE, enabled)
     what = "the first inputs again, as views into larger tensors, in the second instance, weights loaded anew"
     yield use(first, what, TAKES_FOR_GRANTED, Manner(1, views=True))
     after = Manner(1, scribbled=True)
-    for case in uses.few:
+    for case in uses.changed_inputs:
         what = "an input changed in a few elements where it lay, earlier answers overwritten by their owner"
         yield use(case, what, REMEMBERS, after, "last")
-    if uses.weights is not None:
+    if uses.changed_weights is not None:
         what = "weights changed in place in a few elements, as an optimizer would"
-        yield use(uses.weights, what, KEEPS_WEIGHTS, replace(after, in_place=True), "last")
+        yield use(uses.changed_weights, what, KEEPS_WEIGHTS, replace(after, in_place=True), "last")
     if uses.one_tensor is not None:
         yield use(uses.one_tensor, "one tensor for several inputs", ONE, replace(after, tied=uses.tied))
 

@@ -1,8 +1,8 @@
-"""The precision policy, applied to candidate and reference alike.
+"""Apply the precision policy to candidate and reference alike.
 
-`ieee` and `tf32` leave dtypes as declared; `bf16` and `fp16` cast parameters, buffers and floating inputs. What TF32
-costs is emulated where there is no GPU: operands of matrix products are rounded to ten mantissa bits, to nearest with
-ties away from zero, as `cvt.rna.tf32.f32` does.
+`ieee` and `tf32` leave dtypes as declared. `bf16` and `fp16` cast parameters, buffers and floating inputs. Without a
+GPU, TF32 is emulated: operands of matrix products are rounded to ten mantissa bits, to nearest with ties away from
+zero, as the PTX instruction `cvt.rna.tf32.f32` does.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from egg_graph.evaluator.problem.operators import ADDENDS, PRODUCTS
 from egg_graph.schema import Precision
 
 CAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
-PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "convolution", "linear"})
-"""ATen operators whose floating operands a tensor core reads."""
-ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
-"""Of these, the first argument is added in fp32 and not rounded."""
+"""The dtype that model and inputs are cast to; policies that cast nothing are absent."""
 
 
 def cast_name(precision: Precision) -> str | None:
-    """What model and inputs are cast to (`bfloat16`); None where they stay as they are."""
+    """Name of the dtype that model and inputs are cast to (`bfloat16`); None if they stay as they are."""
     dtype = CAST.get(precision)
     return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
 def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
-    """Floating tensors to `dtype` (None keeps theirs); integers stay integers, every tensor is a fresh copy."""
+    """Copy all tensors and cast the floating ones to `dtype` (None keeps their dtype); other values stay."""
 
     def cast(x: torch.Tensor) -> torch.Tensor:
         return x.clone() if dtype is None or not x.is_floating_point() else x.to(dtype, copy=True)
@@ -41,25 +39,29 @@ def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
 
 
 def cast_model(model: nn.Module, precision: Precision) -> nn.Module:
-    """The module itself, its floating parameters and buffers cast as the policy says."""
+    """Cast the floating parameters and buffers of a module in place as the policy says, and return the module."""
     dtype = CAST.get(precision)
     return model if dtype is None else model.to(dtype)
 
 
 def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
-    """float32 rounded to 10 mantissa bits, to nearest, ties away from zero; inf and NaN stay."""
+    """Round float32 to 10 mantissa bits, to nearest with ties away from zero; infinities and NaN stay."""
     bits = x.contiguous().view(torch.int32)
     rounded = ((bits + 0x1000) & -0x2000).view(torch.float32)
     return torch.where(torch.isfinite(x), rounded, x)
 
 
 def truncate_to_tf32(x: torch.Tensor) -> torch.Tensor:
-    """float32 with the 13 low mantissa bits dropped: what a tensor core does to operands nobody rounded."""
+    """Drop the 13 low mantissa bits of float32, as a tensor core does with operands that were not rounded."""
     return (x.contiguous().view(torch.int32) & -0x2000).view(torch.float32)
 
 
 class TF32Products(TorchDispatchMode):
-    """Rounds (or truncates) the fp32 operands of matrix products and convolutions to what a tensor core reads."""
+    """While active, rounds the fp32 operands of matrix products and convolutions to TF32.
+
+    Args:
+        truncate: truncate operands to TF32 instead.
+    """
 
     def __init__(self, *, truncate: bool = False) -> None:
         super().__init__()
@@ -81,9 +83,13 @@ class TF32Products(TorchDispatchMode):
 
 @contextmanager
 def pytorch_at(precision: Precision, device: torch.device) -> Iterator[None]:
-    """PyTorch with the policy's product arithmetic: real flags on a GPU, emulated TF32 on a CPU.
+    """Run PyTorch with the policy's product arithmetic: its own flags on a GPU, emulated TF32 on a CPU.
 
-    Attention is taken apart into matrix products, so that its products fall under the policy too.
+    On a CPU, attention is decomposed into matrix products, so that the policy applies to them too.
+
+    Args:
+        precision: the policy.
+        device: where PyTorch runs.
     """
     if device.type == "cuda":
         with _cuda_tf32(precision == "tf32"):
@@ -99,6 +105,7 @@ def pytorch_at(precision: Precision, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _cuda_tf32(on: bool) -> Iterator[None]:
+    """Allow or forbid TF32 products, forbid reduced-precision reductions, and restore all flags at the end."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
     reduced = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction

@@ -1,63 +1,65 @@
-"""One task under judgement: its cases, whether it can be judged at all, and the baseline without timing."""
+"""One task under judgement: its cases, whether it can be judged at all, and its baseline without timing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from egg_graph.evaluator.problem.cases import Cases
-from egg_graph.evaluator.problem.reads import wholly_read
-from egg_graph.evaluator.problem.soundness import Soundness, examine
-from egg_graph.evaluator.problem.uses import Uses, uses_of
+from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.input_reads import fully_read_inputs
+from egg_graph.evaluator.problem.uses import Uses, choose_uses
+from egg_graph.evaluator.problem.validity import Validity, check_validity
 from egg_graph.schema import Baseline
 
 
 @dataclass
-class Problem(Cases):
-    """A task under judgement. Everything is established once and kept; nothing of it reaches a candidate's process
-    but the inputs and weights of the call at hand."""
+class Problem(CaseStore):
+    """A task under judgement. Everything about it is computed once and cached.
 
-    known_uses: dict[str, Uses] = field(default_factory=dict)
-    """Further uses by shape."""
+    A candidate's process receives nothing of it but the inputs and weights of the call at hand.
+    """
+
+    cached_uses: dict[str, Uses] = field(default_factory=dict)
+    """Further uses that have been chosen, by shape."""
 
     @cached_property
-    def wholly_read(self) -> set[int]:
-        """Numbers of the inputs that the reference reads as a whole at full shape; empty where that is not known.
-
-        Raises:
-            Unevaluable: as `cases`.
-        """
+    def fully_read_inputs(self) -> set[int]:
+        """Positions of the inputs that the reference reads completely at full shape; empty if that is not known."""
         try:
-            return wholly_read(self.reference, self.cases("shrunk")[0])
-        except Exception:  # noqa: BLE001 - a reference that defies fake tensors; then nothing is certain
+            return fully_read_inputs(self.reference, self.cases("shrunk")[0])
+        except Exception:  # noqa: BLE001 - some references fail under fake tensors; then nothing is known
             return set()
 
     @cached_property
-    def soundness(self) -> Soundness:
-        """Whether a candidate can be judged at all, on which inputs, and what a fixed tolerance would let pass."""
-        return examine(self)
+    def validity(self) -> Validity:
+        """Whether a candidate can be judged at all, on which inputs, and what a fixed tolerance would accept."""
+        return check_validity(self)
 
     @cached_property
-    def surveyed(self) -> Baseline:
-        """The baseline as far as it is established without timing."""
+    def untimed_baseline(self) -> Baseline:
+        """The baseline with every field that needs no timing.
+
+        Raises:
+            BadInput: if the reference fails at its own shape.
+        """
         chosen = tuple(self.shapes[name] for name in ("shrunk", "awkward") if name in self.shapes)
-        plain, sound = self.plainly_surveyed, self.soundness
-        return plain.model_copy(
+        summary, validity = self.forward_summary, self.validity
+        return summary.model_copy(
             update={
                 "shrunk_shapes": chosen,
-                "unevaluable": sound.unevaluable,
-                "families": sound.families,
-                "weaknesses": sound.weaknesses,
+                "unevaluable": validity.unevaluable,
+                "families": validity.families,
+                "weaknesses": validity.weaknesses,
             }
         )
 
     def uses(self, name: str) -> Uses:
-        """Further questions for a module that answers `cases(name)`, of the same form unless they say otherwise.
+        """Cases for further uses of a module that answers `cases(name)`.
 
         Raises:
             Unevaluable: as `cases`.
         """
-        if name not in self.known_uses:
-            self.known_uses[name] = uses_of(self, name)
-            self.known[f"{name}/uses"] = self.known_uses[name].cases
-        return self.known_uses[name]
+        if name not in self.cached_uses:
+            self.cached_uses[name] = choose_uses(self, name)
+            self.cached_cases[f"{name}/uses"] = self.cached_uses[name].cases
+        return self.cached_uses[name]

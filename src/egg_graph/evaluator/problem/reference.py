@@ -1,18 +1,13 @@
-"""The reference: KernelBench's form, loaded as it stands or with other integers in it.
+"""Load a reference in KernelBench's form, as it is written or with some of its integers replaced.
 
-A reference is Python source that defines `Model(torch.nn.Module)`, `get_inputs()` and, where `Model` takes
-arguments, `get_init_inputs()`. Its shapes are integers in that source; a knob is one of them, by name:
+A reference is Python source that defines `Model(torch.nn.Module)`, `get_inputs()` and, if `Model` takes arguments,
+`get_init_inputs()`. Its shapes are integers in that source (see `knobs`).
 
-- `N`                  module-level `N = 4096` (also `N = 64 * 64`)
-- `shape.0`            first element of module-level `shape = (16, 1024)`
-- `get_inputs.0`       first integer written inside `get_inputs` (likewise `get_init_inputs.0`)
-
-torch is imported by the functions that need it, so that this module costs nothing to import.
+torch is imported by the functions that need it, so that this module is cheap to import.
 """
 
 from __future__ import annotations
 
-import ast
 import atexit
 import hashlib
 import importlib.util
@@ -23,180 +18,44 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.evaluator.problem.value_bounds import within_bounds
+from egg_graph.evaluator.problem.knobs import override, parse_reference
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from egg_graph.evaluator.problem.edges import Edges
-
-INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
-
-
-# ---------------------------------------------------------------------------------------------------- knobs
-
-
-def shape_knobs(source: str) -> dict[str, int]:
-    """The integers of a reference that may vary, by name, in source order (pure AST; nothing is executed).
-
-    Raises:
-        BadInput: if the source is not Python.
-    """
-    return {name: _constant(node) for name, node in _knob_nodes(_parse(source))}
-
-
-def override(source: str, knobs: Mapping[str, int]) -> str:
-    """The same source with these integers in place; comments, layout and line numbers stay.
-
-    Raises:
-        BadInput: if a knob does not exist, naming those that do.
-    """
-    nodes = dict(_knob_nodes(_parse(source)))
-    unknown = sorted(set(knobs) - set(nodes))
-    if unknown:
-        raise BadInput(f"reference has no integer named {', '.join(unknown)}; it has: {', '.join(nodes) or 'none'}")
-    lines = source.encode().splitlines(keepends=True)  # ast counts columns in UTF-8 bytes
-    for name, value in sorted(knobs.items(), key=lambda kv: _position(nodes[kv[0]]), reverse=True):
-        node = nodes[name]
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
-        # An expression over several lines keeps its line breaks, so that later line numbers still hold.
-        lines[first : last + 1] = [head + str(int(value)).encode() + b" \\\n" * (last - first) + tail]
-    return b"".join(lines).decode()
-
-
-def _parse(source: str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except SyntaxError as error:
-        raise BadInput(f"reference, line {error.lineno}: not valid Python: {error.msg}") from None
-
-
-def _position(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Name and node of every knob. A name assigned twice keeps its last assignment, as Python does.
-
-    A constant that only `Model` itself reads is none: a candidate could not be told its new value. Nor is one that
-    only bounds the values drawn; one that is a size as well, by name or by value, is (classes, a vocabulary).
-    """
-    found: dict[str, ast.expr] = {}
-    reaching = _reaching_the_inputs(tree)
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign):
-            # `height = width = 512` is one integer, under the first of its names that matters.
-            targets = sorted(statement.targets, key=lambda target: not _names(target) & reaching)
-            found.update(_assigned(targets[0], statement.value))
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            found.update(_assigned(statement.target, statement.value))
-        elif isinstance(statement, ast.FunctionDef) and statement.name in INPUT_FUNCTIONS:
-            body = [node for child in statement.body for node in _integers(child)]
-            for index, node in enumerate(sorted(body, key=_position)):
-                found[f"{statement.name}.{index}"] = node
-    found = {name: node for name, node in found.items() if name.split(".")[0] in reaching}
-    bounds = within_bounds(tree)
-    sizes = {_constant(node) for node in found.values() if id(node) not in bounds}
-    for name, node in found.items():
-        if id(node) not in bounds or _constant(node) in sizes:
-            yield name, node
-
-
-def _reaching_the_inputs(tree: ast.Module) -> set[str]:
-    """Module-level names that `get_inputs` and `get_init_inputs` read, directly or through other such names."""
-    reads: dict[str, set[str]] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            reads[statement.name] = _names(statement)
-        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for name in set().union(*map(_names, targets)):
-                reads.setdefault(name, set()).update(_names(statement.value))
-    reached, waiting = set(), [name for name in INPUT_FUNCTIONS if name in reads]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += reads.get(name, set()) & reads.keys()
-    return reached
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
-
-
-def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for left, right in zip(target.elts, value.elts, strict=True):
-            yield from _assigned(left, right)
-    elif isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List):
-        for index, element in enumerate(value.elts):
-            if _is_integer(element):
-                yield f"{target.id}.{index}", element
-    elif isinstance(target, ast.Name) and _is_integer(value):
-        yield target.id, value
-
-
-def _integers(node: ast.AST) -> Iterator[ast.expr]:
-    """Largest constant integer expressions below a node (`64 * 64` is one knob, not two)."""
-    if isinstance(node, ast.expr) and _is_integer(node):
-        yield node
-        return
-    if isinstance(node, ast.UnaryOp):
-        return  # `-1` names an axis, not a size
-    for field, child in ast.iter_fields(node):
-        if isinstance(node, ast.Subscript) and field == "slice":
-            continue  # an index, not a size
-        for item in child if isinstance(child, list) else [child]:
-            if isinstance(item, ast.AST):
-                yield from _integers(item)
-
-
-def _is_integer(node: ast.expr) -> bool:
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, _ARITHMETIC) and _is_integer(node.left) and _is_integer(node.right)
-    return isinstance(node, ast.Constant) and type(node.value) is int
-
-
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Pow, ast.LShift)
-
-
-def _constant(node: ast.expr) -> int:
-    # Only integer literals and arithmetic on them get here.
-    return int(eval(compile(ast.Expression(node), "<constant>", "eval"), {"__builtins__": {}}))
-
-
-# -------------------------------------------------------------------------------------------------- loading
+    from egg_graph.evaluator.problem.randint_ends import RandintEnds
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A loaded reference. Nothing of it has run yet but the module body.
+    """A loaded reference, of which only the module body has run.
 
-    `Model` is always the one of the source as written: other sizes reach it through its arguments and inputs alone, as
+    `Model` is always the class of the source as written. Other sizes reach it only through its arguments and inputs, as
     they reach a candidate. Only `get_inputs` and `get_init_inputs` see the replaced integers.
     """
 
     source: str
+    """Source text with the replaced integers."""
     model_class: type[nn.Module]
+    """`Model` of the source as written."""
     module: ModuleType
-    """Holds `get_inputs` and `get_init_inputs`."""
+    """The module that holds `get_inputs` and `get_init_inputs`."""
     paths: tuple[Path, ...]
+    """Files that the source was executed from."""
 
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of `Model`.
 
-        `get_init_inputs()` may return a list of arguments, a dict of keyword arguments, or `[args, kwargs]`, where
-        that can mean nothing else.
+        `get_init_inputs()` may return a list of arguments, a dict of keyword arguments, or `[args, kwargs]` if that
+        cannot mean a list of arguments.
 
         Raises:
             BadInput: if `get_init_inputs()` fails or returns something else.
@@ -212,7 +71,7 @@ class Reference:
         return list(answer), {}
 
     def model(self, seed: int) -> nn.Module:
-        """A fresh `Model`, in train mode as constructed; torch's generator is seeded before.
+        """Seed torch's generator and construct a `Model`. Its mode (train or eval) stays as the constructor leaves it.
 
         Raises:
             BadInput: if the constructor fails.
@@ -223,22 +82,22 @@ class Reference:
         torch.manual_seed(seed)
         return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
-    def inputs(self, seed: int, edges: Edges | None = None) -> list[Any]:
-        """Positional arguments of `forward`, drawn after seeding; integers hold the ends of their ranges.
+    def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
+        """Seed torch's generator and draw the positional arguments of `forward`; integers include their range's ends.
 
         Args:
-            seed: of torch's generator.
-            edges: remembers what integers were drawn.
+            seed: seed of torch's generator.
+            ends: the mode to draw under; it remembers which integers were drawn.
 
         Raises:
             BadInput: if `get_inputs()` fails or does not return a list.
         """
         import torch
 
-        from egg_graph.evaluator.problem.edges import Edges
+        from egg_graph.evaluator.problem.randint_ends import RandintEnds
 
         torch.manual_seed(seed)
-        with edges or Edges():
+        with ends or RandintEnds():
             answer = self._call("get_inputs()", self.module.get_inputs)
         if not isinstance(answer, list | tuple):
             raise BadInput(f"reference: get_inputs() must return a list, it returned {type(answer).__name__}")
@@ -254,6 +113,7 @@ class Reference:
         return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
     def _is_args_and_kwargs(self, answer: list[Any] | tuple[Any, ...]) -> bool:
+        """Whether an answer is `[args, kwargs]` and every keyword is a parameter of `Model`."""
         if len(answer) != 2 or not isinstance(answer[0], list | tuple) or not isinstance(answer[1], dict):
             return False
         parameters = inspect.signature(self.model_class).parameters
@@ -261,6 +121,7 @@ class Reference:
         return all(isinstance(key, str) and (takes_any or key in parameters) for key in answer[1])
 
     def _call(self, what: str, call: Any) -> Any:
+        """Call a part of the reference; an exception becomes `BadInput` that names the part and the line."""
         try:
             return call()
         except BadInput:
@@ -270,14 +131,14 @@ class Reference:
 
 
 def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Reference:
-    """Execute a reference, with some of its integers replaced, from a real file (so that `inspect` finds its source).
+    """Execute a reference from a real file, so that `inspect` finds its source.
 
     Args:
         source: Python source in KernelBench's form.
-        knobs: names as `shape_knobs` gives them, and the values to put in their place.
+        knobs: integers to replace, by name (see `shape_knobs`).
 
     Raises:
-        BadInput: one line that says what is wrong, where, and how to mend it.
+        BadInput: if the source is no reference; one line says what is wrong, where, and how to fix it.
     """
     text = override(source, knobs or {})
     module, path = _execute(text)
@@ -286,11 +147,11 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
 
 
 def _execute(text: str) -> tuple[ModuleType, Path]:
-    """Run a module's body from a file of its own."""
-    _parse(text)
+    """Write a module to a file of its own and run its body."""
+    parse_reference(text)
     name = "egg_reference_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = _folder() / f"{name}.py"
-    whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may load the same text at this moment
+    whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may be loading the same text
     whole.write_text(text)
     whole.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -302,11 +163,12 @@ def _execute(text: str) -> tuple[ModuleType, Path]:
     except Exception as error:
         del sys.modules[name]
         raise BadInput(f"reference{where_in(error, path)}: {one_line(error)}") from error
-    _require(module)
+    _require_kernelbench_form(module)
     return module, path
 
 
-def _require(module: ModuleType) -> None:
+def _require_kernelbench_form(module: ModuleType) -> None:
+    """Raise `BadInput` if a module lacks a function or class that KernelBench's form asks for."""
     from torch import nn
 
     model = getattr(module, "Model", None)
@@ -329,15 +191,17 @@ def _require(module: ModuleType) -> None:
 
 
 def where_in(error: BaseException, *paths: Path) -> str:
-    """`, line 7` where the traceback last touches one of the files; empty where it never does."""
+    """`, line 7`: the line of one of the files that the traceback touches last; empty if it touches none."""
     files = {str(path) for path in paths}
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
     return f", line {lines[-1]}" if lines else ""
 
 
 def one_line(error: BaseException) -> str:
-    """`TypeError: message`, on one line, at most 300 characters; of a reference's own complaint the message alone. That
-    a reference was tried on tensors without values is nobody's business."""
+    """`TypeError: message` on one line of at most 300 characters; for `BadInput`, the message alone.
+
+    `FakeTensor` becomes `Tensor`, since the user did not ask for fake tensors.
+    """
     message = " ".join(str(error).split()).replace("FakeTensor", "Tensor")
     if isinstance(error, BadInput):
         return message.removeprefix("reference: ")[:300]
@@ -346,11 +210,12 @@ def one_line(error: BaseException) -> str:
 
 @cache
 def _folder() -> Path:
+    """A temporary folder for the sources of this process, removed when it exits."""
     folder = Path(tempfile.mkdtemp(prefix="egg-reference-"))
     owner = os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner:  # a fork that ends must not take the folder from its parent
+        if os.getpid() == owner:  # a fork that exits must not remove its parent's folder
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)

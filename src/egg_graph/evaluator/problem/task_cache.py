@@ -1,4 +1,4 @@
-"""What a judge keeps of the tasks it meets: that of those met last, as far as memory goes."""
+"""A cache of values by task, with a memory limit."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 
-class Held(Protocol):
-    """Something that takes memory."""
+class HasNbytes(Protocol):
+    """A value that occupies memory."""
 
     @property
     def nbytes(self) -> int: ...
 
 
-T = TypeVar("T", bound=Held)
+T = TypeVar("T", bound=HasNbytes)
 
 
 class TaskCache(Generic[T]):
-    """Things by task. A new one makes it forget those not asked for longest, if all hold too much.
+    """Values by task. Before a new value is made, the least recently used ones are evicted while memory is short.
 
     Args:
-        most_bytes: what all may hold together when a new one comes.
-        forget: called with the key of each that is forgotten for it.
-        cramped: whether there is little memory left, whoever holds it: then a new one makes it forget all others.
+        limit_bytes: evict while the cached values together hold more than this.
+        on_evict: called with the key of each evicted value.
+        memory_is_short: whether little memory is left, whoever holds it. While it is, evict every other value.
     """
 
     def __init__(
         self,
-        most_bytes: float,
-        forget: Callable[[str], object] = lambda _: None,
-        cramped: Callable[[], bool] = lambda: False,
+        limit_bytes: float,
+        on_evict: Callable[[str], object] = lambda _: None,
+        memory_is_short: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.most_bytes, self.forget, self.cramped = most_bytes, forget, cramped
-        self._known: dict[str, T] = {}
+        self.limit_bytes, self.on_evict, self.memory_is_short = limit_bytes, on_evict, memory_is_short
+        self._values: dict[str, T] = {}
 
-    def of(self, key: str, make: Callable[[], T]) -> T:
-        """That of a task, made at first sight."""
-        thing = self._known.pop(key, None)
-        if thing is None:
-            while self._known and (self._nbytes > self.most_bytes or self.cramped()):
-                oldest = next(iter(self._known))
+    def get_or_make(self, key: str, make: Callable[[], T]) -> T:
+        """The cached value of a task, made if there is none."""
+        value = self._values.pop(key, None)
+        if value is None:
+            while self._values and (self._nbytes > self.limit_bytes or self.memory_is_short()):
+                oldest = next(iter(self._values))
                 self.drop(oldest)
-                self.forget(oldest)
-            thing = make()
-        self._known[key] = thing
-        return thing
+                self.on_evict(oldest)
+            value = make()
+        self._values[key] = value
+        return value
 
     @property
     def _nbytes(self) -> int:
-        return sum(known.nbytes for known in self._known.values())
+        return sum(value.nbytes for value in self._values.values())
 
     def drop(self, key: str) -> None:
-        """Forget one, if there is one."""
-        self._known.pop(key, None)
+        """Remove one value, if there is one, without calling `on_evict`."""
+        self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all."""
-        self._known.clear()
+        """Remove all values without calling `on_evict`."""
+        self._values.clear()

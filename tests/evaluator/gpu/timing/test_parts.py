@@ -17,7 +17,7 @@ from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
 from egg_graph.evaluator.gpu.timing.agreement import Burst, compare_clocks, device_clock, event_clock, host_clock
 from egg_graph.evaluator.gpu.timing.statistics import ratio_interval
 from egg_graph.evaluator.gpu.timing.timed_answers import allowed_difference, relative_difference
-from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.schema import Clock, Hardware
 from tests.evaluator.gpu.timing.pretend_driver import PretendDriver
 
@@ -149,9 +149,9 @@ def test_the_spin_outlasts_the_queueing_of_a_forward() -> None:
     assert spin_ns_for(900.0) == 20_000_000
 
 
-def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> Leaf:
+def leaf(expected: torch.Tensor, budget: float = 1e-3, slack: float = 1e-2) -> ExpectedLeaf:
     wide = expected.double() if expected.is_floating_point() else expected
-    return Leaf(wide, expected.dtype, budget, slack, pytorch_error=budget / 4)
+    return ExpectedLeaf(wide, expected.dtype, budget, slack, pytorch_error=budget / 4)
 
 
 def test_a_timed_answer_may_err_as_much_as_both_sides_do() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.problem.case import Case, Unevaluable, with_other_inputs
-from egg_graph.evaluator.problem.compare import Leaf
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import with_other_inputs
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.comparison import judge_leaves
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -148,12 +149,12 @@ class AnswerChecker:
             self.notes.append(text)
 
 
-def allowed_difference(leaf: Leaf) -> float:
+def allowed_difference(leaf: ExpectedLeaf) -> float:
     """Return the largest difference from PyTorch's own answer, as `relative_difference` measures it."""
     return leaf.budget + leaf.pytorch_error
 
 
-def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: Leaf) -> float:
+def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: ExpectedLeaf) -> float:
     """Return the relative L2 distance of two answers; for integers, the share of elements that differ.
 
     It is infinite if one element is off by far more than PyTorch's worst, or not finite where the other is finite.

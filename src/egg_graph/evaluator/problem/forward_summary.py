@@ -1,4 +1,4 @@
-"""What the reference does at full shape, told without memory or time: operators, bytes, flops, and their floor."""
+"""Summarize the reference's forward at full shape without running it there: operators, bytes, flops, least time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.problem.flops import flop_counter
+from egg_graph.evaluator.problem.flops import NecessaryFlops
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
 from egg_graph.evaluator.problem.reference import Reference, one_line, where_in
 from egg_graph.evaluator.wire.exchange import describe, flatten
 from egg_graph.schema import BadInput, Baseline, KernelTask
 
 REAL_LIMIT = 1 << 28
-"""Elements of input up to which a reference that defies fake tensors is run for real."""
+"""Run a reference that fails under fake tensors on real ones if its inputs have at most this many elements."""
 
 
 @dataclass
-class _Record(TorchDispatchMode):
-    """Operators in order, and the bytes that eager moves: operands read, results written, views free."""
+class _EagerTraffic(TorchDispatchMode):
+    """While active, records the operators that run and the bytes that they move. Views cost nothing."""
 
     operators: list[str] = field(default_factory=list)
+    """Names with overload, in the order in which they ran."""
     moved: float = 0.0
+    """Bytes of operands read and results written."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -38,8 +40,12 @@ class _Record(TorchDispatchMode):
         return answer
 
 
-def survey(task: KernelTask, reference: Reference) -> Baseline:
-    """The part of a Baseline that needs no run at full shape.
+def summarize_forward(task: KernelTask, reference: Reference) -> Baseline:
+    """Fill in the fields of a Baseline that need no timing and no check of the problem.
+
+    Args:
+        task: the task, for its precision and target GPU.
+        reference: its reference at full shape.
 
     Raises:
         BadInput: if the reference fails at its own shape.
@@ -47,7 +53,7 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     try:
-        return _survey(task, reference, FakeTensorMode(allow_non_fake_inputs=True))
+        return _summarize(task, reference, FakeTensorMode(allow_non_fake_inputs=True))
     except BadInput:
         raise
     except Exception as error:
@@ -58,7 +64,7 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
                 f"reference: forward fails at its own shape under fake tensors: {one_line(error)}"
             ) from error
     try:
-        return _survey(task, reference, nullcontext())
+        return _summarize(task, reference, nullcontext())
     except BadInput:
         raise
     except Exception as error:
@@ -66,12 +72,12 @@ def survey(task: KernelTask, reference: Reference) -> Baseline:
         raise BadInput(f"reference{where}: forward fails at its own shape: {one_line(error)}") from error
 
 
-def _survey(task: KernelTask, reference: Reference, mode: AbstractContextManager[Any]) -> Baseline:
+def _summarize(task: KernelTask, reference: Reference, mode: AbstractContextManager[Any]) -> Baseline:
     with mode, torch.no_grad():
         model = cast_model(reference.model(0), task.precision)
         inputs = cast_inputs(reference.inputs(0), CAST.get(task.precision))
-        counter, record = flop_counter(), _Record()
-        with counter, record:
+        counter, traffic = NecessaryFlops(), _EagerTraffic()
+        with counter, traffic:
             _, outputs = flatten(model(*inputs))
     tensors = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     held = [*model.parameters(), *model.buffers()]
@@ -80,12 +86,12 @@ def _survey(task: KernelTask, reference: Reference, mode: AbstractContextManager
     floor = max(compulsory / task.target.figure("dram_bandwidth"), flops / task.target.peak(task.precision))
     return Baseline(
         task=task.digest,
-        operators=tuple(record.operators),
+        operators=tuple(traffic.operators),
         inputs={n: describe(x) for n, x in zip(reference.forward_names(len(inputs)), inputs, strict=True)},
         outputs={f"output_{i}" if len(outputs) > 1 else "output": describe(x) for i, x in enumerate(outputs)},
         parameters=sum(p.numel() for p in model.parameters()),
         compulsory_bytes=compulsory,
-        eager_bytes=record.moved,
+        eager_bytes=traffic.moved,
         flops=flops,
         floor_ms=floor * 1e3,
     )
@@ -96,6 +102,7 @@ def _bytes(x: torch.Tensor) -> int:
 
 
 def _is_view(func: Any) -> bool:
+    """Whether an operator returns a view or memory without content."""
     name = func.overloadpacket.__name__
     aliases = any(a.alias_info is not None and not a.alias_info.is_write for a in func._schema.arguments)
     return aliases or name in ("empty", "empty_like", "empty_strided", "new_empty", "_unsafe_view")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from egg_graph.evaluator.problem.edges import Edges
+from egg_graph.evaluator.problem.randint_ends import RandintEnds
 from egg_graph.evaluator.problem.reference import load_reference
 
 SOURCE = """
@@ -41,18 +41,18 @@ def test_class_zero_and_the_last_one_are_among_few_of_many(seed: int) -> None:
     ],
 )
 def test_ends_are_those_of_the_call_however_it_is_written(args: tuple, kwargs: dict, ends: tuple[int, int]) -> None:
-    with Edges() as edges:
+    with RandintEnds() as mode:
         drawn = torch.randint(*args, **kwargs)
     assert (int(drawn.min()), int(drawn.max())) == ends
-    assert edges.greatest(drawn) == ends[1]
-    assert edges.greatest(drawn.clone()) is None
+    assert mode.greatest(drawn) == ends[1]
+    assert mode.greatest(drawn.clone()) is None
 
 
 def test_the_greatest_is_known_without_values_and_few_numbers_stay_as_drawn() -> None:
-    with Edges() as edges, FakeTensorMode():
-        assert edges.greatest(torch.randint(0, 280_000, (4096,))) == 279_999
+    with RandintEnds() as mode, FakeTensorMode():
+        assert mode.greatest(torch.randint(0, 280_000, (4096,))) == 279_999
     torch.manual_seed(0)
     plain = torch.randint(0, 1000, (4,))
     torch.manual_seed(0)
-    with Edges():
+    with RandintEnds():
         assert torch.equal(torch.randint(0, 1000, (4,)), plain)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from egg_graph.evaluator.problem.case import with_other_inputs
+from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.kernelbench_criterion import accepts, tolerance_of
-from egg_graph.evaluator.problem.nulls import nulls_of, passes
+from egg_graph.evaluator.problem.null_answers import is_accepted, null_answers
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import KernelTask, Precision
 
@@ -41,7 +41,7 @@ def problem(h200, body: str, inputs: str, init: str = "pass", precision: Precisi
     ],
 )  # fmt: skip
 def test_degenerate_problems_are_refused(h200, body, inputs, init, precision, words) -> None:
-    sound = problem(h200, body, inputs, init, precision).soundness
+    sound = problem(h200, body, inputs, init, precision).validity
     assert sound.kind == "degenerate_problem"
     assert any(word in sound.unevaluable for word in words.split("|")), sound.unevaluable
 
@@ -53,45 +53,47 @@ def test_a_draw_at_which_the_answer_hangs_on_nothing_is_replaced(h200) -> None:
             h200, "torch.clamp(x[0] + self.b, 0, 1)", "torch.rand(N, M)", "self.b = nn.Parameter(4 * torch.randn(1))"
         ).task
         known = Problem(task, seed)
-        assert known.soundness.unevaluable == ""
+        assert known.validity.unevaluable == ""
         assert all(case.leaves[0].expected.std() > 0 for name in known.shapes for case in known.cases(name))
 
 
 def test_active_dropout_is_named_and_its_cure_told(h200) -> None:
-    known = problem(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").soundness
+    known = problem(h200, "self.d(x[0])", "torch.rand(N, M)", "self.d = nn.Dropout(0.2)").validity
     assert known.kind == "stochastic_problem"
     assert "d = Dropout(p=0.2" in known.unevaluable
     assert ".eval()" in known.unevaluable
-    assert not problem(h200, "self.d(x[0])**2", "torch.rand(N, M)", "self.d = nn.Dropout(0.0)").soundness.unevaluable
+    assert not problem(h200, "self.d(x[0])**2", "torch.rand(N, M)", "self.d = nn.Dropout(0.0)").validity.unevaluable
 
 
 def test_a_tiny_answer_is_judged_and_what_a_fixed_tolerance_would_accept_is_told(h200) -> None:
     """A softmax over many columns: zeros are within 1e-2 of it everywhere."""
     plain = problem(h200, "torch.softmax(x[0], 1)", "torch.rand(N, 512)", precision="bf16")
-    assert plain.soundness.unevaluable == ""
-    weak = " ".join(plain.surveyed.weaknesses)
+    assert plain.validity.unevaluable == ""
+    weak = " ".join(plain.untimed_baseline.weaknesses)
     for name in ("zeros", "one constant", "the answer to other inputs"):
         assert f"{name} would pass a fixed tolerance of 0.01" in weak
-    assert plain.surveyed.families[0] == "as given"
-    assert "large" in plain.surveyed.families
+    assert plain.untimed_baseline.families[0] == "as given"
+    assert "large" in plain.untimed_baseline.families
     case = plain.cases("shrunk")[0]
     other = with_other_inputs(case, plain.reference, "bf16", name="other", seed=9, device=plain.device) \
         if not plain.shapes["shrunk"] else case  # fmt: skip
-    assert not any(passes(null, case, "bf16") for null in nulls_of(case, other) if null.name in ("zeros", "ones"))
+    assert not any(
+        is_accepted(null, case, "bf16") for null in null_answers(case, other) if null.name in ("zeros", "ones")
+    )
 
 
 def test_ignored_affine_parameters_are_a_weakness_of_a_fixed_tolerance_only(h200) -> None:
     norm = problem(h200, "self.n(x[0])", "torch.rand(N, M)", "self.n = nn.LayerNorm(M)")
-    assert any(w.startswith("the answer under other weights") for w in norm.surveyed.weaknesses)
+    assert any(w.startswith("the answer under other weights") for w in norm.untimed_baseline.weaknesses)
     case = norm.cases(next(iter(norm.shapes)))[0]
     plain = torch.nn.functional.layer_norm(case.inputs[0], case.inputs[0].shape[1:])
-    null = next(iter(nulls_of(case, case)))
-    assert not passes(type(null)("no affine", [plain]), case, "tf32")
+    null = next(iter(null_answers(case, case)))
+    assert not is_accepted(type(null)("no affine", [plain]), case, "tf32")
 
 
 def test_integer_targets_stay_integers(h200) -> None:
     loss = problem(h200, "F.cross_entropy(x[0], x[1])", "torch.randn(N, M), torch.randint(0, M, (N,))")
-    assert loss.soundness.unevaluable == ""
+    assert loss.validity.unevaluable == ""
     for case in (*loss.cases("shrunk"), *loss.family_cases("shrunk")):
         assert case.inputs[1].dtype == torch.int64
 

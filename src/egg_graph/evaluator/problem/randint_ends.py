@@ -1,8 +1,8 @@
-"""Random integers that surely include the ends of their range.
+"""Make random integers include both ends of their range.
 
-`torch.randint(0, classes, (16,))` hardly ever draws class 0, or the last one: a padding index, an embedding's last
-row and a count of none would be met once in a thousand evaluations. What is drawn here is drawn from the same range,
-and holds both ends. The greatest value is remembered, for where there are forms alone.
+`torch.randint(0, classes, (16,))` hardly ever draws class 0 or the last class, so an evaluation would almost never meet
+a padding index, the last row of an embedding, or an empty count. The mode below puts both ends into every draw and
+remembers the greatest value of each range, for callers that see fake tensors only.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-LEAST = 8
-"""Elements: fewer are numbers of their own, and stay as they are drawn."""
+LEAST_ELEMENTS = 8
+"""Draws with fewer elements are parameters of the problem and stay as they are drawn."""
 
 
-class Edges(TorchFunctionMode):
-    """While this is active, what `torch.randint` draws has its least and its greatest value somewhere."""
+class RandintEnds(TorchFunctionMode):
+    """While active, every draw of `torch.randint` contains the least and the greatest value of its range."""
 
     def __init__(self) -> None:
         super().__init__()
         self.drawn: dict[int, tuple[torch.Tensor, int]] = {}
-        """By `id`, tensors as they were drawn, with the greatest value that each may hold."""
+        """Drawn tensors and the greatest value that each may hold, by `id` of the tensor."""
 
     def greatest(self, x: torch.Tensor) -> int | None:
-        """The greatest value of a tensor that was drawn, None of any other."""
+        """The greatest value that a drawn tensor may hold; None for any other tensor."""
         return self.drawn[id(x)][1] if id(x) in self.drawn else None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
-        if func is torch.randint and answer.numel() >= LEAST:
+        if func is torch.randint and answer.numel() >= LEAST_ELEMENTS:
             low, high = _range(args, kwargs or {})
             first = torch.randint(answer.numel(), (1,), device=answer.device)
             second = (first + torch.randint(1, answer.numel(), (1,), device=answer.device)) % answer.numel()
@@ -41,7 +41,7 @@ class Edges(TorchFunctionMode):
 
 
 def _range(args: Any, kwargs: Any) -> tuple[int, int]:
-    """`low` and `high` of `torch.randint(low=0, high, size)`."""
+    """`low` and `high` of a call `torch.randint(low=0, high, size)`."""
     given = [int(x) for x in args[:2] if isinstance(x, Integral)]
     high = int(kwargs["high"]) if "high" in kwargs else given.pop()
     return int(kwargs.get("low", given[0] if given else 0)), high

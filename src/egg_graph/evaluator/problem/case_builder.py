@@ -1,0 +1,265 @@
+"""Build cases: draw weights and inputs, run the reference, and calibrate how exactly a candidate must answer."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from egg_graph.evaluator.problem.budgets import calibrate_leaf
+from egg_graph.evaluator.problem.case import Case, Unevaluable, Update
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.families import AS_GIVEN
+from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
+from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
+from egg_graph.evaluator.problem.reference import Reference
+from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
+from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
+from egg_graph.schema import Precision
+
+FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
+"""Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
+TF32's applies if products read operands that are rounded to TF32."""
+
+
+def build_case(
+    reference: Reference, precision: Precision, *, name: str, overrides: dict[str, int], seed: int, device: torch.device
+) -> Case:
+    """Build a case: randomize constant weights, and run the reference at the policy's precision and in fp64.
+
+    Args:
+        reference: the reference with `overrides` in place.
+        precision: the task's policy.
+        name: name of the shape.
+        overrides: the integers that were replaced.
+        seed: seed of weights and inputs.
+        device: where to run.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+        Unevaluable: if its answer cannot be judged.
+    """
+    with draw_on(device):
+        model = reference.model(seed)
+        inputs = reference.inputs(seed + 1)
+    model, inputs = model.to(device), move_to(device, inputs)
+
+    def build(model: nn.Module) -> Case:
+        model = cast_model(model, precision)
+        return _build(reference, precision, model, inputs, name=name, overrides=overrides, seed=seed, device=device)
+
+    try:
+        case = build(randomize_constants(model, seed + 2))
+        spoilt = case.holds_nan and bool(case.state)
+    except Unevaluable:
+        spoilt = True
+    if spoilt:  # some weight must keep its sign: the reference takes its root, for example
+        case = build(randomize_constants(model, seed + 2, signs=False))
+    if not case.updates:
+        return case
+    return build(randomize_buffers(case.model, list(case.updates), seed + 4))
+
+
+def with_other_inputs(
+    case: Case, reference: Reference, precision: Precision, *, name: str, seed: int, device: torch.device
+) -> Case:
+    """Build a case with the model and weights of another case, and other inputs of the same form.
+
+    Args:
+        case: the case to take model and weights from.
+        reference: its reference.
+        precision: the task's policy.
+        name: name of the new case.
+        seed: seed of the inputs.
+        device: where to run.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+        Unevaluable: if its answer cannot be judged, or the seed changes the form of the inputs.
+    """
+    with draw_on(device):
+        inputs = reference.inputs(seed + 1)
+    other = build_like(case, reference, precision, seed=seed, name=name, inputs=move_to(device, inputs))
+    if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
+        raise Unevaluable("the inputs' form or their plain numbers change with the seed")
+    return other
+
+
+def with_other_weights(case: Case, reference: Reference, precision: Precision, *, seed: int) -> Case:
+    """Build a case with the inputs of another case, and other weights.
+
+    Args:
+        case: the case to take the inputs from.
+        reference: its reference.
+        precision: the task's policy.
+        seed: seed of the weights.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+        Unevaluable: if its answer cannot be judged.
+    """
+    with draw_on(case.device):
+        model = reference.model(seed)
+    model = cast_model(randomize_constants(model.to(case.device), seed + 2), precision)
+    return build_like(case, reference, precision, seed=seed, model=model)
+
+
+def build_like(
+    case: Case,
+    reference: Reference,
+    precision: Precision,
+    *,
+    seed: int | None = None,
+    name: str = "",
+    inputs: list[Any] | None = None,
+    model: nn.Module | None = None,
+    family: str = AS_GIVEN,
+) -> Case:
+    """Build a case that differs from another one in the arguments that are given.
+
+    Args:
+        case: the other case.
+        reference: its reference.
+        precision: the task's policy.
+        seed: seed of the new case.
+        name: name of the new case.
+        inputs: inputs of the new case, on the case's device.
+        model: a copy of the reference's module with other weights, cast as the policy says.
+        family: name of the family of the inputs.
+
+    Raises:
+        BadInput: if PyTorch refuses the inputs or the model.
+        Unevaluable: if the answer cannot be judged.
+    """
+    return _build(
+        reference,
+        precision,
+        case.model if model is None else model,
+        case.inputs if inputs is None else inputs,
+        state=case.state if model is None else None,
+        name=name or case.name,
+        overrides=case.overrides,
+        seed=case.seed if seed is None else seed,
+        device=case.device,
+        family=family,
+    )
+
+
+def answer_unrandomized(
+    reference: Reference, precision: Precision, device: torch.device, *, weights_seed: int, inputs_seed: int
+) -> tuple[list[Any], list[torch.Tensor]]:
+    """Draw inputs, and run PyTorch on them at the declared precision with the constructor's own weights.
+
+    Args:
+        reference: the reference.
+        precision: the task's policy.
+        device: where to run.
+        weights_seed: seed of the constructor.
+        inputs_seed: seed of `get_inputs`.
+
+    Returns:
+        The inputs and the leaves of the answer.
+
+    Raises:
+        BadInput: if the reference cannot be run.
+    """
+    with draw_on(device):
+        model, inputs = reference.model(weights_seed), reference.inputs(inputs_seed)
+    inputs = cast_inputs(move_to(device, inputs), CAST.get(precision))
+    runner = ReferenceRunner(cast_model(model.to(device), precision), inputs, inputs_seed, device)
+    return inputs, runner.at(precision).leaves
+
+
+def draw_on(device: torch.device) -> AbstractContextManager[Any]:
+    """While active, torch's constructors draw on the GPU, so that gigabytes need not pass through the CPU."""
+    return torch.device(device) if device.type == "cuda" else nullcontext()
+
+
+def move_to(device: torch.device, inputs: list[Any]) -> list[Any]:
+    """Move all tensors of the inputs to a device."""
+    return list(tree_map_only(torch.Tensor, lambda x: x.to(device), inputs))
+
+
+def require_exact(leaf: ExpectedLeaf) -> ExpectedLeaf:
+    """Allow no error at all, if PyTorch's own answer has none."""
+    if leaf.exact or leaf.pytorch is None or not torch.equal(leaf.pytorch.to(leaf.expected.dtype), leaf.expected):
+        return leaf
+    return replace(leaf, budget=0.0, slack=0.0, bias_budget=0.0)
+
+
+def _build(
+    reference: Reference,
+    precision: Precision,
+    model: nn.Module,
+    inputs: list[Any],
+    *,
+    name: str,
+    overrides: dict[str, int],
+    seed: int,
+    device: torch.device,
+    state: dict[str, torch.Tensor] | None = None,
+    family: str = AS_GIVEN,
+) -> Case:
+    """Run the reference and calibrate the budgets. `state` is the model's, where it has been copied before."""
+    state = copy_state(model) if state is None else state
+    inputs = cast_inputs(inputs, CAST.get(precision))
+    runner = ReferenceRunner(model, inputs, seed + 3, device)
+    first = runner.at(precision)
+    require_one_answer(runner, precision, first.leaves)
+    exact = runner.exactly(first.leaves)
+    leaves = _calibrate(runner, precision, first.leaves, exact, family)
+    if exact.operators <= MOVES | VIEWS:
+        leaves = [require_exact(leaf) for leaf in leaves]
+    names = reference.forward_names(len(inputs))
+    return Case(
+        name=name,
+        overrides=overrides,
+        seed=seed,
+        inputs=inputs,
+        state=state,
+        structure=first.structure,
+        leaves=leaves,
+        against=exact.against,
+        input_shapes={n: tuple(x.shape) for n, x in zip(names, inputs, strict=True) if isinstance(x, torch.Tensor)},
+        forward_seed=runner.seed,
+        model=model,
+        emulate=runner.emulate,
+        family=family,
+        updates={name: _update(value, exact.updates.get(name, value)) for name, value in first.updates.items()},
+        changes_inputs=first.changes_inputs,
+        aliases=first.aliases,
+        operators=exact.operators,
+    )
+
+
+def _calibrate(
+    runner: ReferenceRunner, precision: Precision, answer: list[torch.Tensor], exact: ExactAnswer, family: str
+) -> list[ExpectedLeaf]:
+    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them."""
+    in_fp32 = runner.at("ieee").leaves if precision == "tf32" else answer
+    # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows TF32 to everyone.
+    in_tf32 = (runner.emulate("tf32") if precision == "tf32" and runner.device.type == "cuda" else None) or answer
+    nearby: list[list[torch.Tensor]] = []
+    if family != AS_GIVEN and exact.against == "fp64":
+        rounded = precision == "tf32" and bool(exact.operators & PRODUCTS)
+        nearby = runner.nearby(exact.leaves, TF32_ULP, 4) if rounded else runner.nearby(exact.leaves, FP32_ULP, 2)
+    return [
+        calibrate_leaf(a, e, f, t, [near[i] for near in nearby], precision)
+        for i, (a, e, f, t) in enumerate(zip(answer, exact.leaves, in_fp32, in_tf32, strict=True))
+    ]
+
+
+def _update(value: torch.Tensor, expected: torch.Tensor) -> Update:
+    """The expected value of an updated buffer, with a budget from PyTorch's own error at the declared precision."""
+    if not value.is_floating_point():
+        return Update(expected, 0.0)
+    return Update(expected, max(1e-3, 8 * relative_error(value.to(expected.dtype), expected)))
+
+
+def _form(value: Any) -> Any:
+    """Shape, dtype and strides of a tensor; any other value itself."""
+    return (value.shape, value.dtype, value.stride()) if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,65 @@
+"""Build the case of one input family, and refuse families on which the reference has no answer to judge by."""
+
+from __future__ import annotations
+
+from egg_graph.evaluator.problem.case import Case, Unevaluable
+from egg_graph.evaluator.problem.case_builder import build_like, draw_on, move_to, require_exact
+from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
+from egg_graph.evaluator.problem.operators import (
+    EXACT,
+    INTEGER_ARITHMETIC,
+    ORDERS_EQUALS,
+    PRODUCTS,
+    RECURRENCE,
+    UNDEFINED,
+    VIEWS,
+)
+from egg_graph.evaluator.problem.reference import Reference
+from egg_graph.evaluator.problem.weights import round_to_six_bits
+from egg_graph.schema import Precision
+
+
+def build_family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:
+    """Build a case of the same form and constructor arguments, with inputs of one family.
+
+    Its weights are those of `case`; an `exact` family rounds them to few significant bits.
+
+    Args:
+        case: the case on the inputs as `get_inputs` draws them.
+        reference: its reference.
+        precision: the task's policy.
+        family: a key of `FAMILIES`.
+        seed: seed of the inputs.
+
+    Raises:
+        BadInput: if PyTorch refuses such inputs.
+        Unevaluable: if its answer to them cannot be judged.
+    """
+    row = FAMILIES[family]
+    with draw_on(case.device):
+        inputs = reference.inputs(seed + 1)
+    inputs = move_to(case.device, inputs)
+    # A wrong index would end a GPU's context.
+    if row.moves_integers and not case.operators <= INTEGER_ARITHMETIC | VIEWS:
+        raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")
+    model = round_to_six_bits(case.model) if row.exact and case.state else None
+    moved = apply(family, inputs, seed)
+    other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
+    _refuse_unjudgeable(other, case, row)
+    if row.exact and precision in ("ieee", "tf32") and other.operators <= EXACT | VIEWS:
+        other.leaves = [require_exact(leaf) for leaf in other.leaves]
+    return other
+
+
+def _refuse_unjudgeable(other: Case, case: Case, family: InputFamily) -> None:
+    """Raise `Unevaluable` if PyTorch's answer on a family is not one that every right kernel gives."""
+    if other.holds_nan and not case.holds_nan:
+        raise Unevaluable("PyTorch's own answer holds NaN there")
+    if UNDEFINED in other.operators - case.operators:
+        raise Unevaluable("the reference converts NaN, or what is out of range, to integers there")
+    if family.makes_infinities and other.operators & (PRODUCTS | {RECURRENCE}):
+        raise Unevaluable(
+            "infinities within matrix products and recurrences are no contract: a part taken first is NaN"
+        )
+    if family.makes_equals and other.operators & ORDERS_EQUALS and any(leaf.exact for leaf in other.leaves):
+        raise Unevaluable("which index stands for equal values is nobody's contract")

@@ -1,0 +1,245 @@
+"""Run a reference's forward: at the declared precision, in fp64, on nearby inputs, and under coarser arithmetic."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.leaf_comparison import Emulation
+from egg_graph.evaluator.problem.operators import OperatorRecorder
+from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
+from egg_graph.evaluator.problem.reference import one_line
+from egg_graph.evaluator.problem.weights import copy_state
+from egg_graph.evaluator.wire.exchange import flatten
+from egg_graph.schema import BadInput, Precision
+
+
+@dataclass
+class ReferenceAnswer:
+    """The answer of one forward of the reference, and its side effects."""
+
+    structure: str
+    """Structure of the answer: `(*, {a: *})`, where * is a tensor."""
+    leaves: list[torch.Tensor]
+    """Tensors of the answer."""
+    updates: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers and parameters that the forward changed, by name, as they are after it."""
+    changes_inputs: bool = False
+    """The forward wrote to its inputs."""
+    aliases: bool = False
+    """The answer lies in the memory of an input, parameter or buffer."""
+
+
+class ExactAnswer(NamedTuple):
+    """The most exact answer that a reference can give."""
+
+    leaves: list[torch.Tensor]
+    """Tensors in float64 or complex128; integers as they are."""
+    against: str
+    """`fp64`, or `fp32` if the reference cannot run in fp64."""
+    operators: frozenset[str]
+    """ATen operators of the forward."""
+    updates: dict[str, torch.Tensor]
+    """Buffers and parameters that the forward changed, by name."""
+
+
+@dataclass
+class ReferenceRunner:
+    """Runs a reference on fresh copies of model and inputs, since a forward may change both.
+
+    Args:
+        model: the reference's module, cast as the policy says.
+        inputs: positional arguments of forward, cast likewise.
+        seed: seed of torch's generator before each forward.
+        device: where model and inputs lie.
+    """
+
+    model: nn.Module
+    inputs: list[Any]
+    seed: int
+    device: torch.device
+
+    def at(self, precision: Precision, *, seed: int | None = None) -> ReferenceAnswer:
+        """Run at a precision.
+
+        Args:
+            precision: the policy for products.
+            seed: seed of torch's generator instead of the runner's own.
+
+        Raises:
+            BadInput: if forward fails or returns something else than tensors.
+        """
+        with pytorch_at(precision, self.device):
+            answer = self._run(self.model, self.inputs, seed)
+        if not answer.leaves or not all(isinstance(leaf, torch.Tensor) for leaf in answer.leaves):
+            raise BadInput("reference: forward must return a tensor, or a tuple, list or dict of tensors")
+        return answer
+
+    def exactly(self, like: list[torch.Tensor]) -> ExactAnswer:
+        """Run in fp64, or in fp32 if the reference cannot run in fp64.
+
+        Args:
+            like: the answer at the declared precision; its integers tell which leaves stay integers.
+
+        Raises:
+            Unevaluable: if the reference runs in neither.
+        """
+        for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
+            recorder = OperatorRecorder()
+            try:
+                answer = self._run_in(dtype, self.inputs, recorder)
+            except (RuntimeError, BadInput):
+                continue  # a dtype is written into the reference, or memory runs out: try the next dtype
+            leaves = [_widen(leaf, target) for leaf, target in zip(answer.leaves, like, strict=True)]
+            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates)
+        raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
+
+    def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> list[list[torch.Tensor]]:
+        """Run in fp64 on inputs that differ by up to half an ulp.
+
+        A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
+
+        Args:
+            expected: the fp64 answer to the inputs themselves.
+            ulp: relative size of one ulp.
+            draws: number of answers.
+
+        Raises:
+            BadInput: if forward fails.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        answers = []
+        for _ in range(draws):
+            inputs = tree_map_only(torch.Tensor, lambda x: _perturb(x, ulp, generator), self.inputs)
+            leaves = self._run_in(torch.float64, inputs).leaves
+            answers.append(
+                [
+                    near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
+                    for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
+                ]
+            )
+        return answers
+
+    def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
+        """Run under a coarser arithmetic; None if the reference cannot run under it."""
+        try:
+            if kind == "bf16":
+                model = copy.deepcopy(self.model).to(torch.bfloat16)
+                return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None).leaves
+            decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+            with decomposed, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
+                return self._run(self.model, self.inputs, None).leaves
+        except (RuntimeError, BadInput):
+            return None
+
+    def _run_in(
+        self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
+    ) -> ReferenceAnswer:
+        """Run with model and inputs cast to a dtype."""
+        model = copy.deepcopy(self.model).to(dtype)
+        with pytorch_at("ieee", self.device):
+            return self._run(model, cast_inputs(inputs, dtype), None, recorder)
+
+    def _run(
+        self,
+        model: nn.Module,
+        inputs: list[Any],
+        seed: int | None,
+        recorder: AbstractContextManager[Any] | None = None,
+    ) -> ReferenceAnswer:
+        """Run one forward on copies of model and inputs, and note its side effects."""
+        model, copies = copy.deepcopy(model), cast_inputs(inputs, None)
+        before = copy_state(model)
+        torch.manual_seed(self.seed if seed is None else seed)
+        try:
+            with torch.no_grad(), recorder or nullcontext():
+                structure, leaves = flatten(model(*copies))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            raise BadInput(f"reference: forward fails: {one_line(error)}") from error
+        after = model.state_dict()
+        held = [*_tensors(copies), *model.parameters(), *model.buffers()]
+        storages = {x.untyped_storage().data_ptr() for x in held if x.numel()}
+        return ReferenceAnswer(
+            structure,
+            leaves,
+            updates={k: v.detach().clone() for k, v in after.items() if k in before and not _equal(before[k], v)},
+            changes_inputs=any(not _equal(a, b) for a, b in zip(_tensors(inputs), _tensors(copies), strict=True)),
+            aliases=any(x.numel() and x.untyped_storage().data_ptr() in storages for x in _tensors(leaves)),
+        )
+
+
+def require_one_answer(runner: ReferenceRunner, precision: Precision, first: list[torch.Tensor]) -> None:
+    """Check that the reference gives the same answer again, and under another seed of torch's generator.
+
+    Args:
+        runner: runs the reference.
+        precision: the task's policy.
+        first: leaves of its first answer.
+
+    Raises:
+        Unevaluable: if an answer differs, because no other code could then give that answer.
+        BadInput: if forward fails.
+    """
+    again = runner.at(precision).leaves
+    reseeded = runner.at(precision, seed=runner.seed + 1).leaves
+    for other, what in ((again, "answers differently when run twice with one seed"), (reseeded, "is random")):
+        for a, b in zip(first, other, strict=True):
+            if a.shape != b.shape or not _is_close(a, b):
+                raise Unevaluable(
+                    f"the reference {what}{_describe_dropout(runner.model)}: there is no one answer to compare with; "
+                    "construct it with dropout probability 0, call .eval() in Model's constructor, or make the noise "
+                    "an input",
+                    "stochastic_problem",
+                )
+
+
+def _describe_dropout(model: nn.Module) -> str:
+    """Names of the dropout modules that are active, in words."""
+    active = [
+        f"{name or 'Model'} = {module}"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0
+    ]
+    return f" ({', '.join(active)} in train mode)" if active else " (dropout in train mode, or a random draw?)"
+
+
+def _is_close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.dtype.is_floating_point or a.dtype.is_complex:
+        return bool(
+            torch.allclose(a, b, rtol=1e-3, atol=1e-4 * float(a.abs().nan_to_num(0, 0, 0).max()), equal_nan=True)
+        )
+    return bool((a == b).all())
+
+
+def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    return [x for x in tree_leaves(list(values)) if isinstance(x, torch.Tensor)]
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors hold equal values; NaN counts as equal to NaN."""
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _perturb(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
+    """Move every element by up to half an ulp, in fp64; integers stay."""
+    if not x.is_floating_point():
+        return x
+    draw = torch.rand(x.shape, generator=generator, dtype=torch.float64).to(x.device)
+    return x.double() * (1 + ulp * (draw - 0.5))
+
+
+def _widen(leaf: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Cast a leaf to complex128 or float64 if `like` is complex or floating; integers stay."""
+    if like.is_complex():
+        return leaf.to(torch.complex128)
+    return leaf.to(torch.float64) if like.is_floating_point() else leaf

@@ -1,0 +1,219 @@
+"""Try a reference with other integers in it: whether it runs, how much it holds and computes, whether its answer moves.
+
+Trials run under fake tensors, which cost no memory, and on real tensors to confirm a choice.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
+from egg_graph.schema import BadInput
+
+MAX_ELEMENTS = 130_000
+"""Largest number of elements of any one tensor that an interpreter can process; twice that for inputs, parameters and
+outputs together."""
+MAX_FLOPS = 5e7
+"""Largest number of flops of matrix products that an interpreter can process."""
+MAX_OPERATORS = 1600
+"""Largest number of operators of one forward: a recurrence runs some for every step, and its kernel takes as many steps
+one after the other."""
+STILL = 1e-5
+"""The answer does not move if the relative difference of two answers is at most this."""
+NOISE = 30.0
+"""A difference of less than this many times the error of fp32 is rounding."""
+
+Overrides = tuple[tuple[str, int], ...]
+"""Overrides as sorted pairs, for use as a key."""
+
+
+@dataclass(frozen=True)
+class ForwardSize:
+    """What one forward of the reference holds and computes."""
+
+    elements: int
+    """Elements of inputs, parameters and outputs together."""
+    largest: int
+    """Elements of the largest tensor that an operator returned."""
+    flops: float
+    """Flops of matrix products."""
+    operators: int = 0
+    """Number of ATen operators."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether an interpreter can process it."""
+        fits = self.elements <= 2 * MAX_ELEMENTS and self.largest <= MAX_ELEMENTS
+        return fits and self.flops <= MAX_FLOPS and self.operators <= MAX_OPERATORS
+
+
+@dataclass
+class ShapeTrials:
+    """Trials of one reference, each made once.
+
+    Args:
+        source: the reference's source.
+        seconds: time limit of all trials under fake tensors.
+    """
+
+    source: str
+    seconds: float
+    answer_must_move: bool = True
+    """Whether `runs` also asks that other inputs get another answer. (One channel in a normalized group does not.)"""
+    last_failure: str = ""
+    """Why the last failed trial failed, on one line."""
+    sizes: dict[Overrides, ForwardSize | None] = field(default_factory=dict)
+    """Sizes by overrides; None if the reference failed."""
+    moves: dict[Overrides, bool | None] = field(default_factory=dict)
+    """Whether the answer moves, by overrides that were run on real tensors; None if the reference failed."""
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.seconds
+
+    def size(self, overrides: Mapping[str, int]) -> ForwardSize | None:
+        """Size of the forward with these integers; None if the reference fails or time is up."""
+        key = tuple(sorted(overrides.items()))
+        if key not in self.sizes:
+            if self.sizes and time.monotonic() > self.deadline:
+                return None
+            try:
+                self.sizes[key] = _measure(load_reference(self.source, overrides))
+            except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
+                self.last_failure = one_line(error)
+                self.sizes[key] = None
+        return self.sizes[key]
+
+    def runs(self, overrides: Mapping[str, int]) -> bool:
+        """Whether the reference runs on real tensors too, which show an index out of range where fake ones do not.
+
+        If `answer_must_move`, also whether other inputs get another answer.
+        """
+        key = tuple(sorted(overrides.items()))
+        if key not in self.moves:
+            try:
+                self.moves[key] = _answer_moves(load_reference(self.source, overrides))
+            except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
+                self.last_failure = one_line(error)
+                self.moves[key] = None
+        return bool(self.moves[key]) if self.answer_must_move else self.moves[key] is not None
+
+
+def input_shapes(reference: Reference) -> list[tuple[int, ...]]:
+    """Shapes of the tensors among the inputs.
+
+    Raises:
+        BadInput: if `get_inputs()` fails under fake tensors.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return [tuple(x.shape) for x in reference.inputs(0) if isinstance(x, torch.Tensor)]
+
+
+def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
+    """Shapes of the answer's tensors; empty if the reference fails under fake tensors."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import tree_leaves
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            outputs = reference.model(0)(*reference.inputs(0))
+    except Exception:  # noqa: BLE001 - it does not run under fake tensors, so nothing is known
+        return []
+    return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _answer_moves(reference: Reference) -> bool:
+    """Whether two draws of the inputs get answers that differ by more than `STILL` and by more than rounding."""
+    import torch
+
+    one, other = (_answer(reference, seed, torch.float32) for seed in (0, 1))
+    try:
+        exact = _answer(reference, 0, torch.float64)
+    except RuntimeError:  # a dtype is written into the reference
+        exact = one
+    return any(
+        a.shape != b.shape or float((a - b).norm()) > max(STILL * float(a.norm()), NOISE * float((a - c).norm()), 0.0)
+        for a, b, c in zip(one, other, exact, strict=True)
+    )
+
+
+def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
+    """Tensors of the answer, computed in `dtype` and returned in fp64; infinities and NaN become 0."""
+    import torch
+    from torch.utils._pytree import tree_leaves, tree_map
+
+    def cast(x: Any) -> Any:
+        return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    with torch.no_grad():
+        model = reference.model(0)
+        model = model.to(dtype) if dtype == torch.float64 else model
+        inputs = reference.inputs(seed)
+        outputs = tree_leaves(model(*(tree_map(cast, inputs) if dtype == torch.float64 else inputs)))
+    tensors = [torch.view_as_real(x) if x.is_complex() else x for x in outputs if isinstance(x, torch.Tensor)]
+    return [x.double().nan_to_num(0.0, 0.0, 0.0) for x in tensors]
+
+
+def _measure(reference: Reference) -> ForwardSize:
+    """Run once under fake tensors; on real ones if the reference looks at values and its inputs are small."""
+    import torch
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+
+    try:
+        return _run_forward(reference, FakeTensorMode(allow_non_fake_inputs=True))
+    except BadInput as error:
+        if not isinstance(error.__cause__, DataDependentOutputException | DynamicOutputShapeException | AssertionError):
+            raise
+    except (DataDependentOutputException, DynamicOutputShapeException, AssertionError):
+        pass  # AssertionError: the reference mixes fake tensors with real ones that torch did not see it make
+    shapes = input_shapes(reference)
+    if sum(math.prod(shape) for shape in shapes) > 32 * MAX_ELEMENTS:
+        # Too large to run for real: its inputs alone say how large it is.
+        total = sum(math.prod(shape) for shape in shapes)
+        return ForwardSize(elements=total, largest=total, flops=math.inf)
+    with torch.no_grad():
+        return _run_forward(reference, nullcontext())
+
+
+def _run_forward(reference: Reference, mode: AbstractContextManager[object]) -> ForwardSize:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    from egg_graph.evaluator.problem.flops import NecessaryFlops
+
+    with mode, torch.no_grad():
+        model, inputs = reference.model(0), reference.inputs(0)
+        counter = NecessaryFlops()
+        with counter, _largest_tensor() as seen:
+            outputs = model(*inputs)
+    leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
+    leaves += [*model.parameters(), *model.buffers()]
+    elements = sum(x.numel() for x in leaves)
+    return ForwardSize(elements, max(seen.largest, 0), float(counter.get_total_flops()), seen.operators)
+
+
+def _largest_tensor() -> Any:
+    """A dispatch mode that records the size of the largest tensor any operator returned, and how many operators ran."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class LargestTensor(TorchDispatchMode):
+        largest = operators = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            answer = func(*args, **(kwargs or {}))
+            self.operators += 1
+            sizes = [x.numel() for x in tree_leaves(answer) if isinstance(x, torch.Tensor)]
+            self.largest = max(self.largest, *sizes) if sizes else self.largest
+            return answer
+
+    return LargestTensor()
