@@ -48,7 +48,7 @@ def problem(shared_problem: Problem) -> Iterator[Problem]:
 
 
 def all_cases(problem: Problem) -> list[Case]:
-    return [case for cases in problem.known.values() for case in cases]
+    return [case for cases in problem.cached_cases.values() for case in cases]
 
 
 def numbers_of(case: Case) -> list[torch.Tensor]:

@@ -15,8 +15,8 @@ import torch
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import with_other_inputs
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.wire.exchange import dtype_name
