@@ -1,11 +1,15 @@
 """Input families: what they keep, what they show, and where they are not used."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
 from egg_graph.evaluator.problem import families
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
+from egg_graph.evaluator.problem.comparison import judge_leaves
 from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.reference import load_reference
@@ -228,3 +232,16 @@ def test_the_first_of_equal_values_is_pytorchs_word() -> None:
     assert accepts(case, torch.argmax(case.inputs[0], 1))
     last = 49 - torch.argmax(case.inputs[0].flip(1), 1)
     assert not accepts(case, last)
+
+
+def test_a_new_family_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = families.InputFamily("doubled", "inputs twice as large", lambda x, generator: 2 * x, frozenset({"free"}))
+    monkeypatch.setitem(families.FAMILIES, "doubled", row)
+    source = reference("x[0].relu()", "torch.randn(8, 40)")
+    case = on(source, "doubled")
+    assert families.families_of(case.inputs)[-1] == "doubled"
+    drawn = load_reference(source).inputs(12)[0]
+    assert torch.equal(case.inputs[0], 2 * drawn)
+    task: Any = SimpleNamespace(precision="ieee")
+    (finding,), _ = judge_leaves(task, case, [case.inputs[0]], machine="here", source="")
+    assert (finding.cure or "").startswith("inputs twice as large; ")

@@ -1,1 +1,1 @@
-"""The reference as the judge keeps it: cases, families of inputs, budgets, nulls, and the comparison."""
+"""A task as the judge holds it: reference, shapes, cases, input families, budgets, plan of calls, comparison."""
