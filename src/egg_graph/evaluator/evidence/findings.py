@@ -174,10 +174,7 @@ def reason_of(finding: Finding) -> str:
     return " ".join(text.split())[:400]
 
 
-def findings_table() -> str:
-    """The table of findings in Markdown, for the documentation."""
-    head = "| finding | status | cause | cure | seen by |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(
-        f"| `{kind}` | {row.status or 'no reason to reject'} | {row.cause} | {row.cure} | {row.seen_by} |\n"
-        for kind, row in FINDINGS.items()
-    )
+def not_causal(message: str, cure: str, kernels: Sequence[str]) -> Finding:
+    """A finding that the candidate's own kernels (by name) do not make the answer."""
+    where = f"kernel {', '.join(kernels)}"[:200] if kernels else ""
+    return Finding(kind="not_causal", message=message, where=where, cure=cure)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from egg_graph.evaluator.evidence.findings import not_causal
 from egg_graph.evaluator.evidence.statements import no_launch
 from egg_graph.evaluator.evidence.traffic import LONGEST, Traffic, moved_by_library, only_a_token
 from egg_graph.evaluator.host.library_state import TOLD
@@ -122,12 +123,11 @@ def judge_makers(integrity: Integrity, reference_operators: Sequence[str], maker
     if not makers or not all(makers) or not (placed or not _may_select(reference_operators, integrity.computing)):
         return []
     return [
-        Finding(
-            kind="not_causal",
-            message=f"{listed(sorted(set(makers)))} of PyTorch had computed the answer, bit for bit, before any Triton "
+        not_causal(
+            f"{listed(sorted(set(makers)))} of PyTorch had computed the answer, bit for bit, before any Triton "
             "kernel touched it",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="compute in Triton; a kernel that copies another's result is none, whatever it does beside",
+            "compute in Triton; a kernel that copies another's result is none, whatever it does beside",
+            integrity.kernels,
         )
     ]
 
@@ -146,12 +146,11 @@ def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) 
     if not wanted or set(wanted) - set(done):
         return []
     return [
-        Finding(
-            kind="not_causal",
-            message=f"forward calls every operator of the reference itself ({listed(sorted(wanted))}); its Triton "
+        not_causal(
+            f"forward calls every operator of the reference itself ({listed(sorted(wanted))}); its Triton "
             f"{'kernels replace' if len(integrity.kernels) > 1 else 'kernel replaces'} none of them",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="compute in Triton what the library call computes, and drop the call",
+            "compute in Triton what the library call computes, and drop the call",
+            integrity.kernels,
         )
     ]
 
@@ -164,12 +163,11 @@ def _only_moves(integrity: Integrity, reference_operators: Sequence[str], moving
     wanted = set(parts(reference_operators))
     others = f"{listed(integrity.computing)} of PyTorch" if integrity.computing else "Python"
     return [
-        Finding(
-            kind="not_causal",
-            message=f"the Triton kernels store nothing but numbers that they loaded: what the reference computes "
+        not_causal(
+            f"the Triton kernels store nothing but numbers that they loaded: what the reference computes "
             f"({listed(sorted(wanted))}) is computed by {others}",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="compute in Triton; a kernel that copies another's result is none",
+            "compute in Triton; a kernel that copies another's result is none",
+            integrity.kernels,
         )
     ]
 
@@ -208,11 +206,10 @@ def judge_silence(
         return known, []
     others = listed(integrity.computing) or "what it had before"
     return known, [
-        Finding(
-            kind="not_causal",
-            message=f"the answer stays right when the Triton kernels do nothing: {others} makes it",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="return what the Triton kernels compute",
+        not_causal(
+            f"the answer stays right when the Triton kernels do nothing: {others} makes it",
+            "return what the Triton kernels compute",
+            integrity.kernels,
         )
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.evidence.findings import not_causal
 from egg_graph.evaluator.wire.operators import COPIES, computing, kinds_of_work, listed, operator_name
 from egg_graph.schema import Finding, Integrity
 
@@ -49,12 +50,11 @@ def moved_by_library(
     if not any(copied.values()) or not 0 < traffic.answer <= sum(copied.values()) * BULK:
         return []
     return [
-        Finding(
-            kind="not_causal",
-            message=f"the reference only moves numbers ({listed(sorted(moves))}), and forward has PyTorch move them "
+        not_causal(
+            f"the reference only moves numbers ({listed(sorted(moves))}), and forward has PyTorch move them "
             f"({listed(sorted(copied))}): what is left to its Triton kernels replaces nothing",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="read the inputs by their strides in the kernel, and write each number to its place in the output",
+            "read the inputs by their strides in the kernel, and write each number to its place in the output",
+            integrity.kernels,
         )
     ]
 
@@ -67,12 +67,11 @@ def only_a_token(integrity: Integrity, reference_operators: Sequence[str], traff
     if traffic.kernels * TOKEN >= traffic.answer:
         return []
     return [
-        Finding(
-            kind="not_causal",
-            message=f"the Triton kernels read and write {traffic.kernels} bytes where the answer alone has "
+        not_causal(
+            f"the Triton kernels read and write {traffic.kernels} bytes where the answer alone has "
             f"{traffic.answer}: {listed(integrity.computing)} of PyTorch does the work",
-            where=f"kernel {', '.join(integrity.kernels)}"[:200],
-            cure="compute the answer in Triton; a number that is mixed into another's result is no work",
+            "compute the answer in Triton; a number that is mixed into another's result is no work",
+            integrity.kernels,
         )
     ]
 
@@ -91,10 +90,10 @@ def judge_read_back(read_back: Any, inputs: Sequence[Any]) -> list[Finding]:
     if total <= min(max(FEW_READ, given // INPUTS_PER_READ), MOST_READ):
         return []
     return [
-        Finding(
-            kind="not_causal",
-            message=f"forward reads {total} numbers back from the GPU ({listed(sorted(counts))}), where its inputs are "
+        not_causal(
+            f"forward reads {total} numbers back from the GPU ({listed(sorted(counts))}), where its inputs are "
             f"{given}: what Python, NumPy or PyTorch computes of them on the host is no kernel's work",
-            cure="compute it in a Triton kernel; read back nothing but a few lengths or offsets",
+            "compute it in a Triton kernel; read back nothing but a few lengths or offsets",
+            (),
         )
     ]

@@ -194,58 +194,55 @@ class GpuCorrectness:
 
     def other_inputs(self) -> bool:
         """One rung: inputs of other families, all of them at a reduced shape and one at full shape."""
-        started, told = time.monotonic(), []
+        return self._one_rung("other_inputs", "other inputs not all checked", self._other_inputs)
+
+    def other_uses(self) -> bool:
+        """One rung: the module at a reduced shape, called as one in service is."""
+        return self._one_rung("other_uses", "other uses not all tried", self._other_uses)
+
+    def repeats(self) -> bool:
+        """One rung for finalists: the same call several times."""
+        return self._one_rung("repeats", "not repeated", self._repeats)
+
+    def _one_rung(self, rung: RungName, too_large: str, judge: Callable[[float], bool]) -> bool:
+        """Judge a rung; `judge` gets the time when it began. False if the candidate fails it."""
+        started = time.monotonic()
         try:
-            for shape, cases in (self._families_reduced(), self._family_at_full()):
-                for group in family_groups(cases):
-                    if not self._decided("other_inputs", self._carry_out(group), started):
-                        return False
-                if cases:
-                    told.append(f"{', '.join(case.family for case in cases)} at {shape} shape")
-        except CandidateFailed as failure:
-            self.builder.fail("other_inputs", [failure.finding], time.monotonic() - started, failure.log)
-            return False
+            return judge(started)
+        except Unevaluable as error:
+            self.builder.skipped(rung, f"not tried: {error}", time.monotonic() - started)
         except torch.OutOfMemoryError as error:
-            self._too_large("other_inputs", "other inputs not all checked", error, started)
-            return True
-        if told:
-            statement = f"right on inputs that are {' and '.join(told)}"
+            self._too_large(rung, too_large, error, started)
+        except CandidateFailed as failure:
+            self.builder.fail(rung, [failure.finding], time.monotonic() - started, failure.log)
+            return False
+        return True
+
+    def _other_inputs(self, started: float) -> bool:
+        tried = []
+        for shape, cases in (self._families_reduced(), self._family_at_full()):
+            for group in family_groups(cases):
+                if not self._decided("other_inputs", self._carry_out(group), started):
+                    return False
+            if cases:
+                tried.append(f"{', '.join(case.family for case in cases)} at {shape} shape")
+        if tried:
+            statement = f"right on inputs that are {' and '.join(tried)}"
             self.builder.passed("other_inputs", statement, time.monotonic() - started)
         else:
             self.builder.skipped("other_inputs", f"no other family of inputs can be judged: {self._dropped()}")
         return True
 
-    def other_uses(self) -> bool:
-        """One rung: the module at a reduced shape, called as one in service is."""
-        started, name = time.monotonic(), self._reduced
-        try:
-            outcome = self._carry_out(service_group(self.problem, name))
-            left_out = self.problem.uses(name).left_out
-        except Unevaluable as error:
-            self.builder.skipped("other_uses", f"not tried: {error}", time.monotonic() - started)
-            return True
-        except CandidateFailed as failure:
-            self.builder.fail("other_uses", [failure.finding], time.monotonic() - started, failure.log)
-            return False
-        except torch.OutOfMemoryError as error:
-            self._too_large("other_uses", "other uses not all tried", error, started)
-            return True
+    def _other_uses(self, started: float) -> bool:
+        outcome = self._carry_out(service_group(self.problem, self._reduced))
         if not self._decided("other_uses", outcome, started):
             return False
-        self.builder.passed("other_uses", used_statement(outcome.notes, left_out), time.monotonic() - started)
+        statement = used_statement(outcome.notes, self.problem.uses(self._reduced).left_out)
+        self.builder.passed("other_uses", statement, time.monotonic() - started)
         return True
 
-    def repeats(self) -> bool:
-        """One rung for finalists: the same call several times."""
-        started = time.monotonic()
-        try:
-            outcome = self._carry_out(repeat_group(next(iter(self.problem.full_cases()))))
-        except CandidateFailed as failure:
-            self.builder.fail("repeats", [failure.finding], time.monotonic() - started, failure.log)
-            return False
-        except torch.OutOfMemoryError as error:
-            self._too_large("repeats", "not repeated", error, started)
-            return True
+    def _repeats(self, started: float) -> bool:
+        outcome = self._carry_out(repeat_group(next(iter(self.problem.full_cases()))))
         if not self._decided("repeats", outcome, started):
             return False
         self.builder.passed("repeats", "; ".join(outcome.notes), time.monotonic() - started)

@@ -88,7 +88,7 @@ kernel may combine steps in another order."""
 MANY = 200
 
 
-class OperatorRecorder(TorchDispatchMode):
+class OperatorNames(TorchDispatchMode):
     """While active, records the names of the ATen operators that run."""
 
     def __init__(self) -> None:

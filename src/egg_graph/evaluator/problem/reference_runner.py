@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
-from egg_graph.evaluator.problem.operators import OperatorRecorder
+from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.weights import copy_state
@@ -93,7 +93,7 @@ class ReferenceRunner:
             Unevaluable: if the reference runs in neither.
         """
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
-            recorder = OperatorRecorder()
+            recorder = OperatorNames()
             try:
                 answer = self._run_in(dtype, self.inputs, recorder)
             except (RuntimeError, BadInput):
