@@ -1,6 +1,5 @@
 """Write the tables of findings and rungs into a page: `python -m egg_graph.evaluator.evidence.tables PAGE`."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -24,10 +23,12 @@ def rungs_table() -> str:
 
 
 def fill_page(page: str) -> str:
-    """The page with each table anew between its two markers, `<!-- findings: begin -->` and `<!-- findings: end -->`."""
+    """The page with each table anew between its two markers (`<!-- findings: begin -->`, `<!-- findings: end -->`)."""
     for name, table in (("findings", findings_table()), ("rungs", rungs_table())):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        page = re.sub(f"{begin}.*{end}", lambda _, b=begin, t=table, e=end: f"{b}\n{t}{e}", page, flags=re.DOTALL)
+        if begin in page and end in page:
+            before, after = page.partition(begin)[0], page.partition(end)[2]
+            page = f"{before}{begin}\n{table}{end}{after}"
     return page
 
 
