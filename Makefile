@@ -46,6 +46,7 @@ studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
 docs: $(VENV)/.dev  ## redraw the graph in docs/graph.md and README.md, and build the site into site/
 	$(BIN)/python -m egg_graph.drawing > docs/graph.md
 	$(BIN)/python -m egg_graph.expert.playbooks.page > docs/playbooks.md
+	$(BIN)/python -m egg_graph.evaluator.evidence.tables docs/evaluator/findings.md
 	$(BIN)/egg-graph graph --write README.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
