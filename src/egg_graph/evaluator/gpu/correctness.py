@@ -104,9 +104,9 @@ class GpuCorrectness:
         try:
             return self._carry_out(first_group(case, self._other(name, case)))
         except torch.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
             self.unjudged[name] = f"the GPU's memory does not hold the answers of several calls ({one_line(error)})"
-            return self._carry_out(single_group(case))
+        torch.cuda.empty_cache()  # after the handler, whose error holds the tensors of its traceback
+        return self._carry_out(single_group(case))
 
     def _carry_out(self, group: Group, session: WorkerSession | None = None) -> Outcome:
         return GpuExecutor(session or self.session, self.problem, self.machine).carry_out(group)
