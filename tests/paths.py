@@ -6,8 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "corpus"
 EXAMPLES = ROOT / "examples"
-IMPORTABLE = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-"""PYTHONPATH of a child process that imports `egg_graph` and `tests`."""
+IMPORTABLE = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]))
+"""PYTHONPATH of a child process that imports `egg_graph` and `tests`, from wherever this process imports the rest."""
 
 
 def read_source(name: str) -> str:

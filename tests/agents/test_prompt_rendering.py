@@ -92,10 +92,10 @@ def test_findings_stay_on_one_line():
 @pytest.mark.parametrize("mode", ["seed", "optimize", "repair"])
 def test_guidance_reaches_who_chooses_a_structure(mode):
     brief = seed_brief() if mode == "seed" else make_brief(mode=mode)
-    assert ("- gemm: Keep the pointwise chain in the epilogue." in PROMPTS.coder(brief)) is (mode != "repair")
-    assert "Read each row once." in PROMPTS.analyst(make_brief())
-    assert "Playbooks for these operators" not in PROMPTS.debugger(make_brief(mode="repair"))
-    assert "Playbooks for these operators" not in PROMPTS.coder(seed_brief(guidance={}))
+    assert ("- gemm: Keep the pointwise chain in the epilogue." in CODER.prompt(PROMPTS, brief)) is (mode != "repair")
+    assert "Read each row once." in ANALYST.prompt(PROMPTS, make_brief())
+    assert "Playbooks for these operators" not in DEBUGGER.prompt(PROMPTS, make_brief(mode="repair"))
+    assert "Playbooks for these operators" not in CODER.prompt(PROMPTS, seed_brief(guidance={}))
 
 
 def test_the_seed_hint_is_shown_as_something_to_beat():

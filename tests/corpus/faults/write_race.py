@@ -3,7 +3,7 @@
 # name = "two programs store to the same elements"
 # problem = "softmax"
 # expect = ["incorrect"]
-# finding = ["write_race"]
+# finding = ["write_race", "wrong_values"]
 # ///
 """Planted: two programs of a row store different values to the same elements."""
 

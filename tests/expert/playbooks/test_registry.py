@@ -1,7 +1,5 @@
 """The registry of playbooks: a playbook is one file and one line, and the page lists what it holds."""
 
-from pathlib import Path
-
 import pytest
 
 from egg_graph.evaluator import LocalEvaluator
@@ -13,6 +11,7 @@ from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import BadInput, Baseline, Brief, Candidate, Evaluation, KernelTask
 from egg_graph.tuning import parse_space
 from tests.expert.playbooks.toy_playbook import HypotPlaybook
+from tests.paths import ROOT
 
 REFERENCE = """import torch
 from torch import nn
@@ -112,5 +111,5 @@ def test_a_playbook_describes_itself(playbook: Playbook) -> None:
 
 
 def test_the_page_is_written_from_the_registry() -> None:
-    written = Path(__file__).parents[2] / "docs" / "playbooks.md"
+    written = ROOT / "docs" / "playbooks.md"
     assert written.read_text(encoding="utf-8") == page(), "write it anew: make docs"
