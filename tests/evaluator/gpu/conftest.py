@@ -24,6 +24,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         "synchronize": lambda device=None: None,
         "empty_cache": lambda: None,
         "get_device_properties": lambda device=None: SimpleNamespace(total_memory=1 << 30),
+        "mem_get_info": lambda device=None: (64 << 20, 64 << 20),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(gpu_answers, "Arena", lambda: Arena(HostBuffer))

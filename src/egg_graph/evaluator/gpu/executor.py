@@ -47,6 +47,8 @@ from egg_graph.schema import Check, Finding, FindingKind
 
 VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
 """Findings on the numbers of an answer."""
+SHORT_PART = 0.5
+"""Return the judge's cached memory to the GPU before a candidate runs while less than this fraction is free."""
 HELD_PART = 1 / 16
 """The worker holds on to an answer of up to this part of the GPU's memory."""
 
@@ -80,6 +82,7 @@ class GpuExecutor:
             CandidateFailed: if a call does not come back.
             torch.OutOfMemoryError: if the judge's part does not fit.
         """
+        _return_cached_memory()
         with arena(self.session) as weights, arena(self.session) as shared:
             if group.loading == "module":
                 self.session.ask("load", **load(group.calls[0].case, self.problem, weights))
@@ -321,6 +324,13 @@ class GroupRun:
             self.outcome.notes.append(_spread([answer for _, _, answer in self.right]))
         elif self.group.kind == "first" and done == len(self.group.calls) > 1 and not self.outcome.failed:
             self.outcome.notes.append("so on other inputs at the same addresses and on the same ones at others")
+
+
+def _return_cached_memory() -> None:
+    """Leave the memory that PyTorch only keeps for reuse in the judge to the candidate, where it may need it."""
+    free, total = torch.cuda.mem_get_info()
+    if free < SHORT_PART * total:
+        torch.cuda.empty_cache()
 
 
 def _as_used(place: Placed, call: Call) -> Placed:
