@@ -2,6 +2,7 @@
 
 <runs_dir>/<id>/run.json            the request: the reference and the knobs
 <runs_dir>/<id>/checkpoints.sqlite  every step of the graph, so that a killed run goes on where it stopped
+<runs_dir>/<id>/lock                locked while a process works on the run; names that process
 <runs_dir>/<id>/kernel.py           the kernel, if the run ended with one
 <runs_dir>/<id>/evidence.json       verdict, evaluation, baseline, summaries, cost
 <runs_dir>/<id>/history.jsonl       one attempt a line
@@ -9,20 +10,21 @@
 """
 
 import datetime
+import fcntl
 import json
+import os
+import platform
 import re
 import secrets
-import sqlite3
+import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
-
-from egg_graph.runs.files import write_whole
-from egg_graph.schema import BadInput, Value
+from egg_graph.runs.checkpoints import make_checkpoints
+from egg_graph.runs.files import ANEW, FULL, RESUME, cannot_write, write_whole
+from egg_graph.schema import BadInput, InfrastructureError
 
 
 def make_folder(runs_dir: Path, name: str) -> Path:
@@ -30,6 +32,7 @@ def make_folder(runs_dir: Path, name: str) -> Path:
 
     Raises:
         BadInput: if the folder cannot be made.
+        InfrastructureError: if the disk is full.
     """
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     task = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:40] or "run"
@@ -37,13 +40,26 @@ def make_folder(runs_dir: Path, name: str) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
+        if error.errno in FULL:
+            raise cannot_write(folder, error, ANEW) from error
         raise BadInput(f"cannot make the run's folder {folder}: {error.strerror}; pass another runs_dir") from error
     return folder
 
 
 def write_request(folder: Path, request: dict[str, Any]) -> None:
-    """Write run.json: keys `reference`, `name`, `context` and `model`."""
-    write_whole(folder / "run.json", json.dumps(request, indent=2) + "\n")
+    """Make the database for checkpoints, then write run.json: keys `reference`, `name`, `context` and `model`.
+
+    Raises:
+        InfrastructureError: if they cannot be written; the folder is then removed.
+    """
+    try:
+        make_checkpoints(folder)
+        write_whole(folder / "run.json", json.dumps(request, indent=2) + "\n")
+    except (OSError, InfrastructureError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, InfrastructureError):
+            raise
+        raise cannot_write(folder, error, ANEW) from error
 
 
 def read_request(folder: Path) -> dict[str, Any]:
@@ -51,21 +67,53 @@ def read_request(folder: Path) -> dict[str, Any]:
 
     Raises:
         BadInput: if there is no such run; the message names up to five that there are.
+        InfrastructureError: if the file is damaged.
     """
+    path = folder / "run.json"
     try:
-        return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         known = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
         there = f"there are {', '.join(known[-5:])}" if known else "there is none"
         raise BadInput(f"no run {folder.name!r} in {folder.parent}: {there}") from error
+    except ValueError as error:
+        raise InfrastructureError(
+            f"{path} is damaged: {error}; put a copy of it in its place, or start anew"
+        ) from error
 
 
 @contextmanager
-def open_checkpoints(folder: Path) -> Iterator[SqliteSaver]:
-    """Open the run's checkpointer. It loads only values of `egg_graph.schema`, whatever the environment says."""
-    from egg_graph import schema
+def lock(folder: Path) -> Iterator[None]:
+    """Keep every other process, and every other thread of this one, from working on the run.
 
-    ours = [(v.__module__, v.__name__) for v in vars(schema).values() if isinstance(v, type) and issubclass(v, Value)]
-    serde = JsonPlusSerializer(allowed_msgpack_modules=[*ours, ("langgraph.types", "Overwrite")])
-    with closing(sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)) as connection:
-        yield SqliteSaver(connection, serde=serde)
+    The kernel frees the lock when the process ends, however it ends.
+
+    Raises:
+        InfrastructureError: if another one works on the run, or the folder cannot be written or locked.
+    """
+    try:
+        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise cannot_write(folder, error, RESUME) from error
+    try:
+        _take(file, folder)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile would keep the lock of a closed file
+        os.close(file)
+
+
+def _take(file: int, folder: Path) -> None:
+    """Lock the open file, and write into it who holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(file, 0)
+        os.write(file, f"process {os.getpid()} on {platform.node()}\n".encode())
+    except BlockingIOError as error:
+        holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
+        raise InfrastructureError(
+            f"{holder} is at work on the run {folder.name}; wait for its end, or stop it and resume again"
+        ) from error
+    except OSError as error:
+        raise cannot_write(folder, error, RESUME) from error

@@ -11,7 +11,8 @@ from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.prepare import read_reference
-from egg_graph.runs.folder import make_folder, open_checkpoints, read_request, write_request
+from egg_graph.runs.checkpoints import open_checkpoints
+from egg_graph.runs.folder import lock, make_folder, read_request, write_request
 from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
@@ -49,7 +50,8 @@ def optimize(
 
     Raises:
         BadInput: if the module or an option is wrong; one line that says how to mend it.
-        InfrastructureError: if the machine failed in spite of retries; `resume` the run when it is mended.
+        InfrastructureError: if the machine failed in spite of retries, or the run's folder cannot be written (disk
+            full, folder gone); `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
     knobs = _make_context(target=target, precision=precision, **context)
@@ -88,7 +90,9 @@ def resume(
 
     Raises:
         BadInput: if there is no such run, or its model has to be given again.
-        InfrastructureError, ModelRefused: see `optimize`.
+        InfrastructureError: as `optimize`; if another process works on the run; or if its run.json or its
+            checkpoints.sqlite is damaged.
+        ModelRefused: see `optimize`.
     """
     services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
     return _run_to_end(Path(runs_dir) / run_id, on_event, services)
@@ -108,17 +112,17 @@ def _start(folder: Path, on_event: Listener | None, services: dict[str, Any]) ->
         return _run_to_end(folder, listen, services)
     except (BadInput, ModelRefused):
         if not attempted:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
-    """Run the graph from the folder's last checkpoint to its end, and write the results."""
+    """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
     request = read_request(folder)
     services = {**services, "model": _choose_model(request["model"], services)}
     context = _make_context(**request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
-    with open_checkpoints(folder) as checkpointer:
+    with lock(folder), open_checkpoints(folder) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
         saved = graph.get_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
@@ -130,7 +134,7 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
                 if on_event is not None:
                     on_event(event)  # type: ignore[arg-type]
         run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
-    write_results(run)
+        write_results(run)
     return run
 
 

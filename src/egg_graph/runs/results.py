@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.runs.evidence import make_record
-from egg_graph.runs.files import write_whole
+from egg_graph.runs.files import RESUME, cannot_write, write_whole
 from egg_graph.schema import Attempt, BadInput, Evaluation, StageSummary, Usage, Value
 from egg_graph.schema.record import FORMAT
 from egg_graph.state import OutputState, RunStatus
@@ -60,12 +60,22 @@ def make_run(folder: Path, state: OutputState) -> Run:
 
 
 def write_results(run: Run) -> None:
-    """Write kernel.py (where there is a kernel), evidence.json, history.jsonl and report.html, each in one step."""
-    if run.kernel is not None and run.kernel_path is not None:
-        write_whole(run.kernel_path, run.kernel)
-    write_whole(run.folder / "evidence.json", json.dumps(make_evidence(run), indent=2) + "\n")
-    write_whole(run.folder / "history.jsonl", "".join(attempt.model_dump_json() + "\n" for attempt in run.attempts))
-    write_report(run.folder)
+    """Write kernel.py (where there is a kernel), evidence.json, history.jsonl and report.html, each in one step.
+
+    Raises:
+        InfrastructureError: if a file cannot be written.
+    """
+    from egg_graph.report import read_run, render
+
+    history = "".join(attempt.model_dump_json() + "\n" for attempt in run.attempts)
+    try:
+        if run.kernel is not None and run.kernel_path is not None:
+            write_whole(run.kernel_path, run.kernel)
+        write_whole(run.folder / "evidence.json", json.dumps(make_evidence(run), indent=2) + "\n")
+        write_whole(run.folder / "history.jsonl", history)
+        write_whole(run.folder / "report.html", render(read_run(run.folder)))
+    except OSError as error:
+        raise cannot_write(run.folder, error, RESUME) from error
 
 
 def write_report(folder: str | Path, *, out: str | Path | None = None) -> Path:

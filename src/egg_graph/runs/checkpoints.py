@@ -1,0 +1,126 @@
+"""The checkpoint database of a run. Its faults are told in one line, and a damaged one is never written to."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from egg_graph.runs.files import ANEW, RESUME, cannot_write
+from egg_graph.schema import InfrastructureError, Value
+
+FILE = "checkpoints.sqlite"
+
+
+class Checkpoints(SqliteSaver):
+    """A `SqliteSaver` that raises `InfrastructureError` where the database fails; a step is saved wholly or not at all.
+
+    Args:
+        folder: the run's folder.
+        connection: an open connection to the database in it.
+        after: what to do once the machine is mended, for the message of an error.
+    """
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, *, after: str = RESUME) -> None:
+        from egg_graph import schema
+
+        ours = [v for v in vars(schema).values() if isinstance(v, type) and issubclass(v, Value)]
+        allowed = [*((v.__module__, v.__name__) for v in ours), ("langgraph.types", "Overwrite")]
+        super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=allowed))
+        self.folder = folder
+        self.after = after
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """See `SqliteSaver.cursor`, which commits even after an error; here a transaction that failed is taken back."""
+        try:
+            with super().cursor(transaction) as cursor:
+                try:
+                    yield cursor
+                except BaseException:
+                    if transaction:
+                        with suppress(sqlite3.Error):
+                            self.conn.rollback()
+                    raise
+        except sqlite3.Error as error:
+            raise explain(self.folder, error, self.after) from error
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `SqliteSaver.get_tuple`. Raises `InfrastructureError` where the bytes of a checkpoint are damaged."""
+        try:
+            return super().get_tuple(config)
+        except ValueError as error:
+            raise damaged(self.folder, str(error)) from error
+
+
+@contextmanager
+def open_checkpoints(folder: Path) -> Iterator[Checkpoints]:
+    """Open the run's checkpointer. It loads only values of `egg_graph.schema`, whatever the environment says.
+
+    Raises:
+        InfrastructureError: if the database is absent, cut short, damaged, or cannot be opened.
+    """
+    check_whole(folder)
+    with _connect(folder, RESUME) as connection:
+        yield Checkpoints(folder, connection)
+
+
+def make_checkpoints(folder: Path) -> None:
+    """Make the run's database, without a checkpoint: from then on, an absent or empty one has lost its content.
+
+    Raises:
+        InfrastructureError: if it cannot be written.
+    """
+    with _connect(folder, ANEW) as connection, Checkpoints(folder, connection, after=ANEW).cursor():
+        pass
+
+
+def check_whole(folder: Path) -> None:
+    """Find a database that was cut short, before SQLite opens it: SQLite drops the log of an empty one.
+
+    Raises:
+        InfrastructureError: if it is absent, empty, or ends within a page.
+    """
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            header = file.read(18)
+        size, log = path.stat().st_size, path.with_name(f"{FILE}-wal")
+        logged = log.stat().st_size if log.exists() else 0
+    except OSError as error:
+        raise damaged(folder, f"it cannot be read: {error.strerror}") from error
+    page = int.from_bytes(header[16:18], "big")  # SQLite's file format, 1.3.2: the value 1 stands for 65,536 bytes
+    page = 65_536 if page == 1 else page
+    if page == 0 or size < page or (not logged and size % page):
+        raise damaged(folder, f"it is cut short at {size:,} bytes")
+
+
+def explain(folder: Path, error: sqlite3.Error, after: str) -> InfrastructureError:
+    """Make one line of an error of SQLite: what failed, and how to mend it."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return damaged(folder, str(error))
+    return cannot_write(folder, str(error), after, full=name.startswith("SQLITE_FULL"))
+
+
+def damaged(folder: Path, reason: str) -> InfrastructureError:
+    """Make the line for a database that cannot be read any more."""
+    why = " ".join(reason.split())[:200]
+    return InfrastructureError(
+        f"{folder / FILE} is damaged ({why}); put a copy of it in its place and resume again, or "
+        f"start a new run of the reference that {folder / 'run.json'} keeps; nothing in the folder was changed"
+    )
+
+
+@contextmanager
+def _connect(folder: Path, after: str) -> Iterator[sqlite3.Connection]:
+    try:
+        connection = sqlite3.connect(folder / FILE, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise explain(folder, error, after) from error
+    with closing(connection):
+        yield connection
