@@ -1,8 +1,11 @@
 """The caller's own checkpointer: sync and async, strict deserialization, one thread used twice."""
 
 import asyncio
+import dataclasses
+import itertools
 import logging
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -70,6 +73,18 @@ def test_a_thread_used_again_begins_anew(saver):
     assert [a.number for a in again["attempts"]] == list(range(1, len(again["attempts"]) + 1))
     assert again["kernel"] == kernel("ok", 3) and again["usage"].calls < first["usage"].calls + again["usage"].calls
     assert all(a.candidate.source == kernel("ok", 3) for a in again["attempts"])
+
+
+def test_a_thread_used_again_counts_its_seconds_anew(saver, monkeypatch):
+    """A clock that moves 1 s a look: each run takes the same time, and `max_seconds` holds for each alone."""
+    clock = itertools.count()
+    ticking = SimpleNamespace(monotonic=lambda: float(next(clock)))
+    monkeypatch.setattr("egg_graph.nodes.seconds.time", ticking)
+    whole = graph(InMemorySaver()).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    budget = dataclasses.replace(CONTEXT, max_seconds=whole["seconds"])
+    for _ in range(3):
+        again = graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=budget)
+        assert again["seconds"] == whole["seconds"] and len(again["attempts"]) == len(whole["attempts"])
 
 
 def test_stopped_before_a_node_and_continued(saver):

@@ -50,6 +50,7 @@ class PrepareNodes:
             attempts=Overwrite([]),  # type: ignore[typeddict-item]
             summaries=Overwrite([]),  # type: ignore[typeddict-item]
             usage=Usage(),
+            seconds=0.0,
         )
 
     @count_seconds
