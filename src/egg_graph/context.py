@@ -1,6 +1,7 @@
 """Context: the knobs of one run, with the descriptions and choices that LangGraph Studio draws."""
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -150,17 +151,39 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
     return {f.name: TypeAdapter(hints[f.name]) for f in fields(Context)}
 
 
-def resolve(context: object) -> Context:
-    """Find the Context of a run in what the LangGraph runtime carries.
+def make_context(knobs: Mapping[str, Any]) -> Context:
+    """Make a Context of knobs by name.
+
+    Raises:
+        BadInput: if there is no such knob, or a value is not one of its choices or out of its range.
+    """
+    unknown = sorted(str(name) for name in set(knobs) - set(Context.__dataclass_fields__))
+    if unknown:
+        raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
+    return Context(**knobs)
+
+
+def save_knobs(context: Context) -> dict[str, Any]:
+    """The knobs as JSON values, which every checkpointer can keep; `make_context` reads them."""
+    return {**asdict(context), "stages": list(context.stages)}
+
+
+def resolve(context: object, state: Mapping[str, Any] | None = None) -> Context:
+    """Find the Context of a run in what the LangGraph runtime carries, or else in the run's state.
 
     The runtime carries None where the caller passed no context. Inside another graph it carries the parent's context
-    object; if that has an attribute `egg` that is a Context, the parent steers the run with it. Otherwise the defaults
-    hold.
+    object; if that has an attribute `egg` that is a Context, the parent steers the run with it. A context that sets no
+    knob counts as none, because a LangGraph server sends such a one where the caller passed none. Then the knobs in
+    `state` hold, with which the run was started, and without them the defaults.
+
+    Args:
+        context: what the runtime carries.
+        state: the state of the run; None for a run that starts.
     """
-    if isinstance(context, Context):
-        return context
-    carried = getattr(context, "egg", None)
-    return carried if isinstance(carried, Context) else Context()
+    given = context if isinstance(context, Context) else getattr(context, "egg", None)
+    if isinstance(given, Context) and given != Context():
+        return given
+    return make_context((state or {}).get("knobs", {}))
 
 
 def recursion_limit(attempts: int = ATTEMPTS_CEILING) -> int:

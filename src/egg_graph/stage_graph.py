@@ -26,13 +26,13 @@ def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageSta
     """
 
     def enter(state: StageState, runtime: Runtime[Context]) -> Literal["enter", "skip"]:
-        return routing.enter(state, resolve(runtime.context), stage.name)
+        return routing.enter(state, resolve(runtime.context, state), stage.name)
 
     def after_opening(state: StageState, runtime: Runtime[Context]) -> Literal["seed", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, resolve(runtime.context))
+        return routing.after_opening(state, resolve(runtime.context, state))
 
     def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, resolve(runtime.context), stage.name)
+        return routing.after_evaluation(state, resolve(runtime.context, state), stage.name)
 
     roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
     builder = StateGraph(StageState, context_schema=Context)

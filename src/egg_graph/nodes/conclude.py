@@ -29,7 +29,7 @@ class ConcludeNode:
 
         The kernel is handed over with plain constants in place of its CONFIG.
         """
-        context = resolve(runtime.context)
+        context = resolve(runtime.context, state)
         best, evaluation, notes = self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes)
         figures = Event() if evaluation is None else numbers(evaluation)

@@ -39,7 +39,7 @@ class JudgingNodes:
         The evaluator ranks the configurations by cheaper evidence. The winner is evaluated like any other candidate,
         and kept only if it is better.
         """
-        context = resolve(runtime.context)
+        context = resolve(runtime.context, state)
         if exhausted(state, context):
             return StageState()
         configurations = self._configurations(state, context)
@@ -79,7 +79,7 @@ class JudgingNodes:
         """Screen the configurations; None where none is usable or the current one wins."""
         from egg_graph.tuning import best
 
-        trials = self.services.get_evaluator(resolve(runtime.context)).screen(state["task"], candidates)
+        trials = self.services.get_evaluator(resolve(runtime.context, state)).screen(state["task"], candidates)
         for trial in trials:
             runtime.stream_writer(trial_event(self.stage.name, trial))
         winner = best(trials)
@@ -119,7 +119,7 @@ class JudgingNodes:
     def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        return self.services.evaluate(resolve(runtime.context), state["task"], candidate, self.stage.name)
+        return self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
 def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:

@@ -41,7 +41,7 @@ class RoleNodes:
     @count_seconds
     def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis."""
-        context = resolve(runtime.context)
+        context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(state, self.stage, principles, guidance)
@@ -68,7 +68,7 @@ class RoleNodes:
 
     def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
-        summary = summarize(state, self.stage.name, resolve(runtime.context))
+        summary = summarize(state, self.stage.name, resolve(runtime.context, state))
         self._send(
             state,
             runtime,
@@ -81,7 +81,7 @@ class RoleNodes:
 
     def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
         return self.services.match_principles(
-            resolve(runtime.context), state["task"], self.stage.name, state["baseline"]
+            resolve(runtime.context, state), state["task"], self.stage.name, state["baseline"]
         )
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:

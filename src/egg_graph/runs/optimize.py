@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from egg_graph.context import Context, check_device, choose_target
+from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
@@ -52,7 +52,7 @@ def optimize(
         InfrastructureError: if the machine failed in spite of retries; `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
-    knobs = _make_context(target=target, precision=precision, **context)
+    knobs = make_context({"target": target, "precision": precision, **context})
     task_name, reference = read_reference(source_or_path, name)
     # Refuse now what can be refused: later there would be a baseline to wait for, and a folder that holds nothing else.
     check_model(model)
@@ -116,7 +116,7 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
     """Run the graph from the folder's last checkpoint to its end, and write the results."""
     request = read_request(folder)
     services = {**services, "model": _choose_model(request["model"], services)}
-    context = _make_context(**request["context"])
+    context = make_context(request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
     with open_checkpoints(folder) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
@@ -132,13 +132,6 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
         run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
     write_results(run)
     return run
-
-
-def _make_context(**knobs: Any) -> Context:
-    unknown = sorted(set(knobs) - set(Context.__dataclass_fields__))
-    if unknown:
-        raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
-    return Context(**knobs)
 
 
 def _saved_model(model: Any, team: Team | None) -> Any:
