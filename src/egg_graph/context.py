@@ -1,6 +1,8 @@
 """Context: the knobs of one run, with the descriptions and choices that LangGraph Studio draws."""
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -13,6 +15,9 @@ ATTEMPTS_CEILING = 1000
 
 DEFAULT_TARGET = "h200"
 """Hardware key that `auto` means on a machine without a GPU."""
+
+SAME_NAME = 0.85
+"""Similarity (0 to 1, difflib) from which a key of a mapping is taken for a knob's name, perhaps misspelt."""
 
 Device = Literal["auto", "gpu", "none"]
 Count = Annotated[int, Field(ge=0)]
@@ -150,17 +155,70 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
     return {f.name: TypeAdapter(hints[f.name]) for f in fields(Context)}
 
 
-def resolve(context: object) -> Context:
-    """Find the Context of a run in what the LangGraph runtime carries.
+def make_context(knobs: Mapping[str, Any]) -> Context:
+    """Make a Context of knobs by name.
 
-    The runtime carries None where the caller passed no context. Inside another graph it carries the parent's context
-    object; if that has an attribute `egg` that is a Context, the parent steers the run with it. Otherwise the defaults
-    hold.
+    Raises:
+        BadInput: if there is no such knob, or a value is not one of its choices or out of its range.
     """
-    if isinstance(context, Context):
+    unknown = sorted(str(name) for name in set(knobs) - set(Context.__dataclass_fields__))
+    if unknown:
+        raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
+    return Context(**knobs)
+
+
+def save_knobs(context: Context) -> dict[str, Any]:
+    """The knobs as JSON values, which every checkpointer can keep; `make_context` reads them."""
+    return {**asdict(context), "stages": list(context.stages)}
+
+
+def resolve(context: object, state: Mapping[str, Any] | None = None) -> Context:
+    """Find the Context of a run in what the LangGraph runtime carries, or else in the run's state.
+
+    The runtime carries None where the caller passed no context. Inside another graph it carries the parent's context,
+    which may be a Context, a mapping of knobs, or the parent's own object or mapping; the parent's own steers the run
+    with its attribute or key `egg`, a Context or a mapping of knobs. A context that sets no knob counts as none,
+    because a LangGraph server sends such a one where the caller passed none. Then the knobs in `state` hold, with which
+    the run was started, and without them the defaults.
+
+    Args:
+        context: what the runtime carries.
+        state: the state of the run; None for a run that starts.
+
+    Raises:
+        BadInput: if the knobs are neither a Context nor a mapping, or one of them is unknown or wrong.
+    """
+    given = _read_given(context)
+    if given is not None and given != Context():
+        return given
+    return make_context((state or {}).get("knobs", {}))
+
+
+def _read_given(context: object) -> Context | None:
+    """The Context that is meant by what the runtime carries; None where it says nothing of the run."""
+    if context is None or isinstance(context, Context):
         return context
-    carried = getattr(context, "egg", None)
-    return carried if isinstance(carried, Context) else Context()
+    if isinstance(context, Mapping) and "egg" not in context:
+        return _read_mapping(context)
+    if isinstance(context, str | bytes | int | float | Sequence | Set) and not hasattr(context, "egg"):
+        raise BadInput(f"the context is {context!r}: pass a Context, or a mapping of knobs")
+    egg = context["egg"] if isinstance(context, Mapping) else getattr(context, "egg", None)
+    if egg is None or isinstance(egg, Context):
+        return egg
+    if isinstance(egg, Mapping):
+        return make_context(egg)
+    raise BadInput(f"egg in the context is {egg!r}: make it a Context, or a mapping of knobs")
+
+
+def _read_mapping(context: Mapping[Any, Any]) -> Context | None:
+    """The Context of a mapping of knobs; None for a parent's own mapping, where no key resembles a knob's name."""
+    names = list(Context.__dataclass_fields__)
+    if not any(get_close_matches(str(key), names, n=1, cutoff=SAME_NAME) for key in context):
+        return None
+    try:
+        return make_context(context)
+    except BadInput as error:
+        raise BadInput(f"{error}; if the context is your own, put the knobs of the run under its key 'egg'") from error
 
 
 def recursion_limit(attempts: int = ATTEMPTS_CEILING) -> int:

@@ -1,5 +1,6 @@
 """Where a run goes next: pure functions of the state and the knobs.
 
+    open, analyst ─ judge → evaluator       a person put a kernel in place of the best one
     evaluator ── repair ──→ debugger        the candidate is broken, and repairs are left
               ── optimize → analyst         there is a kernel, and optimizations are left
               ── accept ──→ tuner           otherwise: the stage keeps its best kernel
@@ -11,7 +12,7 @@ ends.
 from typing import Literal
 
 from egg_graph.context import Context
-from egg_graph.schema import Attempt, StageName
+from egg_graph.schema import Attempt, Evaluation, StageName
 from egg_graph.state import OutputState
 
 
@@ -48,6 +49,22 @@ def repairs_in_a_row(attempts: list[Attempt]) -> int:
     return count
 
 
+def evaluation_of_best(state: OutputState) -> Evaluation | None:
+    """The run's evaluation of `best`, and of no other kernel; None where the run has not evaluated it."""
+    best, evaluation = state.get("best"), state.get("evaluation")
+    if best is None:
+        return None
+    if evaluation is not None and evaluation.candidate == best.id:
+        return evaluation
+    return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == best.id), None)
+
+
+def unjudged(state: OutputState) -> bool:
+    """True when `best` was put there by a person: the run has not evaluated it, or found it unusable."""
+    evaluation = evaluation_of_best(state)
+    return state.get("best") is not None and (evaluation is None or not evaluation.usable)
+
+
 def without_kernel(state: OutputState) -> bool:
     """True when attempts were made and none was usable."""
     return state.get("best") is None and bool(state.get("attempts"))
@@ -68,17 +85,24 @@ def enter(state: OutputState, context: Context, stage: StageName) -> Literal["en
     return "enter" if stage in context.stages and not without_kernel(state) else "skip"
 
 
-def after_opening(state: OutputState, context: Context) -> Literal["seed", "optimize", "tune", "exhausted"]:
-    """The first stage that runs writes a seed; the others start from the kernel that they are handed."""
+def after_opening(state: OutputState, context: Context) -> Literal["seed", "judge", "optimize", "tune", "exhausted"]:
+    """The first stage that runs writes a seed; the others start from the kernel that they are handed.
+
+    A kernel that a person handed in is judged first.
+    """
     if exhausted(state, context):
         return "exhausted"
     if state.get("best") is None:
         return "seed"
+    if unjudged(state):
+        return "judge"
     return "optimize" if context.max_optimizations > 0 else "tune"
 
 
-def after_analysis(state: OutputState) -> Literal["rewrite", "sweep", "not_worth_optimizing"]:
+def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep", "not_worth_optimizing"]:
     """A plan that only turns knobs goes to the tuner. Without a plan the tuner sweeps the knobs that are left."""
+    if unjudged(state):
+        return "judge"
     analysis = state.get("analysis")
     if analysis is None or not analysis.worth_optimizing:
         return "not_worth_optimizing"

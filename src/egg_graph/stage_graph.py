@@ -23,16 +23,20 @@ def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageSta
                       ▲                         ├ optimize → analyst
                       └─────────────────────────┘
                                                 └ accept → tuner → close → END
+
+    A kernel that a person put in place of the best one goes from open, or from the analyst, to the evaluator first.
     """
 
     def enter(state: StageState, runtime: Runtime[Context]) -> Literal["enter", "skip"]:
-        return routing.enter(state, resolve(runtime.context), stage.name)
+        return routing.enter(state, resolve(runtime.context, state), stage.name)
 
-    def after_opening(state: StageState, runtime: Runtime[Context]) -> Literal["seed", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, resolve(runtime.context))
+    def after_opening(
+        state: StageState, runtime: Runtime[Context]
+    ) -> Literal["seed", "judge", "optimize", "tune", "exhausted"]:
+        return routing.after_opening(state, resolve(runtime.context, state))
 
     def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, resolve(runtime.context), stage.name)
+        return routing.after_evaluation(state, resolve(runtime.context, state), stage.name)
 
     roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
     builder = StateGraph(StageState, context_schema=Context)
@@ -46,10 +50,14 @@ def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageSta
 
     builder.add_conditional_edges(START, enter, {"enter": "open", "skip": END})
     builder.add_conditional_edges(
-        "open", after_opening, {"seed": "coder", "optimize": "analyst", "tune": "tuner", "exhausted": "close"}
+        "open",
+        after_opening,
+        {"seed": "coder", "judge": "evaluator", "optimize": "analyst", "tune": "tuner", "exhausted": "close"},
     )
     builder.add_conditional_edges(
-        "analyst", routing.after_analysis, {"rewrite": "coder", "sweep": "tuner", "not_worth_optimizing": "tuner"}
+        "analyst",
+        routing.after_analysis,
+        {"judge": "evaluator", "rewrite": "coder", "sweep": "tuner", "not_worth_optimizing": "tuner"},
     )
     builder.add_edge("coder", "evaluator")
     builder.add_conditional_edges(

@@ -5,7 +5,7 @@ its evidence, every attempt, and one summary per finished stage. A stage's own k
 A strict checkpoint loads only the pydantic types that these annotations name.
 """
 
-from typing import Annotated, Literal, NotRequired, Required
+from typing import Annotated, Any, Literal, NotRequired, Required
 
 from typing_extensions import TypedDict
 
@@ -60,6 +60,8 @@ class OutputState(TypedDict, total=False):
     """What was proven and what was not, for a person."""
     kernel: str
     """Source of the best kernel so far; empty while there is none."""
+    knobs: dict[str, Any]
+    """The knobs with which the run was started, as JSON values; a resume without a context of its own uses them."""
     task: KernelTask
     baseline: Baseline
     best: Candidate | None

@@ -1,15 +1,20 @@
 """The caller's own checkpointer: sync and async, strict deserialization, one thread used twice."""
 
 import asyncio
+import dataclasses
+import itertools
+import json
 import logging
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import Context, InputState, OutputState, build_egg_graph, egg_graph_builder
 from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, KernelTask, Profile, StageSummary, Usage
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
@@ -72,6 +77,18 @@ def test_a_thread_used_again_begins_anew(saver):
     assert all(a.candidate.source == kernel("ok", 3) for a in again["attempts"])
 
 
+def test_a_thread_used_again_counts_its_seconds_anew(saver, monkeypatch):
+    """A clock that moves 1 s a look: each run takes the same time, and `max_seconds` holds for each alone."""
+    clock = itertools.count()
+    ticking = SimpleNamespace(monotonic=lambda: float(next(clock)))
+    monkeypatch.setattr("egg_graph.nodes.seconds.time", ticking)
+    whole = graph(InMemorySaver()).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
+    budget = dataclasses.replace(CONTEXT, max_seconds=whole["seconds"])
+    for _ in range(3):
+        again = graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=budget)
+        assert again["seconds"] == whole["seconds"] and len(again["attempts"]) == len(whole["attempts"])
+
+
 def test_stopped_before_a_node_and_continued(saver):
     whole = graph(InMemorySaver()).invoke({"reference": REFERENCE}, CONFIG, context=CONTEXT)
     egg = graph(saver)
@@ -79,6 +96,49 @@ def test_stopped_before_a_node_and_continued(saver):
     assert egg.get_state(CONFIG).next == ("hardware_tuning",)
     rest = egg.invoke(None, CONFIG, context=CONTEXT)
     assert {k: v for k, v in rest.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
+
+
+NODES = ("baseline", "algorithmic_structure", "hardware_tuning", "conclude")
+
+
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("nothing", [None, {}], ids=["no context", "as a server sends none"])
+def test_a_resume_keeps_the_knobs_of_its_run(saver, node, nothing):
+    few = dataclasses.replace(CONTEXT, max_attempts=2, target="a100")
+    graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=few, interrupt_before=[node])
+    state = graph(saver).invoke(None, CONFIG, context=nothing)
+    assert (state["task"].target.key, len(state["attempts"])) == ("a100", 2)
+    assert "max_attempts (2) reached" in state["verdict"]
+    assert state["knobs"]["max_attempts"] == 2 and json.dumps(state["knobs"])
+
+
+def test_another_context_steers_a_resume(saver):
+    few = dataclasses.replace(CONTEXT, max_attempts=2)
+    graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=few, interrupt_before=["hardware_tuning"])
+    state = graph(saver).invoke(None, CONFIG, context=dataclasses.replace(few, max_attempts=4))
+    assert len(state["attempts"]) == 4
+
+
+def test_a_new_run_on_a_thread_has_knobs_of_its_own(saver):
+    few = dataclasses.replace(CONTEXT, max_attempts=2)
+    graph(saver).invoke({"reference": REFERENCE}, CONFIG, context=few)
+    assert len(graph(saver).invoke({"reference": REFERENCE}, CONFIG)["attempts"]) > 2
+
+
+def test_inside_a_parent_a_resume_keeps_the_knobs_of_its_run(saver):
+    inner = egg_graph_builder(team=ScriptedTeam(SCRIPT), evaluator=ScriptedEvaluator(), principles=())
+
+    def parent():
+        builder = StateGraph(InputState, output_schema=OutputState)
+        builder.add_node("egg", inner.compile(interrupt_before=["hardware_tuning"]))
+        builder.add_edge(START, "egg")
+        return builder.compile(checkpointer=saver)
+
+    few = SimpleNamespace(egg=dataclasses.replace(CONTEXT, max_attempts=2))
+    parent().invoke({"reference": REFERENCE}, CONFIG, context=few)
+    assert parent().get_state(CONFIG).next == ("egg",)
+    state = parent().invoke(None, CONFIG)
+    assert state["verdict"] and len(state["attempts"]) == 2
 
 
 def test_async_checkpointer(tmp_path):

@@ -1,6 +1,7 @@
 """The knobs: checked, described, and found in whatever the runtime carries."""
 
 from dataclasses import dataclass, fields
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,6 +63,41 @@ def test_resolving():
     assert resolve(mine) is mine
     assert resolve(None) == resolve(Foreign()) == resolve({"tenant": "a"}) == Context()
     assert resolve(Foreign(egg=mine)) is mine
+
+
+@pytest.mark.parametrize("knobs", [Context(max_attempts=3, tune=False), {"max_attempts": 3, "tune": False}])
+@pytest.mark.parametrize("carry", [lambda egg: {"egg": egg}, lambda egg: SimpleNamespace(egg=egg)])
+def test_resolving_what_a_parent_carries(carry, knobs):
+    assert resolve(carry(knobs)) == Context(max_attempts=3, tune=False)
+    assert resolve({"max_attempts": 3, "tune": False}) == Context(max_attempts=3, tune=False)
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"egg": None}, {"egg": {}}, SimpleNamespace(egg=None), Context()])
+def test_a_context_that_sets_no_knob_counts_as_none(nothing):
+    assert resolve(nothing) == Context()
+    assert resolve(nothing, {"knobs": {"max_attempts": 3}}) == Context(max_attempts=3)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"max_atempts": 3}, "no knob 'max_atempts'; .*'egg'"),
+        ({"tenant": "a", "max_attempts": 3}, "no knob 'tenant'; .*'egg'"),
+        ({"max_attempts": 0}, "max_attempts must be"),
+        ({"egg": {"max_atempts": 3}}, "no knob 'max_atempts'"),
+        ({"egg": {"precision": "fp8"}}, "precision must be"),
+        ({"egg": 7}, "egg in the context is 7"),
+        (SimpleNamespace(egg="fast"), "egg in the context is 'fast'"),
+        (SimpleNamespace(egg={7: 8}), "no knob '7'"),
+        ("fast", "the context is 'fast'"),
+        ([("max_attempts", 3)], "the context is "),
+        (3, "the context is 3"),
+    ],
+)
+def test_a_context_that_cannot_be_read_is_refused_in_one_line(context, message):
+    with pytest.raises(BadInput, match=message) as error:
+        resolve(context)
+    assert "\n" not in str(error.value)
 
 
 def test_the_recursion_limit_covers_the_largest_budget():

@@ -7,7 +7,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import BadInput, Context, build_egg_graph
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 
@@ -22,7 +22,14 @@ class Tenant:
     """A parent's own context."""
 
     tenant: str = "somebody"
-    egg: Context | None = None
+    egg: Context | dict | None = None
+
+
+class TenantKeys(TypedDict, total=False):
+    """A parent's own context, as a mapping."""
+
+    tenant: str
+    egg: dict
 
 
 class Shared(TypedDict, total=False):
@@ -33,11 +40,11 @@ class Shared(TypedDict, total=False):
     shipped: str
 
 
-def shared_parent():
+def shared_parent(context_schema=Tenant):
     def ship(state: Shared) -> Shared:
         return {"shipped": f"{state['status']}: {state['kernel']}"}
 
-    builder = StateGraph(Shared, context_schema=Tenant)
+    builder = StateGraph(Shared, context_schema=context_schema)
     builder.add_node("egg", egg())
     builder.add_node("ship", ship)
     builder.add_edge(START, "egg")
@@ -54,6 +61,36 @@ def test_as_a_node_with_shared_keys_under_a_foreign_context():
 def test_the_parent_steers_it_through_its_context():
     knobs = Tenant(egg=Context(max_attempts=1, target="h100"))
     assert shared_parent().invoke({"reference": REFERENCE}, context=knobs)["kernel"] == kernel("ok", 9)
+
+
+KNOBS = {"max_attempts": 1, "target": "h100"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "context"),
+    [
+        (Tenant, Tenant(egg=KNOBS)),
+        (Tenant, {"tenant": "a", "egg": KNOBS}),
+        (TenantKeys, {"tenant": "a", "egg": KNOBS}),
+        (TenantKeys, {"egg": Context(**KNOBS)}),
+        (None, KNOBS),
+        (Context, KNOBS),
+    ],
+)
+def test_the_parents_knobs_hold_whatever_carries_them(schema, context):
+    state = shared_parent(schema).invoke({"reference": REFERENCE}, context=context)
+    assert state["kernel"] == kernel("ok", 9)
+
+
+@pytest.mark.parametrize("egg", [{"max_atempts": 1}, {"max_attempts": 0}, 7, ["max_attempts"]])
+def test_knobs_that_cannot_be_read_are_refused(egg):
+    with pytest.raises(BadInput):
+        shared_parent().invoke({"reference": REFERENCE}, context=Tenant(egg=egg))
+
+
+def test_a_parents_own_mapping_leaves_the_defaults():
+    state = shared_parent(TenantKeys).invoke({"reference": REFERENCE}, context={"tenant": "a"})
+    assert state["kernel"] == kernel("ok", 8)
 
 
 def test_its_events_reach_the_parents_stream():

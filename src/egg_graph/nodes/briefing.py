@@ -15,7 +15,7 @@ the finished stages and the attempts of this stage. Beyond that:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egg_graph.routing import stage_attempts
+from egg_graph.routing import evaluation_of_best, stage_attempts
 from egg_graph.schema import Attempt, Brief, Candidate, Principle
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
@@ -28,7 +28,7 @@ def analyst_brief(
         **_common(state, stage),
         mode="optimize",
         kernel=state["best"],
-        evaluation=state.get("evaluation"),
+        evaluation=evaluation_of_best(state),
         analysis=state.get("analysis"),
         principles=tuple(principles),
         guidance=dict(guidance),
@@ -61,7 +61,7 @@ def coder_brief(
                 **_common(state, stage),
                 mode="optimize",
                 kernel=state["best"],
-                evaluation=state.get("evaluation"),
+                evaluation=evaluation_of_best(state),
                 analysis=analysis,
                 principles=named or tuple(principles),
                 guidance=dict(guidance),
@@ -95,7 +95,7 @@ def _common(state: StageState, stage: Stage) -> dict[str, Any]:
         "objective": stage.objective,
         "metrics": stage.metrics,
         "best": state.get("best"),
-        "best_evaluation": state.get("evaluation"),
+        "best_evaluation": evaluation_of_best(state),
         "summaries": tuple(state.get("summaries", [])),
         "attempts": tuple(stage_attempts(state, stage.name)),
     }

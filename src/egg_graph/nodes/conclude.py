@@ -7,9 +7,10 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.events import Event, numbers
+from egg_graph.nodes.roles import hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import exhausted
+from egg_graph.routing import evaluation_of_best, exhausted
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
@@ -29,7 +30,7 @@ class ConcludeNode:
 
         The kernel is handed over with plain constants in place of its CONFIG.
         """
-        context = resolve(runtime.context)
+        context = resolve(runtime.context, state)
         best, evaluation, notes = self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes)
         figures = Event() if evaluation is None else numbers(evaluation)
@@ -87,6 +88,8 @@ def _contenders(state: State) -> list[Candidate]:
     best = state.get("best")
     if best is None:
         return []
+    if evaluation_of_best(state) is None:
+        best = hand_in(best, best.stage)
     usable = sorted((a for a in state.get("attempts", []) if a.evaluation.usable), key=lambda a: a.evaluation.merit)
     others = {a.candidate.id: a.candidate for a in usable if a.candidate.id != best.id}
     return [best, *others.values()]

@@ -7,12 +7,13 @@ from langgraph.runtime import Runtime
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.events import attempt_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
+from egg_graph.nodes.roles import hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import exhausted
+from egg_graph.routing import evaluation_of_best, exhausted, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
 from egg_graph.stages import Stage
-from egg_graph.state import StageState
+from egg_graph.state import StageState, merge_attempts
 
 UNTIMED_CONFIGS = 4
 """Most configurations in a sweep without a GPU: there only spills, shared memory and occupancy rank them."""
@@ -27,10 +28,17 @@ class JudgingNodes:
 
     @count_seconds
     def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again."""
-        candidate = state["candidate"]
+        """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again.
+
+        A kernel that a person put in place of the best one is evaluated before it; often it is itself the candidate.
+        """
+        candidate, best = state["candidate"], state.get("best")
         assert candidate is not None, "the coder comes before the evaluator"
-        return self._record(candidate, state, runtime)
+        judged = self._judge_best(state, runtime)
+        state = _apply(judged, state)
+        if judged and (candidate == best or exhausted(state, resolve(runtime.context, state))):
+            return judged
+        return _join(judged, self._record(candidate, state, runtime))
 
     @count_seconds
     def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -39,14 +47,35 @@ class JudgingNodes:
         The evaluator ranks the configurations by cheaper evidence. The winner is evaluated like any other candidate,
         and kept only if it is better.
         """
-        context = resolve(runtime.context)
+        context = resolve(runtime.context, state)
         if exhausted(state, context):
             return StageState()
+        judged = self._judge_best(state, runtime)
+        state = _apply(judged, state)
         configurations = self._configurations(state, context)
-        if len(configurations) < 2:
-            return StageState()
+        if len(configurations) < 2 or (judged and exhausted(state, context)):
+            return judged
         winner = self._sweep(configurations, state, runtime)
-        return StageState() if winner is None else self._record(winner, state, runtime)
+        return judged if winner is None else _join(judged, self._record(winner, state, runtime))
+
+    def _judge_best(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Evaluate a kernel that a person put in place of the best one; change nothing where there is none.
+
+        A usable one stays the best kernel, for a person chose it. Otherwise the best attempt so far takes its place.
+        """
+        best = state.get("best")
+        if best is None or not unjudged(state):
+            return StageState()
+        usable = [a for a in state.get("attempts", []) if a.evaluation.usable]
+        before = min(usable, key=lambda a: a.evaluation.merit, default=None)
+        kernel, evaluation = (None, None) if before is None else (before.candidate, before.evaluation)
+        earlier = StageState(best=kernel, evaluation=evaluation, analysis=None, diagnosis=None, pending=Usage())
+        update = self._record(hand_in(best, self.stage.name), {**state, **earlier}, runtime)
+        del update["pending"]  # the cost of answers that led to another candidate
+        (attempt,) = update["attempts"]
+        if attempt.evaluation.usable:
+            kernel, evaluation = attempt.candidate, attempt.evaluation
+        return {**update, "best": kernel, "evaluation": evaluation, "kernel": "" if kernel is None else kernel.source}
 
     def _configurations(self, state: StageState, context: Context) -> list[Candidate]:
         from egg_graph.tuning import bake, configurations
@@ -55,7 +84,7 @@ class JudgingNodes:
         knobs = {} if best is None else best.space.get(self.stage.name, {})
         if best is None or not knobs or not context.tune or context.max_configs < 2:
             return []
-        evaluation = state.get("evaluation")
+        evaluation = evaluation_of_best(state)
         timed = evaluation is not None and evaluation.timing is not None
         limit = context.max_configs if timed else min(context.max_configs, UNTIMED_CONFIGS)
         return [
@@ -79,7 +108,7 @@ class JudgingNodes:
         """Screen the configurations; None where none is usable or the current one wins."""
         from egg_graph.tuning import best
 
-        trials = self.services.get_evaluator(resolve(runtime.context)).screen(state["task"], candidates)
+        trials = self.services.get_evaluator(resolve(runtime.context, state)).screen(state["task"], candidates)
         for trial in trials:
             runtime.stream_writer(trial_event(self.stage.name, trial))
         winner = best(trials)
@@ -92,7 +121,7 @@ class JudgingNodes:
         """Evaluate a candidate, and add the attempt to the history."""
         known = _evaluated_before(candidate, state)
         evaluation = known or self._evaluate(candidate, state, runtime)
-        best = state.get("evaluation")
+        best = evaluation_of_best(state)
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
         # A sweep follows an analysis only where the analysis asked for one; otherwise no answer led to this attempt.
@@ -119,7 +148,18 @@ class JudgingNodes:
     def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        return self.services.evaluate(resolve(runtime.context), state["task"], candidate, self.stage.name)
+        return self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
+
+
+def _apply(update: StageState, state: StageState) -> StageState:
+    """The state after an update, as LangGraph would make it."""
+    attempts = merge_attempts(state.get("attempts", []), update.get("attempts", []))
+    return {**state, **update, "attempts": attempts}
+
+
+def _join(first: StageState, second: StageState) -> StageState:
+    """Two updates as one: of both the attempts, of the rest the later value."""
+    return _apply(second, first)
 
 
 def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from egg_graph.context import Context, choose_target, resolve
+from egg_graph.context import Context, choose_target, resolve, save_knobs
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -23,7 +23,7 @@ class PrepareNodes:
 
     @count_seconds
     def prepare(self, state: State, runtime: Runtime[Context]) -> OutputState:
-        """Build the task, and clear what an earlier run left on the same thread.
+        """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
 
         Raises:
             BadInput: if there is no readable reference.
@@ -38,6 +38,7 @@ class PrepareNodes:
             triton_only=context.triton_only,
         )
         return OutputState(
+            knobs=save_knobs(context),
             task=task,
             verdict="",
             kernel="",
@@ -50,12 +51,13 @@ class PrepareNodes:
             attempts=Overwrite([]),  # type: ignore[typeddict-item]
             summaries=Overwrite([]),  # type: ignore[typeddict-item]
             usage=Usage(),
+            seconds=0.0,
         )
 
     @count_seconds
     def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = self.services.get_evaluator(resolve(runtime.context)).baseline(state["task"])
+        baseline = self.services.get_evaluator(resolve(runtime.context, state)).baseline(state["task"])
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 

@@ -11,8 +11,8 @@ from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import stage_attempts
-from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, Usage
+from egg_graph.routing import evaluation_of_best, stage_attempts, unjudged
+from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, StageName, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
@@ -27,11 +27,23 @@ class RoleNodes:
     def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
         self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
-        return StageState(mode=None, pending=Usage(), analysis=None, diagnosis=None, candidate=None)
+        return StageState(
+            mode=None,
+            pending=Usage(),
+            analysis=None,
+            diagnosis=None,
+            candidate=state.get("best") if unjudged(state) else None,
+            evaluation=evaluation_of_best(state),
+        )
 
     @count_seconds
     def analyst(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it."""
+        """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
+
+        A kernel that a person put there is not analyzed before it is judged: it becomes the candidate.
+        """
+        if unjudged(state):
+            return StageState(candidate=state["best"], analysis=None)
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, principles, guidance))
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
@@ -40,8 +52,14 @@ class RoleNodes:
 
     @count_seconds
     def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis."""
-        context = resolve(runtime.context)
+        """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
+
+        A kernel that a person put in place of the best one is not optimized before it is judged: it becomes the
+        candidate.
+        """
+        if state.get("mode") == "optimize" and unjudged(state):
+            return StageState(candidate=state["best"], analysis=None)
+        context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(state, self.stage, principles, guidance)
@@ -68,7 +86,7 @@ class RoleNodes:
 
     def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
-        summary = summarize(state, self.stage.name, resolve(runtime.context))
+        summary = summarize(state, self.stage.name, resolve(runtime.context, state))
         self._send(
             state,
             runtime,
@@ -81,7 +99,7 @@ class RoleNodes:
 
     def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
         return self.services.match_principles(
-            resolve(runtime.context), state["task"], self.stage.name, state["baseline"]
+            resolve(runtime.context, state), state["task"], self.stage.name, state["baseline"]
         )
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:
@@ -90,7 +108,7 @@ class RoleNodes:
         if mode == "repair":
             parent = stage_attempts(state, self.stage.name)[-1].candidate
         return make_candidate(
-            draft, author=author, stage=self.stage, mode=mode, parent=parent, plan=_plan(state, mode, draft)
+            draft, author=author, stage=self.stage.name, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
@@ -99,7 +117,7 @@ class RoleNodes:
 
 
 def make_candidate(
-    draft: Draft, *, author: str, stage: Stage, mode: Mode, parent: Candidate | None, plan: str
+    draft: Draft, *, author: str, stage: StageName, mode: Mode, parent: Candidate | None, plan: str
 ) -> Candidate:
     """Make a candidate of a draft, with the knobs that its source declares.
 
@@ -121,7 +139,7 @@ def make_candidate(
     return Candidate(
         source=draft.source,
         author=author,
-        stage=stage.name,
+        stage=stage,
         mode=mode,
         parent=None if parent is None else parent.id,
         plan=plan,
@@ -129,6 +147,19 @@ def make_candidate(
         space=space,
         problem=problem,
     )
+
+
+def hand_in(kernel: Candidate, stage: StageName) -> Candidate:
+    """The candidate of a kernel that a person put in place of the best one.
+
+    A person may have changed no more than the source of another candidate, so the knobs are read from the source, and
+    author, mode and plan are those of a kernel that came from outside.
+    """
+    draft = Draft(source=kernel.source, problem=kernel.problem)
+    candidate = make_candidate(
+        draft, author="user", stage=stage, mode="seed", parent=None, plan="handed in by a person"
+    )
+    return candidate.model_copy(update={"parent": kernel.parent})
 
 
 def _parses(source: str) -> bool:

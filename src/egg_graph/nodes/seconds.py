@@ -7,12 +7,16 @@ from typing import Any
 
 
 def count_seconds(node: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the node's own duration [s] to `state["seconds"]`, so that `max_seconds` holds over a kill and a resume."""
+    """Add the node's own duration [s] to `state["seconds"]`, so that `max_seconds` holds over a kill and a resume.
+
+    A node that returns `seconds` itself sets the count to which its duration is added.
+    """
 
     @functools.wraps(node)
     def run(self: Any, state: Any, runtime: Any) -> Any:
         start = time.monotonic()
         update = node(self, state, runtime)
-        return {**update, "seconds": state.get("seconds", 0.0) + time.monotonic() - start}
+        before = update.get("seconds", state.get("seconds", 0.0))
+        return {**update, "seconds": before + time.monotonic() - start}
 
     return run

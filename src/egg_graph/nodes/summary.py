@@ -1,7 +1,7 @@
 """Summarize a finished stage for the stages that follow: the INTER-stage context."""
 
 from egg_graph.context import Context
-from egg_graph.routing import exhausted, stage_attempts
+from egg_graph.routing import evaluation_of_best, exhausted, stage_attempts
 from egg_graph.schema import Attempt, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
 
@@ -9,7 +9,7 @@ from egg_graph.state import StageState
 def summarize(state: StageState, stage: StageName, context: Context) -> StageSummary:
     """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do."""
     attempts = stage_attempts(state, stage)
-    best, evaluation, analysis = state.get("best"), state.get("evaluation"), state.get("analysis")
+    best, evaluation, analysis = state.get("best"), evaluation_of_best(state), state.get("analysis")
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
     return StageSummary(
         stage=stage,

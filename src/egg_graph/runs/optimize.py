@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from egg_graph.context import Context, check_device, choose_target
+from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
@@ -54,7 +54,7 @@ def optimize(
             full, folder gone); `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
-    knobs = _make_context(target=target, precision=precision, **context)
+    knobs = make_context({"target": target, "precision": precision, **context})
     task_name, reference = read_reference(source_or_path, name)
     # Refuse now what can be refused: later there would be a baseline to wait for, and a folder that holds nothing else.
     check_model(model)
@@ -120,7 +120,7 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
     request = read_request(folder)
     services = {**services, "model": _choose_model(request["model"], services)}
-    context = _make_context(**request["context"])
+    context = make_context(request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
     with lock(folder), open_checkpoints(folder) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
@@ -136,13 +136,6 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
         run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
         write_results(run)
     return run
-
-
-def _make_context(**knobs: Any) -> Context:
-    unknown = sorted(set(knobs) - set(Context.__dataclass_fields__))
-    if unknown:
-        raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
-    return Context(**knobs)
 
 
 def _saved_model(model: Any, team: Team | None) -> Any:
