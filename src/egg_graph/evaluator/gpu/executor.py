@@ -184,6 +184,7 @@ class GroupRun:
 
     def _call(self, call: Call, place: Placed, anew: bool) -> bool:
         """Ask for one forward on what lies at a place; whether the answer is right."""
+        _return_cached_memory()  # the comparison of the answer before may have left gigabytes in PyTorch's cache
         case = call.case
         self.session.ask("inputs", seed=case.forward_seed, **({"inputs": place.forms} if anew else {}))
         targets, forms = poisoned_targets(case, self.shared)
