@@ -45,15 +45,7 @@ def coder_brief(
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
     match state.get("mode") or "seed":
         case "repair":
-            broken = _last(state, stage)
-            return Brief(
-                **_common(state, stage),
-                mode="repair",
-                kernel=broken.candidate,
-                evaluation=broken.evaluation,
-                analysis=state.get("analysis"),
-                diagnosis=state.get("diagnosis"),
-            )
+            return repair_brief(state, stage)
         case "optimize":
             analysis = state["analysis"]
             named = tuple(p for p in principles if analysis is not None and p.id in analysis.principles)
@@ -75,7 +67,8 @@ def coder_brief(
     )
 
 
-def debugger_brief(state: StageState, stage: Stage) -> Brief:
+def repair_brief(state: StageState, stage: Stage) -> Brief:
+    """Brief the debugger, or the coder in repair mode, on the latest candidate, which is broken."""
     broken = _last(state, stage)
     return Brief(
         **_common(state, stage),

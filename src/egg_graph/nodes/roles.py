@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
-from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief
+from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -80,7 +80,7 @@ class RoleNodes:
     @count_seconds
     def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        diagnosis = self.services.get_team().debug(debugger_brief(state, self.stage))
+        diagnosis = self.services.get_team().debug(repair_brief(state, self.stage))
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
