@@ -41,18 +41,13 @@ H200 = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a group of tests on one xdist worker, start slow groups first, and leave out what is not for this run.
+    """Start the modules that hold a test marked `slow` first, and leave out what is not for this run.
 
-    A module is a group of its own unless it names one with `pytest.mark.xdist_group`, as modules do that share a
-    session's evaluator. A group that holds a test marked `slow` starts before the groups that hold none, so that no
-    worker ends long after the others. Needs `--dist loadgroup --no-loadscope-reorder`. Tests
-    marked `corpus` run only where `-m` names that marker; tests marked `gpu` are skipped where there is no GPU.
+    So no xdist worker ends long after the others; it needs `--dist loadfile --no-loadscope-reorder`. Tests marked
+    `corpus` run only where `-m` names that marker; tests marked `gpu` are skipped where there is no GPU.
     """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    slow = {group_of(item) for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: group_of(item) not in slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if "corpus" not in config.getoption("-m"):
         left_out = [item for item in items if item.get_closest_marker("corpus")]
         items[:] = [item for item in items if not item.get_closest_marker("corpus")]
@@ -61,13 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU, and there is none here"))
-
-
-def group_of(item: pytest.Item) -> str:
-    """The xdist group of a test."""
-    marker = item.get_closest_marker("xdist_group")
-    assert marker is not None
-    return str(marker.args[0] if marker.args else marker.kwargs["name"])
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from egg_graph.knowledge import load_hardware, prompt_text
 from egg_graph.schema import Candidate, KernelTask
 from egg_graph.tuning import parse_space
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]
+pytestmark = pytest.mark.slow
 
 
 def candidate() -> Candidate:

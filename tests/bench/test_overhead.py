@@ -15,7 +15,7 @@ from egg_graph.stages import ALGORITHMIC_STRUCTURE
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
 from tests.paths import read_source
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.slow
 
 INPUT = {"reference": REFERENCE}
 CONTEXT = Context(target="h100")

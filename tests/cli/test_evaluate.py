@@ -13,7 +13,7 @@ from egg_graph.cli import app
 from egg_graph.evaluator import gpu_present
 from egg_graph.runs.evidence import read_evidence
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.slow
 
 REFERENCE = """
 import torch

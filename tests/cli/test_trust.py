@@ -14,7 +14,7 @@ from egg_graph.cli import app
 from tests.lab.commands import lab
 from tests.paths import CORPUS, ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.slow
 
 
 def run(*words):

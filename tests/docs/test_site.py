@@ -32,7 +32,6 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 class TestSite:
     @pytest.mark.parametrize(
         "page", ["index", "ARCHITECTURE", "evaluator", "evaluator/findings", "graph", "examples/embed_as_tool.py"]

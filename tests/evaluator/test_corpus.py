@@ -40,7 +40,7 @@ SAMPLE = {
 """By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes."""
 SAMPLED = {f"{folder}/{name}" for folder, names in SAMPLE.items() for name in names.split()}
 
-pytestmark = pytest.mark.xdist_group("warm")
+pytestmark = pytest.mark.slow
 
 
 def sampled(names: list[str]) -> list[object]:

@@ -66,7 +66,7 @@ def planted(name: str) -> Candidate:
     return Candidate(source=read_source(name), author="test", stage="algorithmic_structure", mode="seed")
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from egg_graph.evaluator import Evaluator, LocalEvaluator, environment, gpu_pres
 from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask
 from tests.paths import read_source
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]
+pytestmark = pytest.mark.slow
 
 RIGHT = read_source("right/softmax_one_block.py")
 MATMUL = read_source("right/matmul_bias_gelu.py")

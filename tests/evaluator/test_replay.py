@@ -15,7 +15,7 @@ from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceR
 from egg_graph.schema.record import KEY_VARIABLE
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.slow
 
 KEY = "planted-key"
 

@@ -5,7 +5,7 @@ import pytest
 from egg_graph import Context, build_egg_graph
 from egg_graph.schema import Analysis, Diagnosis, Draft
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.slow
 
 REFERENCE = """
 import torch

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+pytestmark = pytest.mark.slow
 
 RESOURCES = [
     "softmax@sm_90", "softmax@sm_80", "softmax@gfx942", "matmul@sm_90", "matmul@sm_80", "matmul@gfx942",

@@ -9,7 +9,7 @@ from egg_graph.evaluator.problem.comparison import judge_strides, stride_notes
 from egg_graph.evaluator.wire.leaf import describe_leaf
 from egg_graph.schema import Candidate, KernelTask
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("evaluator")]
+pytestmark = pytest.mark.slow
 
 REFERENCE = """
 import torch

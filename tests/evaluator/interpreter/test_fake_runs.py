@@ -4,7 +4,7 @@ import pytest
 
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, decode_constant, encode_constant
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+pytestmark = pytest.mark.slow
 
 N = 2048
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.paths import CORPUS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interpreted")]
+pytestmark = pytest.mark.slow
 
 CASES = CORPUS / "right" / "_cases"
 TOLERANCES = {
