@@ -1,5 +1,8 @@
 """Values that cross process boundaries as bytes, and manifests that lie."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -24,6 +27,20 @@ def test_values_cross_processes_as_bytes(tmp_path) -> None:
         assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
     with pytest.raises(ExchangeError, match="object"):
         save(tmp_path, "bad", [object()])
+
+
+def test_an_answer_that_nobody_holds_is_freed_at_once() -> None:
+    """Gigabytes of a GPU must not wait for Python's garbage collection, which is off during timed calls."""
+    answer = torch.ones(3)
+    watched = weakref.ref(answer)
+    gc.disable()
+    try:
+        structure, leaves = flatten({"a": [answer]})
+        assert (structure, len(leaves)) == ("{a: (*)}", 1)
+        del answer, leaves
+        assert watched() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

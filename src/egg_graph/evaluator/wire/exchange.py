@@ -50,16 +50,21 @@ def flatten(value: Any) -> tuple[str, list[Any]]:
     Lists and named tuples count as tuples, because code that replaces a module may use either.
     """
     leaves: list[Any] = []
+    return _structure(value, leaves), leaves
 
-    def walk(node: Any) -> str:
-        if isinstance(node, list | tuple):
-            return "(" + ", ".join(walk(item) for item in node) + ")"
-        if isinstance(node, dict):
-            return "{" + ", ".join(f"{key}: {walk(node[key])}" for key in sorted(node, key=str)) + "}"
-        leaves.append(node)
-        return "*"
 
-    return walk(value), leaves
+def _structure(node: Any, leaves: list[Any]) -> str:
+    """Return the structure of a value, and append its leaves in order.
+
+    A function within `flatten` that calls itself would keep the leaves, gigabytes on a GPU, until Python's garbage
+    collection runs.
+    """
+    if isinstance(node, list | tuple):
+        return "(" + ", ".join(_structure(item, leaves) for item in node) + ")"
+    if isinstance(node, dict):
+        return "{" + ", ".join(f"{key}: {_structure(node[key], leaves)}" for key in sorted(node, key=str)) + "}"
+    leaves.append(node)
+    return "*"
 
 
 def save(folder: Path, name: str, values: Sequence[Any], *, structure: str = "") -> None:
