@@ -105,7 +105,7 @@ class InterpretedCalls:
             "aliases": aliases,
             "untried": self.model.trials.untried(),
         }
-        (self.folder / f"call_{index}.json").write_text(json.dumps(report))
+        self._leave(f"call_{index}.json", report)
 
     def _prepare(self, call: dict[str, Any]) -> None:
         """Set module, weights and inputs of a call."""
@@ -152,7 +152,7 @@ class InterpretedCalls:
             exchange.save(self.folder, f"output_{index}", fitting, structure=structure)
         except Exception as error:  # noqa: BLE001 - forward may well stumble over what its kernels did not write
             report["failed"] = f"{type(error).__name__}: {error}"[:300]
-        (self.folder / f"call_{index}.json").write_text(json.dumps(report))
+        self._leave(f"call_{index}.json", report)
 
     def finish(self) -> None:
         """Save every answer once more, and release it."""
@@ -166,7 +166,13 @@ class InterpretedCalls:
         if sum(not memory.expired() for memory in memories.values()) > FEW_KEPT:
             gc.collect()
         kept = sum(not memory.expired() for memory in memories.values())
-        (self.folder / "kept.json").write_text(json.dumps({"kept": kept, "given": len(memories)}))
+        self._leave("kept.json", {"kept": kept, "given": len(memories)})
+
+    def _leave(self, name: str, report: dict[str, Any]) -> None:
+        """Write a report whole or not at all: whoever kills the process may do so while it writes."""
+        beside = self.folder / f"{name}.part"
+        beside.write_text(json.dumps(report))
+        beside.replace(self.folder / name)
 
     def _aliases(self, leaves: list[Any], own: dict[str, torch.Tensor]) -> list[str]:
         """Name the owners of memory that the answer shares."""
