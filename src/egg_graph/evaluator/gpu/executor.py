@@ -208,9 +208,12 @@ class GroupRun:
         return True
 
     def _options(self, call: Call, targets: Sequence[torch.Tensor]) -> dict[str, Any]:
-        """How the worker calls, where several answers are looked at together."""
-        leftovers = self.problem.seed(f"{call.what}/memory", call.case.seed) % 2 == 1
-        return {"keep": _may_be_held(targets), "leftovers": leftovers}
+        """How the worker calls, where several answers are looked at together.
+
+        In half of the later calls fresh memory holds leftovers; in the first, poison names what was not written.
+        """
+        drawn = self.problem.seed(f"{call.what}/memory", call.case.seed) % 2 == 1
+        return {"keep": _may_be_held(targets), "leftovers": drawn and call is not self.group.calls[0]}
 
     def _judged(
         self, case: Case, told: dict[str, Any], targets: Sequence[torch.Tensor], place: Placed

@@ -220,9 +220,10 @@ def interpreter_calls(problem: Problem, name: str) -> list[Call]:
         calls += in_service(problem, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", "causality", silent=True))
-    return [_with_leftovers(call, problem.seed(f"{name}/memory", index)) for index, call in enumerate(calls)]
+    later = [_with_leftovers(call, problem.seed(f"{name}/memory", index)) for index, call in enumerate(calls) if index]
+    return [calls[0], *later]
 
 
 def _with_leftovers(call: Call, seed: int) -> Call:
-    """In half of the calls, fresh memory holds leftovers."""
+    """In half of the later calls fresh memory holds leftovers; in the first, poison names what was not written."""
     return replace(call, manner=replace(call.manner, leftovers=bool(seed % 2)))
