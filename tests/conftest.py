@@ -19,6 +19,9 @@ collect_ignore = ["corpus"]
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("suite")
 
+WAITING_WORKERS = 2
+"""Workers of xdist beyond one per core: over half of the suite's time is waiting for other processes."""
+
 H200 = {
     "dram_bandwidth": 4.8e12,
     "l2_bandwidth": 10e12,
@@ -37,6 +40,11 @@ H200 = {
     "peak_fp16": 989e12,
     "power": 700.0,
 }
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts."""
+    return len(os.sched_getaffinity(0)) + WAITING_WORKERS
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -75,7 +75,7 @@ def _caused_by_candidate(error: BaseException, candidate: Path) -> bool:
         return False
     if any(frame.name in (FORWARD, CONSTRUCTION) for frame in _frames(error)) or ENTRY_POINT in words:
         return True
-    ran = any(getattr(module, "__file__", None) == str(candidate) for module in list(sys.modules.values()))
+    ran = any(getattr(module, "__file__", None) == str(candidate) for module in sys.modules.copy().values())
     from_running = isinstance(error, MemoryError | RecursionError) or _has_any(
         words, (*KERNEL_WORDS, *OUT_OF_MEMORY_WORDS)
     )

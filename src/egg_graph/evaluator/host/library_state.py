@@ -76,10 +76,10 @@ def _shortened(names: list[str]) -> str:
 
 
 def _identities() -> Iterator[tuple[str, int]]:
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if module is None or (name not in MODULES and not name.startswith(OURS)):
             continue
-        for attribute, value in list(vars(module).items()):
+        for attribute, value in vars(module).copy().items():
             full = f"{name}.{attribute}"
             if full in LAZY or attribute.startswith("__"):
                 continue

@@ -95,7 +95,7 @@ def _packages() -> Iterator[str]:
     for folder in filter(os.path.isdir, filter(None, sys.path)):
         if any((Path(folder) / name).is_dir() for name in LARGE_PACKAGES):
             yield folder
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if "." not in name and (file := getattr(module, "__file__", None)):
             path = Path(file)
             yield str(path.parent if path.name == "__init__.py" else path)
