@@ -90,7 +90,7 @@ def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_p
         "segmentation fault": ("runtime_error", ["crashed"], True),
         "fork bomb behind the gate": ("runtime_error", ["too_many_processes"], True),
         "worker killed": ("correct", [], True),
-        "nurseries killed": ("correct", [], True),
+        "fork servers killed": ("correct", [], True),
         "judge killed": ("correct", [], True),
     }
 

@@ -158,7 +158,7 @@ class _Run:
                 yield lambda entry=entry: self.judge_faulty(local, entry)  # type: ignore[misc]
         yield lambda: self.fork_bomb(local)
         yield lambda: self.kill(local, "worker killed", workers)
-        yield lambda: self.kill(local, "nurseries killed", fork_servers)
+        yield lambda: self.kill(local, "fork servers killed", fork_servers)
         yield lambda: self.kill(local, "judge killed", lambda idle: judges())
         if gpu:
             yield lambda: self.deny_counters(local)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(gpu_present(), reason="with a GPU the worker goe
 @pytest.fixture(scope="module")
 def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     made = ForkServer(
-        interpret=False, folder=tmp_path_factory.mktemp("nursery"), warm=("egg_graph.evaluator.worker.gpu_worker",)
+        interpret=False, folder=tmp_path_factory.mktemp("fork_server"), warm=("egg_graph.evaluator.worker.gpu_worker",)
     )
     made.start()
     yield made

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from egg_graph.evaluator.problem.budgets import calibrate_leaf
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, bias
+from egg_graph.evaluator.problem.error_sums import sum_errors
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.schema import Finding
 
@@ -24,10 +25,10 @@ def verdict(got: torch.Tensor, leaf: ExpectedLeaf) -> tuple[Finding, ...]:
 
 def test_bias_is_a_common_offset_or_factor() -> None:
     x = draw(400, 400).double()
-    assert bias(x, x) == 0.0
-    assert bias(1.01 * x, x) == pytest.approx(0.01)
-    assert bias(x + 0.02, x) == pytest.approx(0.02, rel=0.1)
-    assert bias(x + 0.01 * draw(400, 400, seed=1), x) < 2e-4
+    assert sum_errors(x, x).bias == 0.0
+    assert sum_errors(1.01 * x, x).bias == pytest.approx(0.01)
+    assert sum_errors(x + 0.02, x).bias == pytest.approx(0.02, rel=0.1)
+    assert sum_errors(x + 0.01 * draw(400, 400, seed=1), x).bias < 2e-4
 
 
 @pytest.mark.parametrize("change", [lambda x: 1.004 * x, lambda x: x + 0.004])

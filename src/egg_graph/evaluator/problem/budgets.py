@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, bias, relative_error
+from egg_graph.evaluator.problem.error_sums import ErrorSums, relative_error, sum_errors
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.schema import Precision
 
 MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "bf16": 2.0, "fp16": 2.0}
@@ -46,40 +47,41 @@ def calibrate_leaf(
         Unevaluable: if a right answer could not be told from a wrong one.
     """
     if not (answer.dtype.is_floating_point or answer.dtype.is_complex):
-        share = float((answer != expected).double().mean()) if answer.numel() else 0.0
+        share = int((answer != expected).sum()) / answer.numel() if answer.numel() else 0.0
         return ExpectedLeaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share, pytorch=answer)
-    finite = torch.isfinite(expected)
-    wide = answer.to(expected.dtype)
-    error = _own_error(wide, expected, finite)
-    ordering = ORDERING * relative_error(in_fp32.to(expected.dtype), expected) if precision in ("ieee", "tf32") else 0.0
+    own = _own_errors(answer, expected)
+    ordering = ORDERING * relative_error(in_fp32, expected) if precision in ("ieee", "tf32") else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
-    others = [wide, in_tf32.to(expected.dtype), *nearby]
-    worst = max(float(torch.where(finite, (x - expected).abs(), 0.0).max()) for x in others)
-    budget = max(MARGIN[precision] * max(relative_error(x, expected) for x in others), ordering, FLOOR.get(real, 4e-6))
-    shared = ORDERING * max(bias(x, expected) for x in others)
+    others = [own, *(sum_errors(x, expected) for x in (in_tf32, *nearby))]
+    budget = max(MARGIN[precision] * max(x.relative for x in others), ordering, FLOOR.get(real, 4e-6))
+    shared = ORDERING * max(x.bias for x in others)
     return ExpectedLeaf(
         expected,
         answer.dtype,
         budget,
-        slack=8 * worst,
-        pytorch_error=error,
+        slack=8 * max(x.largest for x in others),
+        pytorch_error=own.relative,
         pytorch=answer,
         bias_budget=max(shared, budget * _shared_part(expected), BIAS_FLOOR.get(real, 2e-6)),
     )
 
 
-def _own_error(wide: torch.Tensor, expected: torch.Tensor, finite: torch.Tensor) -> float:
-    """PyTorch's own relative error. Raises `Unevaluable` if it leaves nothing to judge by."""
+def _own_errors(answer: torch.Tensor, expected: torch.Tensor) -> ErrorSums:
+    """PyTorch's own errors. Raises `Unevaluable` if they leave nothing to judge by."""
+    finite = torch.isfinite(expected)
     if not bool(finite.any()):
         raise Unevaluable("the reference's answer is nowhere finite")
-    if not bool((torch.isfinite(wide) == finite).all()):
+    if not bool((torch.isfinite(answer) == finite).all()):
         raise Unevaluable("at the declared precision the reference overflows where it does not in fp64")
-    if not float(torch.where(finite, expected.abs(), 0.0).max()) > 0.0:
+    del finite
+    own = sum_errors(answer, expected)
+    if not own.norm > 0.0:
         raise Unevaluable("the reference's answer is zero everywhere, whatever its input: any empty kernel would pass")
-    error = relative_error(wide, expected)
-    if error > CHAOTIC:
-        raise Unevaluable(f"PyTorch's own answer is {error:.1e} off fp64 at this precision: nothing can be told apart")
-    return error
+    if own.relative > CHAOTIC:
+        raise Unevaluable(
+            f"PyTorch's own answer is {own.relative:.1e} off fp64 at this precision: nothing can be told apart"
+        )
+    return own
 
 
 def _shared_part(expected: torch.Tensor) -> float:

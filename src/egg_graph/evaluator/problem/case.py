@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.error_sums import relative_error
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
 from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, VIEWS
@@ -123,7 +124,7 @@ class Case:
                 None
                 if answers is None
                 else [
-                    relative_error(a.to(leaf.expected.dtype), leaf.expected) if not leaf.exact else 0.0
+                    relative_error(a, leaf.expected) if not leaf.exact else 0.0
                     for a, leaf in zip(answers, self.leaves, strict=True)
                 ]
             )

@@ -12,7 +12,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.budgets import calibrate_leaf
 from egg_graph.evaluator.problem.case import Case, Unevaluable, Update
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.error_sums import relative_error
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
@@ -257,7 +258,7 @@ def _update(value: torch.Tensor, expected: torch.Tensor) -> Update:
     """The expected value of an updated buffer, with a budget from PyTorch's own error at the declared precision."""
     if not value.is_floating_point():
         return Update(expected, 0.0)
-    return Update(expected, max(1e-3, 8 * relative_error(value.to(expected.dtype), expected)))
+    return Update(expected, max(1e-3, 8 * relative_error(value, expected)))
 
 
 def _form(value: Any) -> Any:

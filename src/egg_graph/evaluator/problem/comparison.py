@@ -16,7 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
 from egg_graph.evaluator.problem.case_store import CaseStore
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.error_sums import relative_error
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import FAMILIES
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.reference import Reference

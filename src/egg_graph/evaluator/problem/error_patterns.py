@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from egg_graph.evaluator.problem.expected_leaf import relative_error
+from egg_graph.evaluator.problem.error_sums import relative_error
 
 
 def describe_tail(wrong: torch.Tensor) -> str:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import torch
 
 from egg_graph.evaluator.problem.error_patterns import describe_scaling, describe_tail
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, bias, relative_error
+from egg_graph.evaluator.problem.error_sums import ErrorSums, all_within, pieces, sum_errors
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.wire.exchange import describe, dtype_name
 from egg_graph.evaluator.wire.poison import poisoned
 from egg_graph.schema import Finding
@@ -52,16 +53,12 @@ class _Errors:
 
     got: torch.Tensor
     """The candidate's leaf as it was returned."""
-    wide: torch.Tensor
-    """The same in the dtype of the expected values."""
     difference: torch.Tensor
     """Absolute error of each element; 0 where the expected value is not finite."""
     wrong: torch.Tensor
     """Mask of elements that are further off than any element may be."""
     relative: float
     """Relative L2 error."""
-    max_abs: float
-    """Largest absolute error of one element."""
 
 
 def compare_leaf(
@@ -84,30 +81,31 @@ def compare_leaf(
     if leaf.exact:
         return _compare_exact(got, leaf, where)
     expected = leaf.expected
-    wide = got.to(expected.dtype)
-    strange = ~torch.isfinite(wide) & torch.isfinite(expected) | _differing_infinities(wide, expected)
-    if bool(strange.any()):
-        return LeafComparison(float("inf"), float("inf"), (_non_finite(got, strange, expected, where),))
-    errors = _measure_errors(got, wide, leaf)
-    if errors.relative <= leaf.budget and not bool(errors.wrong.any()):
-        shared = bias(wide, expected)
-        within = shared <= leaf.bias_budget
-        return LeafComparison(
-            errors.relative, errors.max_abs, () if within else (_biased(wide, expected, shared, leaf, where),)
-        )
-    finding = _explain(errors, leaf, where, precision, emulated_error, source)
-    return LeafComparison(errors.relative, errors.max_abs, (finding,))
+    if any(bool(_strange(*piece).any()) for piece in pieces(got, expected)):
+        return LeafComparison(float("inf"), float("inf"), (_non_finite(got, _strange(got, expected), expected, where),))
+    sums = sum_errors(got, expected)
+    within = sums.relative <= leaf.budget and all_within(got, expected, leaf.slack, 8 * leaf.budget, sums.rms)
+    if within and sums.bias <= leaf.bias_budget:
+        return LeafComparison(sums.relative, sums.largest)
+    try:
+        if within:
+            finding = _biased(got.to(expected.dtype), expected, sums.bias, leaf, where)
+        else:
+            errors = _measure_errors(got, sums, leaf)
+            finding = _explain(errors, leaf, where, precision, emulated_error, source)
+    except torch.OutOfMemoryError:  # wrong it is, whether or not there is memory to say how
+        message = f"relative error {sums.relative:.2e}, budget {leaf.budget:.1e}; largest error {sums.largest:.3g}"
+        finding = Finding(kind="wrong_values", message=message, where=where, cure=SUSPECTS)
+    return LeafComparison(sums.relative, sums.largest, (finding,))
 
 
-def _measure_errors(got: torch.Tensor, wide: torch.Tensor, leaf: ExpectedLeaf) -> _Errors:
-    expected = leaf.expected
-    difference = torch.where(torch.isfinite(expected), (wide - expected).abs(), 0.0)
-    max_abs = float(difference.max()) if difference.numel() else 0.0
-    error = relative_error(wide, expected)
-    finite = torch.where(torch.isfinite(expected), expected.abs(), 0.0)
-    rms = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-    wrong = difference > leaf.slack + 8 * leaf.budget * (finite + rms)
-    return _Errors(got, wide, difference, wrong, error, max_abs)
+def _measure_errors(got: torch.Tensor, sums: ErrorSums, leaf: ExpectedLeaf) -> _Errors:
+    """The error of every element, to say where an answer is wrong; it takes several times the answer's memory."""
+    finite = torch.isfinite(leaf.expected)
+    difference = torch.where(finite, (got.to(leaf.expected.dtype) - leaf.expected).abs(), 0.0)
+    size = torch.where(finite, leaf.expected.abs(), 0.0)
+    wrong = difference > leaf.slack + 8 * leaf.budget * (size + sums.rms)
+    return _Errors(got, difference, wrong, sums.relative)
 
 
 def _explain(
@@ -145,17 +143,30 @@ def _check_form(got: Any, leaf: ExpectedLeaf, where: str) -> Finding | None:
 
 def _compare_exact(got: torch.Tensor, leaf: ExpectedLeaf, where: str) -> LeafComparison:
     """Compare integers or booleans element by element."""
-    wrong = got != leaf.expected
-    share = float(wrong.double().mean()) if wrong.numel() else 0.0
-    largest = float((got.double() - leaf.expected.double()).abs().max()) if wrong.numel() else 0.0
+    expected, size = leaf.expected, got.numel()
+    count = sum(int((a != b).sum()) for a, b in pieces(got, expected))
+    share = count / size if size else 0.0
+    largest = max((float((a.double() - b.double()).abs().max()) for a, b in pieces(got, expected)), default=0.0)
     if share <= leaf.budget:
         return LeafComparison(share, largest)
-    at = tuple(int(i) for i in wrong.nonzero()[0])
+    wrong = got != expected
+    at = _first(wrong)
     message = (
-        f"{int(wrong.sum())} of {wrong.numel()} elements differ; first at {list(at)}: "
-        f"got {got[at].item()}, expected {leaf.expected[at].item()}{describe_tail(wrong)}"
+        f"{count} of {size} elements differ; first at {list(at)}: "
+        f"got {got[at].item()}, expected {expected[at].item()}{describe_tail(wrong)}"
     )
     return LeafComparison(share, largest, (Finding(kind="wrong_values", message=message, where=where),))
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    """Index of the first true element; `nonzero` takes no more than 2^31 elements on a GPU."""
+    place = mask.reshape(-1).view(torch.uint8).argmax()
+    return tuple(int(i) for i in torch.unravel_index(place, mask.shape))
+
+
+def _strange(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Mask of elements that are not finite as the expected ones are."""
+    return ~torch.isfinite(got) & torch.isfinite(expected) | _differing_infinities(got, expected)
 
 
 def _differing_infinities(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
@@ -169,7 +180,7 @@ def _non_finite(got: torch.Tensor, strange: torch.Tensor, expected: torch.Tensor
     """The finding for NaN and infinities: elements that were never written, or wrong arithmetic."""
     unwritten = poisoned(got) & strange
     if count := int(unwritten.sum()):
-        at = tuple(int(i) for i in unwritten.nonzero()[0])
+        at = _first(unwritten)
         return Finding(
             kind="unwritten_output",
             message=f"{count} of {got.numel()} elements were never written (or hold undefined values), "
@@ -177,7 +188,7 @@ def _non_finite(got: torch.Tensor, strange: torch.Tensor, expected: torch.Tensor
             where=where,
             cure="make the grid cover every element; a mask must be false only outside of the tensor",
         )
-    at = tuple(int(i) for i in strange.nonzero()[0])
+    at = _first(strange)
     return Finding(
         kind="non_finite",
         message=f"{int(strange.sum())} of {got.numel()} elements are not finite as the reference's are; first at "

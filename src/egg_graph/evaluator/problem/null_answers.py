@@ -10,7 +10,8 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.budgets import MARGIN
 from egg_graph.evaluator.problem.case import Case, Unevaluable
-from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf, relative_error
+from egg_graph.evaluator.problem.error_sums import relative_error
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.kernelbench_criterion import TOLERANCE, accepts
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.schema import Precision
@@ -70,7 +71,7 @@ def tighten_budgets(null: NullAnswer, case: Case, precision: Precision) -> list[
     """
     tighter = []
     for got, leaf in zip(null.leaves, case.leaves, strict=True):
-        error = relative_error(got.to(leaf.expected.dtype), leaf.expected) if not leaf.exact else 0.0
+        error = relative_error(got, leaf.expected) if not leaf.exact else 0.0
         least = MARGIN[precision] * max(leaf.pytorch_error, ULP.get(leaf.dtype, 2.0**-23) / 2)
         tighter.append(replace(leaf, budget=error / 2) if error / 2 > least else leaf)
     return tighter if any(a is not b for a, b in zip(tighter, case.leaves, strict=True)) else None
