@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.error_sums import ErrorSums, relative_error, sum_errors
+from egg_graph.evaluator.problem.error_sums import ErrorSums, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.schema import Precision
 
@@ -28,19 +28,18 @@ CHAOTIC = 0.1
 def calibrate_leaf(
     answer: torch.Tensor,
     expected: torch.Tensor,
-    in_fp32: torch.Tensor,
-    in_tf32: torch.Tensor,
-    nearby: Sequence[torch.Tensor],
+    in_fp32: ErrorSums | None,
+    others: Sequence[ErrorSums],
     precision: Precision,
 ) -> ExpectedLeaf:
-    """Set the budgets of one leaf. All tensors have the same shape.
+    """Set the budgets of one leaf. Both tensors have the same shape.
 
     Args:
         answer: PyTorch's answer at the declared precision.
         expected: the answer in fp64, or the integers themselves.
-        in_fp32: PyTorch's answer in fp32 (under `tf32`; otherwise `answer`).
-        in_tf32: PyTorch's answer with all products in TF32, if the policy allows it (otherwise `answer`).
-        nearby: fp64 answers to inputs an ulp away. Where they differ, the problem amplifies any rounding.
+        in_fp32: errors of PyTorch's answer in fp32 (under `tf32`; None where `answer` is in fp32 itself).
+        others: errors of answers that are as good as PyTorch's: with all products in TF32, if the policy allows it; in
+            fp64 to inputs an ulp away, where a difference shows that the problem amplifies any rounding.
         precision: the task's policy.
 
     Raises:
@@ -50,16 +49,16 @@ def calibrate_leaf(
         share = int((answer != expected).sum()) / answer.numel() if answer.numel() else 0.0
         return ExpectedLeaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share, pytorch=answer)
     own = _own_errors(answer, expected)
-    ordering = ORDERING * relative_error(in_fp32, expected) if precision in ("ieee", "tf32") else 0.0
+    ordering = ORDERING * (in_fp32 or own).relative if precision in ("ieee", "tf32") else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
-    others = [own, *(sum_errors(x, expected) for x in (in_tf32, *nearby))]
-    budget = max(MARGIN[precision] * max(x.relative for x in others), ordering, FLOOR.get(real, 4e-6))
-    shared = ORDERING * max(x.bias for x in others)
+    known = [own, *others]
+    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, FLOOR.get(real, 4e-6))
+    shared = ORDERING * max(x.bias for x in known)
     return ExpectedLeaf(
         expected,
         answer.dtype,
         budget,
-        slack=8 * max(x.largest for x in others),
+        slack=8 * max(x.largest for x in known),
         pytorch_error=own.relative,
         pytorch=answer,
         bias_budget=max(shared, budget * _shared_part(expected), BIAS_FLOOR.get(real, 2e-6)),

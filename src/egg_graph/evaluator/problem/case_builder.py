@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.budgets import calibrate_leaf
 from egg_graph.evaluator.problem.case import Case, Unevaluable, Update
-from egg_graph.evaluator.problem.error_sums import relative_error
+from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relative_error, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
@@ -240,17 +240,32 @@ def _build(
 def _calibrate(
     runner: ReferenceRunner, precision: Precision, answer: list[torch.Tensor], exact: ExactAnswer, family: str
 ) -> list[ExpectedLeaf]:
-    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them."""
-    in_fp32 = runner.at("ieee").leaves if precision == "tf32" else answer
+    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them.
+
+    One further answer is held at a time: each has the size of the reference's own.
+    """
+    in_fp32 = _errors(runner.at("ieee").leaves, exact.leaves) if precision == "tf32" else None
+    others = []
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows TF32 to everyone.
-    in_tf32 = (runner.emulate("tf32") if precision == "tf32" and runner.device.type == "cuda" else None) or answer
-    nearby: list[list[torch.Tensor]] = []
+    in_tf32 = runner.emulate("tf32") if precision == "tf32" and runner.device.type == "cuda" else None
+    if in_tf32 is not None:
+        others.append(_errors(in_tf32, exact.leaves))
+        del in_tf32
     if family != AS_GIVEN and exact.against == "fp64":
         rounded = precision == "tf32" and bool(exact.operators & PRODUCTS)
-        nearby = runner.nearby(exact.leaves, TF32_ULP, 4) if rounded else runner.nearby(exact.leaves, FP32_ULP, 2)
+        ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
+        others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [
-        calibrate_leaf(a, e, f, t, [near[i] for near in nearby], precision)
-        for i, (a, e, f, t) in enumerate(zip(answer, exact.leaves, in_fp32, in_tf32, strict=True))
+        calibrate_leaf(a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision)
+        for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
+    ]
+
+
+def _errors(answer: list[torch.Tensor], exact: list[torch.Tensor]) -> list[ErrorSums]:
+    """Errors of each leaf against fp64; those of integers are not looked at."""
+    return [
+        sum_errors(a, e) if a.dtype.is_floating_point or a.dtype.is_complex else NO_ERRORS
+        for a, e in zip(answer, exact, strict=True)
     ]
 
 

@@ -190,7 +190,7 @@ class CaseStore:
                 continue
             case = self.build("full", {}, index)
             if index == 0:
-                refuse_constants(case, self.task.precision)
+                refuse_constants(case)
             if case.nbytes <= self._cached_full_bytes:
                 self.cached_cases[key] = [case]
             yield case

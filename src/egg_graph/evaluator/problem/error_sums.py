@@ -28,6 +28,10 @@ class ErrorSums:
     """Root mean square of the expected values, over all elements; those that are not finite count as zero."""
 
 
+NO_ERRORS = ErrorSums(relative=0.0, bias=0.0, largest=0.0, norm=0.0, rms=0.0)
+"""Errors of an answer without elements."""
+
+
 def pieces(*tensors: torch.Tensor, size: int = PIECE) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yield views of the same elements of tensors of one shape; together the views cover every element once.
 
@@ -54,7 +58,7 @@ def sum_errors(got: torch.Tensor, expected: torch.Tensor) -> ErrorSums:
         expected: expected values of the same shape, in float64 or complex128.
     """
     if not expected.numel():
-        return ErrorSums(0.0, 0.0, 0.0, 0.0, 0.0)
+        return NO_ERRORS
     rows = torch.stack([_sums(*piece) for piece in pieces(got, expected)])
     count, squares, wrong_squares = rows[:, :3].real.sum(0).tolist()
     offset, along = (float(x) for x in rows[:, 3:5].sum(0).abs())

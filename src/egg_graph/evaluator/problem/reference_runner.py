@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -103,7 +103,7 @@ class ReferenceRunner:
             return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
-    def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> list[list[torch.Tensor]]:
+    def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> Iterator[list[torch.Tensor]]:
         """Run in fp64 on inputs that differ by up to half an ulp.
 
         A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
@@ -117,17 +117,14 @@ class ReferenceRunner:
             BadInput: if forward fails.
         """
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        answers = []
         for _ in range(draws):
             inputs = tree_map_only(torch.Tensor, lambda x: _perturb(x, ulp, generator), self.inputs)
             leaves = self._run_in(torch.float64, inputs).leaves
-            answers.append(
-                [
-                    near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
-                    for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
-                ]
-            )
-        return answers
+            yield [
+                near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
+                for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
+            ]
+            del leaves
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
         """Run under a coarser arithmetic; None if the reference cannot run under it."""
@@ -144,10 +141,10 @@ class ReferenceRunner:
     def _run_in(
         self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
     ) -> ReferenceAnswer:
-        """Run with model and inputs cast to a dtype."""
-        model = copy.deepcopy(self.model).to(dtype)
+        """Run with model and inputs cast to a dtype; whether the forward changes its inputs is not looked at."""
+        model, copies = copy.deepcopy(self.model).to(dtype), cast_inputs(inputs, dtype)
         with pytorch_at("ieee", self.device):
-            return self._run(model, cast_inputs(inputs, dtype), None, recorder)
+            return self._run_on(model, copies, copies, None, recorder)
 
     def _run(
         self,
@@ -157,7 +154,17 @@ class ReferenceRunner:
         recorder: AbstractContextManager[Any] | None = None,
     ) -> ReferenceAnswer:
         """Run one forward on copies of model and inputs, and note its side effects."""
-        model, copies = copy.deepcopy(model), cast_inputs(inputs, None)
+        return self._run_on(copy.deepcopy(model), inputs, cast_inputs(inputs, None), seed, recorder)
+
+    def _run_on(
+        self,
+        model: nn.Module,
+        inputs: list[Any],
+        copies: list[Any],
+        seed: int | None,
+        recorder: AbstractContextManager[Any] | None,
+    ) -> ReferenceAnswer:
+        """Run one forward on a model and inputs that it may change; `inputs` tell what the copies were before."""
         before = copy_state(model)
         torch.manual_seed(self.seed if seed is None else seed)
         try:
@@ -191,10 +198,8 @@ def require_one_answer(runner: ReferenceRunner, precision: Precision, first: lis
         Unevaluable: if an answer differs, because no other code could then give that answer.
         BadInput: if forward fails.
     """
-    again = runner.at(precision).leaves
-    reseeded = runner.at(precision, seed=runner.seed + 1).leaves
-    for other, what in ((again, "answers differently when run twice with one seed"), (reseeded, "is random")):
-        for a, b in zip(first, other, strict=True):
+    for seed, what in ((None, "answers differently when run twice with one seed"), (runner.seed + 1, "is random")):
+        for a, b in zip(first, runner.at(precision, seed=seed).leaves, strict=True):
             if a.shape != b.shape or not _is_close(a, b):
                 raise Unevaluable(
                     f"the reference {what}{_describe_dropout(runner.model)}: there is no one answer to compare with; "

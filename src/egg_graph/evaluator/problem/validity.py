@@ -77,7 +77,7 @@ def _refuse_null_answers(problem: CaseStore, name: str) -> list[str]:
         seed = problem.seed(f"{name}/null", 0)
         other = with_other_inputs(case, reference, precision, name=name, seed=seed, device=problem.device)
         for null in null_answers(case, other, _reweight(case, reference, problem, seed)):
-            if not is_accepted(null, case, precision):
+            if not is_accepted(null, case):
                 continue
             if null.name in WITHOUT_INPUT:
                 _refuse(null, cases, problem)
@@ -96,7 +96,7 @@ def _refuse(null: NullAnswer, cases: list[Case], problem: CaseStore) -> None:
     if tighter is not None:
         for case in cases:  # all seeds of a shape have one distribution
             case.leaves = [_limit_budget(leaf, like) for leaf, like in zip(case.leaves, tighter, strict=True)]
-    if is_accepted(null, cases[0], problem.task.precision):
+    if is_accepted(null, cases[0]):
         raise Unevaluable(
             f"the answer does not depend on the input, within the error budget: {null.name} would pass "
             f"({describe_error(cases[0])}); take inputs or sizes at which it does"
@@ -111,7 +111,7 @@ def _is_accepted_on_all_families(null: NullAnswer, problem: CaseStore, name: str
     """Whether every family accepts a copy of an input too. (A ReLU copies positive numbers only.)"""
     for case in problem.family_cases(name):
         same = next((n for n in null_answers(case, case) if n.name == null.name), None)
-        if same is None or not is_accepted(same, case, problem.task.precision):
+        if same is None or not is_accepted(same, case):
             return False
     return True
 
