@@ -2,11 +2,15 @@
 
 The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
 its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
-A strict checkpoint loads only the pydantic types that these annotations name.
+A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
+channels of deltas: a checkpoint stores what a step added, and every hundredth addition the whole list.
 """
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required
 
+from langgraph.channels import DeltaChannel
 from typing_extensions import TypedDict
 
 from egg_graph.schema import (
@@ -29,18 +33,21 @@ RunStatus = Status | Literal["reference_kept"]
 judged, or `reference_kept` where no attempt was usable."""
 
 
-def merge_attempts(left: list[Attempt], right: list[Attempt]) -> list[Attempt]:
-    """Union by attempt number; of two attempts with one number, the right one stays.
+def merge_attempts(attempts: list[Attempt], writes: Sequence[list[Attempt]]) -> list[Attempt]:
+    """Union by attempt number; of two attempts with one number, the later write's stays.
 
-    A stage returns the whole list that it was given, with its own attempts added; `operator.add` would count the
-    earlier ones twice.
+    A graph inside another one returns the whole list that it was given, with its own attempts added; concatenation
+    would count the earlier ones twice. A checkpoint keeps the writes, and whoever loads it merges them anew: so they
+    may be dicts, where the checkpointer does not know the type.
     """
-    return [attempt for _, attempt in sorted({a.number: a for a in [*left, *right]}.items())]
+    merged = {attempt.number: attempt for attempt in map(Attempt.model_validate, chain(attempts, *writes))}
+    return [attempt for _, attempt in sorted(merged.items())]
 
 
-def merge_summaries(left: list[StageSummary], right: list[StageSummary]) -> list[StageSummary]:
-    """Union by stage, in the order in which the stages ended."""
-    return list({summary.stage: summary for summary in [*left, *right]}.values())
+def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSummary]]) -> list[StageSummary]:
+    """Union by stage, in the order in which the stages ended. See `merge_attempts`."""
+    each = map(StageSummary.model_validate, chain(summaries, *writes))
+    return list({summary.stage: summary for summary in each}.values())
 
 
 class InputState(TypedDict):
@@ -73,9 +80,9 @@ class OutputState(TypedDict, total=False):
     """Profile of the candidate evaluated last; when the run has ended, profile of `best`."""
     analysis: Analysis | None
     diagnosis: Diagnosis | None
-    attempts: Annotated[list[Attempt], merge_attempts]
+    attempts: Annotated[list[Attempt], DeltaChannel(merge_attempts)]
     """Every attempt of the run, in order."""
-    summaries: Annotated[list[StageSummary], merge_summaries]
+    summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries)]
     usage: Usage
     """Cost of all answers of the run."""
     seconds: float

@@ -153,7 +153,7 @@ class JudgingNodes:
 
 def _apply(update: StageState, state: StageState) -> StageState:
     """The state after an update, as LangGraph would make it."""
-    attempts = merge_attempts(state.get("attempts", []), update.get("attempts", []))
+    attempts = merge_attempts(state.get("attempts", []), [update.get("attempts", [])])
     return {**state, **update, "attempts": attempts}
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from egg_graph.compressed import CompressedSerializer
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError, Value
 
@@ -30,7 +30,7 @@ class Checkpoints(SqliteSaver):
 
         ours = [v for v in vars(schema).values() if isinstance(v, type) and issubclass(v, Value)]
         allowed = [*((v.__module__, v.__name__) for v in ours), ("langgraph.types", "Overwrite")]
-        super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=allowed))
+        super().__init__(connection, serde=CompressedSerializer(allowed_msgpack_modules=allowed))
         self.folder = folder
         self.after = after
 
