@@ -133,7 +133,13 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
             ):
                 if on_event is not None:
                     on_event(event)  # type: ignore[arg-type]
-        run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
+            saved = graph.get_state(config)
+        if "status" not in saved.values:
+            raise BadInput(
+                f"run {folder.name} stopped at a step that this egg-graph does not have: finish it with the version "
+                f"that started it, or start a new run of the reference that {folder / 'run.json'} keeps"
+            )
+        run = make_run(folder, saved.values)  # type: ignore[arg-type]
         write_results(run)
     return run
 
