@@ -107,12 +107,8 @@ def test_a_run_that_stopped_at_a_step_of_another_version_is_refused_in_one_line(
     folder = shutil.copytree(WHOLE_LISTS, tmp_path / "old_run")
     with open_checkpoints(folder) as saver:
         (last,) = saver.list({"configurable": {"thread_id": folder.name}}, limit=1)
-        values, versions = dict(last.checkpoint["channel_values"]), dict(last.checkpoint["channel_versions"])
-        for held in (values, versions):
+        for held in (last.checkpoint["channel_values"], last.checkpoint["channel_versions"]):
             held["branch:to:farewell"] = held.pop("branch:to:conclude")
-        saver.put(
-            last.parent_config, {**last.checkpoint, "channel_values": values, "channel_versions": versions}, {}, {}
-        )
-    with pytest.raises(BadInput, match="stopped at a step that this egg-graph does not have.*start a new run") as error:
+        saver.put(last.parent_config, last.checkpoint, {}, {})
+    with pytest.raises(BadInput, match=r"^run .* stopped at a step that this egg-graph does not have: .*keeps$"):
         go_on(folder)
-    assert "\n" not in str(error.value)
