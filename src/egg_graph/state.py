@@ -3,7 +3,8 @@
 The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
 its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
 A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
-channels of deltas: a checkpoint stores what a step added, and every hundredth addition the whole list.
+channels of deltas: a checkpoint stores what a step added. The whole list of attempts is stored with every hundredth,
+that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
 """
 
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ class OutputState(TypedDict, total=False):
     diagnosis: Diagnosis | None
     attempts: Annotated[list[Attempt], DeltaChannel(merge_attempts)]
     """Every attempt of the run, in order."""
-    summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries)]
+    summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries, snapshot_frequency=1)]
     usage: Usage
     """Cost of all answers of the run."""
     seconds: float
