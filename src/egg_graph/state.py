@@ -1,7 +1,7 @@
-"""What travels through the graph: the run's input, its output, and the states of graph and stage.
+"""What travels through the graph: the run's input, its output, and its whole state.
 
-The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
-its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
+The keys that outlive a stage are the INTER-stage context (paper, section on stage-aware collaboration): the best kernel
+so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
 A strict checkpoint loads only the pydantic types that these annotations name.
 """
 
@@ -35,12 +35,14 @@ def merge_attempts(left: list[Attempt], right: list[Attempt]) -> list[Attempt]:
     A stage returns the whole list that it was given, with its own attempts added; `operator.add` would count the
     earlier ones twice.
     """
-    return [attempt for _, attempt in sorted({a.number: a for a in [*left, *right]}.items())]
+    return [
+        attempt for _, attempt in sorted({a.number: a for a in map(Attempt.model_validate, [*left, *right])}.items())
+    ]
 
 
 def merge_summaries(left: list[StageSummary], right: list[StageSummary]) -> list[StageSummary]:
     """Union by stage, in the order in which the stages ended."""
-    return list({summary.stage: summary for summary in [*left, *right]}.values())
+    return list({summary.stage: summary for summary in map(StageSummary.model_validate, [*left, *right])}.values())
 
 
 class InputState(TypedDict):
@@ -50,6 +52,10 @@ class InputState(TypedDict):
     """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
     name: NotRequired[str]
     """Name of the task; by default the file's name."""
+    kernel: NotRequired[str]
+    """A kernel to start from, as source text or the path of a .py file: judged in place of a seed, then improved."""
+    plan: NotRequired[str]
+    """What the analyst's next plan is, in words; the analyst is not asked then. Empty once it was taken."""
 
 
 class OutputState(TypedDict, total=False):
@@ -82,14 +88,16 @@ class OutputState(TypedDict, total=False):
     """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
 
 
-class State(InputState, OutputState):
-    """The state of the whole graph."""
-
-
 class StageState(OutputState, total=False):
-    """The state of one stage: the shared keys, and two that no other stage sees."""
+    """What a step of a stage sees: the shared keys, and three that `open` empties when a stage begins."""
 
     mode: Mode | None
     """The mode in which the coder writes next; None until a role has answered."""
     pending: Usage
     """Cost of the answers since the last attempt."""
+    drafted: str | None
+    """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
+
+
+class State(InputState, StageState):  # type: ignore[misc] # both name `kernel`: given, and the best so far
+    """The state of the whole graph."""

@@ -14,6 +14,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 
 from egg_graph.expert import EmbeddedExpert
+from egg_graph.topology import all_steps
 from tests.graph.scripted import REFERENCE, kernel
 from tests.paths import ROOT
 
@@ -107,17 +108,16 @@ def test_the_real_graph_is_served_with_its_description(client):
 def test_schemas_show_described_knobs_with_their_choices(client):
     (assistant,) = client.assistants.search(graph_id="egg")
     schemas = client.assistants.get_schemas(assistant["assistant_id"])
-    assert set(schemas["input_schema"]["properties"]) == {"reference", "name"}
+    assert set(schemas["input_schema"]["properties"]) == {"reference", "name", "kernel", "plan"}
     knobs = schemas["context_schema"]["properties"]
     assert all(knob["description"] for knob in knobs.values())
     assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
     assert {"verdict", "kernel", "profile", "diagnosis"} <= set(schemas["output_schema"]["properties"])
 
 
-def test_the_drawing_reaches_into_the_stages(client):
-    nodes = {node["id"] for node in client.assistants.get_graph("egg", xray=True)["nodes"]}
-    assert {"prepare", "baseline", "conclude", "algorithmic_structure:evaluator"} <= nodes
-    assert "hardware_tuning:memory_optimization:tuner" in nodes
+def test_the_drawing_shows_every_step_of_every_stage(client):
+    nodes = {node["id"] for node in client.assistants.get_graph("egg")["nodes"]}
+    assert nodes == {"__start__", *all_steps(), "__end__"}
 
 
 def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(client, checkout):
@@ -139,10 +139,11 @@ def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(cl
         if part.event.startswith("updates"):
             for node, values in part.data.items():
                 updates.setdefault(node, []).append(values or {})
-    assert updates["coder"][0]["candidate"]["source"] == SCRIPT[0]
-    assert updates["debugger"][0]["diagnosis"]["modification_plan"]
-    assert updates["evaluator"][1]["profile"]["metrics"]["registers"]["value"] == 32.0
-    assert updates["evaluator"][1]["kernel"] == SCRIPT[1]
+    first = {step: updates[f"algorithmic_structure.{step}"] for step in ("coder", "debugger", "evaluator")}
+    assert first["coder"][0]["candidate"]["source"] == SCRIPT[0]
+    assert first["debugger"][0]["diagnosis"]["modification_plan"]
+    assert first["evaluator"][1]["profile"]["metrics"]["registers"]["value"] == 32.0
+    assert first["evaluator"][1]["kernel"] == SCRIPT[1]
     events = [part.data["event"] for part in parts if part.event.startswith("custom")]
     assert events[0] == "baseline" and events[-1] == "verdict" and "attempt" in events
 

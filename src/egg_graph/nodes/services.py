@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from langgraph.cache.base import BaseCache
+
 from egg_graph.context import Context, Device
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.schema import (
@@ -53,6 +55,7 @@ class Services:
     team: Team | None = None
     evaluator: Evaluator | None = None
     principles: Sequence[Principle] | None = None
+    cache: BaseCache[Any] | None = None
     _expert: Team | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

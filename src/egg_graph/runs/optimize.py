@@ -132,7 +132,7 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
             ):
                 if on_event is not None:
-                    on_event(event)  # type: ignore[arg-type]
+                    on_event(event)
         run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
         write_results(run)
     return run
