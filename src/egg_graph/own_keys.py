@@ -1,8 +1,8 @@
 """Keys that a caller adds to the state for nodes of its own."""
 
-from typing import Any, get_type_hints
+from typing import Any, NotRequired, Required, get_origin, get_type_hints
 
-from typing_extensions import NotRequired, Required, TypedDict, get_origin
+from typing_extensions import TypedDict
 
 from egg_graph.schema import BadInput
 from egg_graph.state import InputState, OutputState, State
@@ -30,8 +30,7 @@ def _optional(hint: Any) -> Any:
 
 
 def _extend(schema: Any, own: dict[str, Any]) -> Any:
-    extended = TypedDict(
-        schema.__name__, {**get_type_hints(schema, include_extras=True), **own}, total=schema.__total__
-    )  # type: ignore[misc, operator] # noqa: E501
+    keys = {**get_type_hints(schema, include_extras=True), **own}
+    extended = TypedDict(schema.__name__, keys, total=schema.__total__)  # type: ignore[misc]
     extended.__doc__ = schema.__doc__
     return extended

@@ -32,12 +32,11 @@ judged, or `reference_kept` where no attempt was usable."""
 def merge_attempts(left: list[Attempt], right: list[Attempt]) -> list[Attempt]:
     """Union by attempt number; of two attempts with one number, the right one stays.
 
-    A stage returns the whole list that it was given, with its own attempts added; `operator.add` would count the
-    earlier ones twice.
+    A graph inside another one returns the whole list that it was given, with its own attempts added; `operator.add`
+    would count the earlier ones twice. A strict checkpointer that does not know the type brings dicts.
     """
-    return [
-        attempt for _, attempt in sorted({a.number: a for a in map(Attempt.model_validate, [*left, *right])}.items())
-    ]
+    merged = {attempt.number: attempt for attempt in map(Attempt.model_validate, [*left, *right])}
+    return [attempt for _, attempt in sorted(merged.items())]
 
 
 def merge_summaries(left: list[StageSummary], right: list[StageSummary]) -> list[StageSummary]:
@@ -99,5 +98,5 @@ class StageState(OutputState, total=False):
     """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
 
 
-class State(InputState, StageState):  # type: ignore[misc] # both name `kernel`: given, and the best so far
+class State(InputState, StageState):
     """The state of the whole graph."""
