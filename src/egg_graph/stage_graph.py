@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from langgraph.runtime import Runtime
+from langgraph.runtime import get_runtime
 
 from egg_graph import routing
 from egg_graph.context import Context, resolve
@@ -30,16 +30,14 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
         following: the step after this stage.
     """
 
-    def after_opening(
-        state: StageState, runtime: Runtime[Context]
-    ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, resolve(runtime.context, state), stage.name)
+    def after_opening(state: StageState) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
+        return routing.after_opening(state, _knobs(state), stage.name)
 
     def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep", "not_worth_optimizing"]:
         return routing.after_analysis(state)
 
-    def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, resolve(runtime.context, state), stage.name)
+    def after_evaluation(state: StageState) -> Literal["repair", "optimize", "accept"]:
+        return routing.after_evaluation(state, _knobs(state), stage.name)
 
     def step(name: str) -> str:
         return f"{stage.name}{SEPARATOR}{name}"
@@ -83,3 +81,15 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
     )
     topology.edge(step("debugger"), step("coder"))
     topology.edge(step("tuner"), step("close"))
+
+
+def _knobs(state: StageState) -> Context:
+    """The knobs by which a route is chosen.
+
+    A route takes no `Runtime`: LangGraph has none for it where a person edits the state, and then the run's own hold.
+    """
+    try:
+        runtime = get_runtime(Context)
+    except RuntimeError:  # outside of a run
+        return resolve(None, state)
+    return resolve(runtime and runtime.context, state)

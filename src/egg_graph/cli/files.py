@@ -11,7 +11,7 @@ def read_source(path: Path, what: str) -> str:
 
     Args:
         path: the file.
-        what: what it should hold ("reference", "candidate"), for the message.
+        what: what it should hold ("reference", "candidate", "kernel"), for the message.
 
     Raises:
         BadInput: if it is absent, a folder, not UTF-8, or an empty reference.

@@ -33,8 +33,8 @@ class JudgingNodes:
         A kernel that a person put in place of the best one is evaluated before it.
         """
         judged = self._judge_best(state, runtime)
-        state = _apply(judged, state)
         candidate = self._waiting(state)
+        state = _apply(judged, state)
         if candidate is None or (judged and exhausted(state, resolve(runtime.context, state))):
             return {**judged, "drafted": None}
         return {**_join(judged, self._record(candidate, state, runtime)), "drafted": None}
