@@ -63,7 +63,7 @@ class PrepareNodes:
     @count_seconds
     def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = self.services.get_evaluator(resolve(runtime.context, state)).baseline(state["task"])
+        baseline = self.services.establish_baseline(resolve(runtime.context, state), state["task"])
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 
