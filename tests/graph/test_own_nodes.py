@@ -144,7 +144,7 @@ def test_a_node_that_stands_nowhere_is_refused(insert, says):
 
 def test_two_nodes_of_one_name_are_refused():
     twice = [Insert(name="gate", node=note("x"), before=step) for step in ("coder", "evaluator")]
-    with pytest.raises(BadInput, match="two nodes are named 'algorithmic_structure.gate'"):
+    with pytest.raises(BadInput, match=r"two nodes are named 'algorithmic_structure\.gate'"):
         build(inserts=twice, state_schema=Mine)
 
 

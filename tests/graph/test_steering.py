@@ -108,6 +108,8 @@ def test_inside_a_parent_the_pauses_it_was_built_with_hold():
     parent.invoke(INPUT, CONFIG, context=CONTEXT)
     inner = parent.get_state(CONFIG, subgraphs=True).tasks[0].state
     assert inner.next == ("tensor_tiling.evaluator",)
+    with pytest.raises(BadInput, match="the state has no key 'bset'"):
+        parent.update_state(inner.config, {"bset": None})
     candidate = as_json(inner.values["candidate"]) | {"source": kernel("ok", 2)}
     parent.update_state(inner.config, {"candidate": candidate})
     state = parent.invoke(None, CONFIG)

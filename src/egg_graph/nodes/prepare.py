@@ -113,7 +113,10 @@ def read_kernel(kernel: object) -> str:
     if kernel is None or not kernel.strip():
         return ""
     path = _as_path(kernel)
-    return _read_file(path, "kernel") if path else kernel
+    source = _read_file(path, "kernel") if path else kernel
+    if not source.strip():
+        raise BadInput(f"the kernel {path} is empty: leave it out to have a seed written")
+    return source
 
 
 def read_plan(plan: object) -> str:
