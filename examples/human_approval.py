@@ -1,8 +1,8 @@
 """A person approves or edits every plan and every kernel before it is followed or judged.
 
 The run pauses after the analyst and before the evaluator, in every stage. Press Enter to approve; answer with the path
-of a .py file to put your own kernel in place, or with words to put your own plan in place. Without a terminal everything
-is approved. Each model answer is paid once, however long the person takes.
+of a .py file to put your own kernel in place, or with words to put your own plan in place. Without a terminal all is
+approved. Each model answer is paid once, however long the person takes.
 
     python examples/human_approval.py [reference.py]
 """
