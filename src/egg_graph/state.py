@@ -1,7 +1,7 @@
-"""What travels through the graph: the run's input, its output, and the states of graph and stage.
+"""What travels through the graph: the run's input, its output, and its whole state.
 
-The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
-its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
+The keys that outlive a stage are the INTER-stage context (paper, section on stage-aware collaboration): the best kernel
+so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
 A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
 channels of deltas: a checkpoint stores what a step added. The whole list of attempts is stored with every hundredth,
 that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
@@ -58,6 +58,10 @@ class InputState(TypedDict):
     """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
     name: NotRequired[str]
     """Name of the task; by default the file's name."""
+    kernel: NotRequired[str]
+    """A kernel to start from, as source text or the path of a .py file: judged in place of a seed, then improved."""
+    plan: NotRequired[str]
+    """What the analyst's next plan is, in words; the analyst is not asked then. Empty once it was taken."""
 
 
 class OutputState(TypedDict, total=False):
@@ -90,14 +94,16 @@ class OutputState(TypedDict, total=False):
     """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
 
 
-class State(InputState, OutputState):
-    """The state of the whole graph."""
-
-
 class StageState(OutputState, total=False):
-    """The state of one stage: the shared keys, and two that no other stage sees."""
+    """What a step of a stage sees: the shared keys, and three that `open` empties when a stage begins."""
 
     mode: Mode | None
     """The mode in which the coder writes next; None until a role has answered."""
     pending: Usage
     """Cost of the answers since the last attempt."""
+    drafted: str | None
+    """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
+
+
+class State(InputState, StageState):
+    """The state of the whole graph."""

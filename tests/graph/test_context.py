@@ -48,7 +48,7 @@ def test_schema_has_descriptions_and_choices():
 def test_schemas_of_input_and_output():
     graph = build_egg_graph(evaluator=ScriptedEvaluator())
     given, answered = graph.get_input_jsonschema(), graph.get_output_jsonschema()
-    assert set(given["properties"]) == {"reference", "name"} and given["required"] == ["reference"]
+    assert set(given["properties"]) == {"reference", "name", "kernel", "plan"} and given["required"] == ["reference"]
     wanted = {"status", "verdict", "kernel", "best", "evaluation", "profile", "diagnosis", "analysis", "attempts"}
     assert wanted <= set(answered["properties"])
 

@@ -118,5 +118,5 @@ def test_behind_a_wrapper_with_another_schema():
 @pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
 def test_as_a_tool():
     tool = egg().as_tool(name="optimize_module", description="Write a Triton kernel for a PyTorch module.")
-    assert set(tool.args) == {"reference", "name"}
-    assert tool.invoke({"reference": REFERENCE, "name": "relu"})["status"] == "correct"
+    assert set(tool.args) == {"reference", "name", "kernel", "plan"}
+    assert tool.invoke({"reference": REFERENCE, "name": "relu", "kernel": "", "plan": ""})["status"] == "correct"
