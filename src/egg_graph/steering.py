@@ -1,7 +1,7 @@
 """The compiled graph as people steer it: pauses by a step's short name, checked edits, runs that begin clean."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph
@@ -11,10 +11,15 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from egg_graph.checked import check_edit
 from egg_graph.context import recursion_limit
+from egg_graph.schema import Status
 from egg_graph.topology import Side, find_steps
 
 Names = All | Sequence[str] | None
 """Names of nodes to pause at, `*` for all of them, None for those that the graph was built with."""
+
+
+ENDS = frozenset({*get_args(Status), "reference_kept"})
+"""Every status with which a run ends."""
 
 
 class EggGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
@@ -112,13 +117,13 @@ class EggBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
 def begin(given: Any) -> Any:
     """Make the input of a run whole: what is left out is empty, whatever an earlier run left on the thread.
 
-    A parent that shares its state passes all of it. The kernel that stands there beside a verdict is the result of the
-    run before, and not handed in.
+    A parent that shares its state passes all of it. The kernel that stands there beside a verdict, or beside the status
+    with which a run ends, is the result of the run before, and not handed in.
     """
     if not isinstance(given, Mapping) or not given:
         return given
     whole = {"name": "", "kernel": "", "plan": "", **given}
-    if given.get("verdict") or given.get("status"):
+    if given.get("verdict") or given.get("status") in ENDS:
         whole["kernel"] = ""
     return whole
 

@@ -99,8 +99,9 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are(side, name):
         assert "\n" not in str(error.value)
 
 
-def test_inside_a_parent_the_pauses_it_was_built_with_hold():
-    parts = {"team": ScriptedTeam(SCRIPT), "evaluator": ScriptedEvaluator(), "principles": ()}
+def paused_inside_a_parent():
+    """A parent that is paused inside the run, and the snapshot of the run."""
+    parts = {"team": StatelessTeam(SCRIPT), "evaluator": ScriptedEvaluator(), "principles": ()}
     builder = StateGraph(InputState, context_schema=Context, output_schema=OutputState)
     builder.add_node("egg", build_egg_graph(**parts, interrupt_before=["tensor_tiling.evaluator"]))
     builder.add_edge(START, "egg")
@@ -108,6 +109,22 @@ def test_inside_a_parent_the_pauses_it_was_built_with_hold():
     parent.invoke(INPUT, CONFIG, context=CONTEXT)
     inner = parent.get_state(CONFIG, subgraphs=True).tasks[0].state
     assert inner.next == ("tensor_tiling.evaluator",)
+    return parent, inner
+
+
+def test_inside_a_parent_a_run_is_forked_from_an_earlier_step_while_the_parent_is_paused():
+    parent, inner = paused_inside_a_parent()
+    namespace = {"thread_id": "one", "checkpoint_ns": inner.config["configurable"]["checkpoint_ns"]}
+    history = parent.get_state_history({"configurable": namespace})
+    before = next(s for s in history if s.next == ("tensor_tiling.coder",))
+    plan = before.values["analysis"].model_copy(update={"plan": "another way"})
+    parent.update_state(before.config, {"analysis": plan})
+    parent.invoke(None, CONFIG)  # to the same pause, by the other plan
+    assert parent.invoke(None, CONFIG)["attempts"][-1].candidate.plan == "another way"
+
+
+def test_inside_a_parent_the_pauses_it_was_built_with_hold():
+    parent, inner = paused_inside_a_parent()
     with pytest.raises(BadInput, match="the state has no key 'bset'"):
         parent.update_state(inner.config, {"bset": None})
     candidate = as_json(inner.values["candidate"]) | {"source": kernel("ok", 2)}
