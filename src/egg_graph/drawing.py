@@ -51,8 +51,8 @@ them in LangGraph Studio.
 
 ## The events of a run
 
-`graph.stream(..., stream_mode="custom", subgraphs=True)` and `optimize(..., on_event=...)` report a run as it goes, in
-small dicts.
+`graph.stream(..., stream_mode="custom")` (with `subgraphs=True` inside a parent) and `optimize(..., on_event=...)`
+report a run as it goes, in small dicts.
 
 {events}
 """

@@ -10,7 +10,7 @@ from langgraph.types import All, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from egg_graph.checked import check_edit
-from egg_graph.context import recursion_limit
+from egg_graph.context import make_context, recursion_limit
 from egg_graph.schema import Status
 from egg_graph.topology import Side, find_steps
 
@@ -25,8 +25,9 @@ ENDS = frozenset({*get_args(Status), "reference_kept"})
 class EggGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     """A `CompiledStateGraph` that checks what people hand it.
 
-    `interrupt_before` and `interrupt_after` also take a step's short name (`evaluator`: in every stage) and a stage's
-    name; an unknown one is refused. `update_state` takes values as JSON has them, and refuses a bad one.
+    The context may be a mapping of knobs. `interrupt_before` and `interrupt_after` also take a step's short name
+    (`evaluator`: in every stage) and a stage's name; an unknown one is refused. `update_state` takes values as JSON has
+    them, and refuses a bad one.
 
     Raises:
         BadInput: where a name or a value is refused; one line says which.
@@ -37,26 +38,28 @@ class EggGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         input: Any,
         config: RunnableConfig | None = None,
         *,
+        context: Any = None,
         interrupt_before: Names = None,
         interrupt_after: Names = None,
         **options: Any,
     ) -> Iterator[Any]:
         """See `Pregel.stream`; `invoke` comes here as well."""
-        pauses = self._pauses(interrupt_before, interrupt_after)
-        return super().stream(begin(input), config, **pauses, **options)
+        options |= self._pauses(interrupt_before, interrupt_after)
+        return super().stream(begin(input), config, context=_read_knobs(context), **options)
 
     def astream(
         self,
         input: Any,
         config: RunnableConfig | None = None,
         *,
+        context: Any = None,
         interrupt_before: Names = None,
         interrupt_after: Names = None,
         **options: Any,
     ) -> AsyncIterator[Any]:
         """See `Pregel.astream`; `ainvoke` and LangGraph servers come here as well."""
-        pauses = self._pauses(interrupt_before, interrupt_after)
-        return super().astream(begin(input), config, **pauses, **options)
+        options |= self._pauses(interrupt_before, interrupt_after)
+        return super().astream(begin(input), config, context=_read_knobs(context), **options)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """See `Pregel.bulk_update_state`; `update_state` comes here as well."""
@@ -126,6 +129,11 @@ def begin(given: Any) -> Any:
     if given.get("verdict") or given.get("status") in ENDS:
         whole["kernel"] = ""
     return whole
+
+
+def _read_knobs(context: Any) -> Any:
+    """The context of a call; knobs by name become a `Context`, so that an unknown one is refused in one line."""
+    return make_context(context) if isinstance(context, Mapping) else context
 
 
 def find_all(names: Names, nodes: Mapping[str, Any], side: Side) -> Names:

@@ -19,7 +19,7 @@ def test_killed_at_every_node_and_resumed(tmp_path, form, first):
     command = [sys.executable, "-m", "tests.graph.killed", str(tmp_path), form, str(first), "2"]
     settings = {"LANGGRAPH_STRICT_MSGPACK": "true", "OPENBLAS_NUM_THREADS": "1"}  # forks: no thread but the main one
     environment = {**os.environ, "PYTHONPATH": IMPORTABLE, **settings}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     whole, *killed = [json.loads(line) for line in done.stdout.splitlines()]
     paid = whole["log"]
