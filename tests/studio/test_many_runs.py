@@ -38,7 +38,7 @@ def serving(folder, port):
     command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
     with (folder / "server.log").open("a") as output:
         server = subprocess.Popen(
-            [*command, "--port", str(port), "--n-jobs-per-worker", str(RUNS), "--allow-blocking"],
+            [*command, "--port", str(port), "--n-jobs-per-worker", str(RUNS)],
             cwd=folder,
             env=os.environ | settings | {"LANGSMITH_TRACING": "false"},
             stdout=output,
