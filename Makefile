@@ -50,8 +50,9 @@ docs: $(VENV)/.dev  ## redraw the graph in docs/graph.md and README.md, and buil
 	$(BIN)/egg-graph graph --write README.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json
+bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json, weight.json
 	$(BIN)/python -m pytest tests/bench/test_overhead.py --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
+	$(BIN)/python -m tests.bench.weight docs/results/weight.json
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .langgraph_api

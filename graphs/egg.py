@@ -3,6 +3,6 @@ expert plays the team, with no key and no network."""
 
 import os
 
-from egg_graph import build_egg_graph
+from egg_graph import build_egg_graph, served
 
-graph = build_egg_graph(os.environ.get("EGG_MODEL") or None)
+graph = served(build_egg_graph(os.environ.get("EGG_MODEL") or None))

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
         KernelTask,
         ModelRefused,
     )
+    from egg_graph.serde import checkpoint_serde
+    from egg_graph.serving import served
     from egg_graph.state import InputState, OutputState, State
     from egg_graph.team import Team
+    from egg_graph.topology import Insert
 
 _HOMES = {
     "BadInput": "schema",
@@ -33,6 +36,7 @@ _HOMES = {
     "Evaluator": "evaluator.protocol",
     "InfrastructureError": "schema",
     "InputState": "state",
+    "Insert": "topology",
     "KernelTask": "schema",
     "ModelRefused": "schema",
     "OutputState": "state",
@@ -40,9 +44,11 @@ _HOMES = {
     "State": "state",
     "Team": "team",
     "build_egg_graph": "graph",
+    "checkpoint_serde": "serde",
     "egg_graph_builder": "graph",
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
+    "served": "serving",
 }
 
 __all__ = [
@@ -54,6 +60,7 @@ __all__ = [
     "Evaluator",
     "InfrastructureError",
     "InputState",
+    "Insert",
     "KernelTask",
     "ModelRefused",
     "OutputState",
@@ -61,9 +68,11 @@ __all__ = [
     "State",
     "Team",
     "build_egg_graph",
+    "checkpoint_serde",
     "egg_graph_builder",
     "optimize",
     "resume",
+    "served",
 ]
 
 

@@ -221,10 +221,10 @@ def _read_mapping(context: Mapping[Any, Any]) -> Context | None:
         raise BadInput(f"{error}; if the context is your own, put the knobs of the run under its key 'egg'") from error
 
 
-def recursion_limit(attempts: int = ATTEMPTS_CEILING) -> int:
+def recursion_limit(attempts: int = ATTEMPTS_CEILING, inserted: int = 0) -> int:
     """Count the most LangGraph steps that a run of `attempts` attempts can take.
 
-    One attempt takes at most three nodes: analyst or debugger, coder, evaluator. A stage adds open, tuner and close.
-    The outer graph adds prepare, baseline, two groups of stages and conclude.
+    One attempt takes at most three steps: analyst or debugger, coder, evaluator. Each of the four stages adds open,
+    tuner and close, and the run prepare, baseline and conclude. A node that is inserted stands beside any of these.
     """
-    return 3 * attempts + 4 * 4 + 8
+    return (3 * attempts + 4 * 3 + 3) * (1 + inserted) + 1

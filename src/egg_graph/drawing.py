@@ -1,11 +1,20 @@
 """The page about the graph, drawn from the code: `python -m egg_graph.drawing > docs/graph.md`."""
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+
+from langchain_core.runnables.graph import Edge, Graph
 
 from egg_graph.context import Context
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes import events
+from egg_graph.stages import TENSOR_TILING, TUNING_STAGES
+from egg_graph.topology import SEPARATOR, STAGE_NAMES
+
+TUNING = "hardware_tuning"
+"""The second hierarchical stage of the paper. It is no node: a box around its three parts."""
+START, END = "__start__", "__end__"
 
 PAGE = """# The graph
 
@@ -13,29 +22,25 @@ This page is drawn from the code by `python -m egg_graph.drawing > docs/graph.md
 
 ## The whole
 
-Two hierarchical stages, each a subgraph.
+Two hierarchical stages, the second in three parts. Each stage is drawn as one box here.
 
 ```mermaid
 {whole}
 ```
 
-## Hardware tuning
-
-The second stage has three parts, in this order.
-
-```mermaid
-{tuning}
-```
-
 ## One stage
 
-`algorithmic_structure` and each part of `hardware_tuning` are the same subgraph, with another objective, another system
-prompt, other metrics and other knobs. After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a
-spent budget leads to `accept`.
+Every stage has the same seven steps, with another objective, another system prompt, other metrics and other knobs.
+After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
+that is left out goes from `open` to the next stage (`skip`).
 
 ```mermaid
 {stage}
 ```
+
+The steps are nodes of the one graph, named `stage.step`: `tensor_tiling.coder`. So a thread's history holds every step
+of every role, and a run can [pause at it, be edited there and be forked from it](studio.md). `egg-graph graph --unfold`
+draws all of them.
 
 ## The knobs of a run
 
@@ -46,8 +51,8 @@ them in LangGraph Studio.
 
 ## The events of a run
 
-`graph.stream(..., stream_mode="custom", subgraphs=True)` and `optimize(..., on_event=...)` report a run as it goes, in
-small dicts.
+`graph.stream(..., stream_mode="custom")` (with `subgraphs=True` inside a parent) and `optimize(..., on_event=...)`
+report a run as it goes, in small dicts.
 
 {events}
 """
@@ -55,15 +60,68 @@ small dicts.
 
 def page() -> str:
     """Text of the page docs/graph.md."""
-    graph = build_egg_graph()
-    subgraphs = dict(graph.get_subgraphs())
-    drawn: dict[str, Any] = {
-        "whole": graph,
-        "tuning": subgraphs["hardware_tuning"],
-        "stage": subgraphs["algorithmic_structure"],
-    }
-    diagrams = {name: one.get_graph().draw_mermaid().strip() for name, one in drawn.items()}
-    return PAGE.format(**diagrams, knobs=knobs(), events=(events.__doc__ or "").partition("\n\n")[2].strip())
+    told = (events.__doc__ or "").partition("\n\n")[2].strip()
+    return PAGE.format(whole=draw_folded(), stage=draw_stage(), knobs=knobs(), events=told)
+
+
+def draw_folded() -> str:
+    """The graph with each stage as one node, as Mermaid text."""
+
+    def fold(node: str) -> str:
+        stage = node.partition(SEPARATOR)[0]
+        return f"{TUNING}:{stage}" if stage in {one.name for one in TUNING_STAGES} else stage
+
+    return _draw(_rename(build_egg_graph().get_graph(), fold))
+
+
+def draw_unfolded() -> str:
+    """The graph with every step, each stage in a box of its own, as Mermaid text."""
+
+    def group(node: str) -> str:
+        stage, _, step = node.partition(SEPARATOR)
+        return f"{stage}:{step}" if stage in STAGE_NAMES and step else node
+
+    return _draw(_rename(build_egg_graph().get_graph(), group))
+
+
+def draw_stage() -> str:
+    """The steps of one stage, as Mermaid text; what stands before and after it are start and end."""
+    whole = build_egg_graph().get_graph()
+    inside = f"{TENSOR_TILING.name}{SEPARATOR}"
+    before = {edge.source for edge in whole.edges if edge.target.startswith(inside)}
+    after = {edge.target for edge in whole.edges if edge.source.startswith(inside)}
+
+    def cut(node: str) -> str:
+        if node.startswith(inside):
+            return node.removeprefix(inside)
+        return END if node in after else START if node in before else ""
+
+    return _draw(_rename(whole, cut))
+
+
+def _rename(graph: Graph, name: Callable[[str], str]) -> Graph:
+    """The graph with other names. Nodes of one name become one; those named "" are left out with their edges.
+
+    Of several edges between two nodes one is drawn: an ordinary one where there is one, else without its label.
+    """
+    edges: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        ends = name(edge.source), name(edge.target)
+        if all(ends) and ends[0] != ends[1] and ends != (END, END):
+            edges[ends].append(edge)
+    renamed = Graph()
+    for node in [START, *graph.nodes, END]:
+        if (new := name(node) or node) in {end for ends in edges for end in ends} and new not in renamed.nodes:
+            renamed.add_node(graph.nodes[START].data, id=new)
+    for (source, target), several in edges.items():
+        conditional = all(edge.conditional for edge in several)
+        label = several[0].data if len(several) == 1 else None
+        renamed.edges.append(Edge(source, target, label, conditional))
+    return renamed
+
+
+def _draw(graph: Graph) -> str:
+    return graph.draw_mermaid().strip()
 
 
 def knobs() -> str:

@@ -1,32 +1,34 @@
 """The whole topology on one page (arXiv 2606.26758: algorithmic structure first, then hardware-specific tuning).
 
-START → prepare → baseline → algorithmic_structure → hardware_tuning ───────────→ conclude → END
-                                                       ├ parallel_mapping
-                                                       ├ tensor_tiling
-                                                       └ memory_optimization
+START → prepare → baseline → algorithmic_structure → parallel_mapping → tensor_tiling → memory_optimization → conclude
+
+Each stage is seven steps of this one graph, named `stage.step` (stage_graph.py), so that a thread's history holds every
+step of every role, and a person can pause at it, edit it and fork from it.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from langgraph.cache.base import BaseCache
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from langgraph.types import Checkpointer, RetryPolicy
 
-from egg_graph.context import Context, recursion_limit
+from egg_graph.context import Context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.conclude import ConcludeNode
 from egg_graph.nodes.prepare import PrepareNodes
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
+from egg_graph.own_keys import add_own_keys
 from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
-from egg_graph.stage_graph import build_stage
-from egg_graph.stages import STRUCTURE_STAGES, TUNING_STAGES
-from egg_graph.state import InputState, OutputState, StageState, State
+from egg_graph.stage_graph import add_stage
+from egg_graph.stages import STAGES
+from egg_graph.state import InputState, OutputState, State
+from egg_graph.steering import EggBuilder, EggGraph, Names
 from egg_graph.team import Team
+from egg_graph.topology import SEPARATOR, Insert, Policies, Topology
 
 
 def egg_graph_builder(
@@ -35,7 +37,11 @@ def egg_graph_builder(
     team: Team | None = None,
     evaluator: Evaluator | None = None,
     principles: Sequence[Principle] | None = None,
-) -> StateGraph[State, Context, InputState, OutputState]:
+    inserts: Sequence[Insert] = (),
+    state_schema: Any = State,
+    retry_policy: RetryPolicy | Policies | None = None,
+    cache: BaseCache[Any] | None = None,
+) -> EggBuilder[State, Context, InputState, OutputState]:
     """Build the graph without compiling it, so that nodes can be added or it can be compiled in another way.
 
     Args:
@@ -44,40 +50,40 @@ def egg_graph_builder(
         team: plays the three roles; `model` is then ignored.
         evaluator: judges the candidates; None for the evaluator of this machine.
         principles: expert rules in place of the shipped ones.
+        inserts: nodes of your own, between stages and around steps.
+        state_schema: a `TypedDict` that derives from `egg_graph.State` and adds keys for your own nodes. The added
+            keys can be given as input, and are part of the output.
+        retry_policy: when to try again a step that asks the team or the evaluator, in place of our policies: one for
+            all of them, or a mapping of steps (`coder`, `tensor_tiling.evaluator`) to theirs.
+        cache: keeps what is established by content alone, for later runs: see `egg_graph.nodes.kept`.
 
     Raises:
-        BadInput: if `model` can never become a team.
+        BadInput: if `model` can never become a team, or a node or a policy is for a step that there is not.
     """
-    services = Services(model=model, team=team, evaluator=evaluator, principles=principles)
+    services = Services(model=model, team=team, evaluator=evaluator, principles=principles, cache=cache)
+    given, answered = add_own_keys(state_schema)
+    builder: EggBuilder[State, Context, InputState, OutputState] = EggBuilder(
+        state_schema, context_schema=Context, input_schema=given, output_schema=answered
+    )
+    builder.inserted = len(inserts)
+    topology = Topology(builder, inserts, retry_policy)
     prepare = PrepareNodes(services)
-    builder = StateGraph(State, context_schema=Context, input_schema=InputState, output_schema=OutputState)
+    topology.node("prepare", prepare.prepare)
+    topology.node("baseline", prepare.baseline, EVALUATOR_RETRY)
+    opens = [f"{stage.name}{SEPARATOR}open" for stage in STAGES]
+    for stage, following in zip(STAGES, [*opens[1:], "conclude"], strict=True):
+        add_stage(topology, stage, services, following)
+    topology.node("conclude", ConcludeNode(services).conclude, EVALUATOR_RETRY)
 
-    builder.add_node("prepare", prepare.prepare)
-    builder.add_node("baseline", prepare.baseline, retry_policy=EVALUATOR_RETRY)
-    for stage in STRUCTURE_STAGES:
-        builder.add_node(stage.name, build_stage(stage, services))
-    builder.add_node("hardware_tuning", _hardware_tuning(services))
-    builder.add_node("conclude", ConcludeNode(services).conclude, retry_policy=EVALUATOR_RETRY)
-
-    builder.add_edge(START, "prepare")
-    builder.add_edge("prepare", "baseline")
-    builder.add_conditional_edges("baseline", after_baseline)
-    builder.add_conditional_edges("algorithmic_structure", after_structure)
-    builder.add_edge("hardware_tuning", "conclude")
-    builder.add_edge("conclude", END)
+    topology.edge(START, "prepare")
+    topology.edge("prepare", "baseline")
+    topology.branch("baseline", after_baseline, {"evaluable": opens[0], "unevaluable": "conclude"})
+    structure, *tuning = [f"{stage.name}{SEPARATOR}close" for stage in STAGES]
+    topology.branch(structure, after_structure, {"kernel": opens[1], "no_kernel": "conclude"})
+    for close, following in zip(tuning, [*opens[2:], "conclude"], strict=True):
+        topology.edge(close, following)
+    topology.edge("conclude", END)
     return builder
-
-
-def _hardware_tuning(services: Services) -> CompiledStateGraph[StageState, Context, Any, Any]:
-    """Build the second stage: its three parts in the paper's order."""
-    builder = StateGraph(StageState, context_schema=Context)
-    before = START
-    for stage in TUNING_STAGES:
-        builder.add_node(stage.name, build_stage(stage, services))
-        builder.add_edge(before, stage.name)
-        before = stage.name
-    builder.add_edge(before, END)
-    return builder.compile(name="hardware_tuning")
 
 
 def build_egg_graph(
@@ -86,23 +92,49 @@ def build_egg_graph(
     team: Team | None = None,
     evaluator: Evaluator | None = None,
     principles: Sequence[Principle] | None = None,
+    inserts: Sequence[Insert] = (),
+    state_schema: Any = State,
+    retry_policy: RetryPolicy | Policies | None = None,
+    interrupt_before: Names = None,
+    interrupt_after: Names = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     cache: BaseCache[Any] | None = None,
     name: str = "egg_graph",
     debug: bool = False,
-) -> CompiledStateGraph[State, Context, InputState, OutputState]:
+) -> EggGraph[State, Context, InputState, OutputState]:
     """Build the compiled graph, which turns a PyTorch module into a proven Triton kernel.
 
     It works with invoke, ainvoke, stream and astream, as a node of another graph, and in LangGraph Studio.
 
     Args:
-        model, team, evaluator, principles: see `egg_graph_builder`.
-        checkpointer, store, cache, name, debug: passed to `StateGraph.compile`.
+        model, team, evaluator, principles, inserts, state_schema, retry_policy: see `egg_graph_builder`.
+        interrupt_before, interrupt_after: where every run pauses: a step of every stage (`evaluator`), a step of one
+            stage (`tensor_tiling.evaluator`), a whole stage, or `prepare`, `baseline`, `conclude`. Each call of the
+            graph takes the same two arguments.
+        cache: see `egg_graph_builder`; inserted nodes with a `cache_policy` use it as well.
+        store: for nodes of your own, which find it as `runtime.store`; the graph's own keep nothing there.
+        checkpointer, name, debug: passed to `StateGraph.compile`.
 
     Raises:
-        BadInput: if `model` can never become a team.
+        BadInput: see `egg_graph_builder`; or if there is no node to pause at by a name that is given.
     """
-    builder = egg_graph_builder(model, team=team, evaluator=evaluator, principles=principles)
-    graph = builder.compile(checkpointer=checkpointer, store=store, cache=cache, name=name, debug=debug)
-    return graph.with_config(recursion_limit=recursion_limit())
+    builder = egg_graph_builder(
+        model,
+        team=team,
+        evaluator=evaluator,
+        principles=principles,
+        inserts=inserts,
+        state_schema=state_schema,
+        retry_policy=retry_policy,
+        cache=cache,
+    )
+    return builder.compile(
+        checkpointer,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+        store=store,
+        cache=cache,
+        name=name,
+        debug=debug,
+    )

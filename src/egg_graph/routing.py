@@ -70,14 +70,14 @@ def without_kernel(state: OutputState) -> bool:
     return state.get("best") is None and bool(state.get("attempts"))
 
 
-def after_baseline(state: OutputState) -> Literal["algorithmic_structure", "conclude"]:
+def after_baseline(state: OutputState) -> Literal["evaluable", "unevaluable"]:
     """End the run where the reference cannot be judged."""
-    return "conclude" if state["baseline"].unevaluable else "algorithmic_structure"
+    return "unevaluable" if state["baseline"].unevaluable else "evaluable"
 
 
-def after_structure(state: OutputState) -> Literal["hardware_tuning", "conclude"]:
+def after_structure(state: OutputState) -> Literal["kernel", "no_kernel"]:
     """End the run where there is no kernel to tune."""
-    return "conclude" if without_kernel(state) else "hardware_tuning"
+    return "no_kernel" if without_kernel(state) else "kernel"
 
 
 def enter(state: OutputState, context: Context, stage: StageName) -> Literal["enter", "skip"]:
@@ -85,11 +85,15 @@ def enter(state: OutputState, context: Context, stage: StageName) -> Literal["en
     return "enter" if stage in context.stages and not without_kernel(state) else "skip"
 
 
-def after_opening(state: OutputState, context: Context) -> Literal["seed", "judge", "optimize", "tune", "exhausted"]:
+def after_opening(
+    state: OutputState, context: Context, stage: StageName
+) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
     """The first stage that runs writes a seed; the others start from the kernel that they are handed.
 
     A kernel that a person handed in is judged first.
     """
+    if enter(state, context, stage) == "skip":
+        return "skip"
     if exhausted(state, context):
         return "exhausted"
     if state.get("best") is None:
@@ -118,8 +122,7 @@ def _stuck(attempts: list[Attempt]) -> bool:
 def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:
     """Choose what follows the last evaluation of this stage."""
     attempts = stage_attempts(state, stage)
-    status = attempts[-1].evaluation.status
-    if exhausted(state, context) or status == "unevaluable":
+    if not attempts or exhausted(state, context) or attempts[-1].evaluation.status == "unevaluable":
         return "accept"
     if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
         return "repair"

@@ -1,10 +1,8 @@
-"""The subgraph of one stage. The same builder makes all four; stages.py holds how they differ, as data."""
+"""The steps of one stage. The same function adds all four; stages.py holds how they differ, as data."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
+from langgraph.runtime import get_runtime
 
 from egg_graph import routing
 from egg_graph.context import Context, resolve
@@ -13,57 +11,85 @@ from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY
 from egg_graph.nodes.roles import RoleNodes
 from egg_graph.nodes.services import Services
 from egg_graph.stages import Stage
-from egg_graph.state import StageState
+from egg_graph.state import StageState, State
+from egg_graph.topology import SEPARATOR, Topology
 
 
-def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageState, Context, Any, Any]:
-    """Build the subgraph of one stage.
+def add_stage(topology: Topology, stage: Stage, services: Services, following: str) -> None:
+    """Add the steps of one stage.
 
-    START → open → analyst → coder → evaluator ─┬ repair → debugger → coder
-                      ▲                         ├ optimize → analyst
-                      └─────────────────────────┘
-                                                └ accept → tuner → close → END
+    open → analyst → coder → evaluator ─┬ repair → debugger → coder
+              ▲                         ├ optimize → analyst
+              └─────────────────────────┘
+                                        └ accept → tuner → close → the following step
 
-    A kernel that a person put in place of the best one goes from open, or from the analyst, to the evaluator first.
+    A stage that is left out goes from open to the following step. A kernel that a person put in place of the best one
+    goes from open, or from the analyst, to the evaluator first.
+
+    Args:
+        following: the step after this stage.
     """
 
-    def enter(state: StageState, runtime: Runtime[Context]) -> Literal["enter", "skip"]:
-        return routing.enter(state, resolve(runtime.context, state), stage.name)
+    def after_opening(state: StageState) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
+        return routing.after_opening(state, _knobs(state), stage.name)
 
-    def after_opening(
-        state: StageState, runtime: Runtime[Context]
-    ) -> Literal["seed", "judge", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, resolve(runtime.context, state))
+    def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep", "not_worth_optimizing"]:
+        return routing.after_analysis(state)
 
-    def after_evaluation(state: StageState, runtime: Runtime[Context]) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, resolve(runtime.context, state), stage.name)
+    def after_evaluation(state: StageState) -> Literal["repair", "optimize", "accept"]:
+        return routing.after_evaluation(state, _knobs(state), stage.name)
+
+    def step(name: str) -> str:
+        return f"{stage.name}{SEPARATOR}{name}"
 
     roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
-    builder = StateGraph(StageState, context_schema=Context)
-    builder.add_node("open", roles.open)
-    builder.add_node("analyst", roles.analyst, retry_policy=MODEL_RETRY)
-    builder.add_node("coder", roles.coder, retry_policy=MODEL_RETRY)
-    builder.add_node("evaluator", judging.evaluator, retry_policy=EVALUATOR_RETRY)
-    builder.add_node("debugger", roles.debugger, retry_policy=MODEL_RETRY)
-    builder.add_node("tuner", judging.tuner, retry_policy=EVALUATOR_RETRY)
-    builder.add_node("close", roles.close)
+    topology.node(step("open"), roles.open)
+    topology.node(step("analyst"), roles.analyst, MODEL_RETRY)
+    topology.node(step("coder"), roles.coder, MODEL_RETRY)
+    topology.node(step("evaluator"), judging.evaluator, EVALUATOR_RETRY)
+    topology.node(step("debugger"), roles.debugger, MODEL_RETRY)
+    topology.node(step("tuner"), judging.tuner, EVALUATOR_RETRY)
+    topology.node(step("close"), roles.close)
 
-    builder.add_conditional_edges(START, enter, {"enter": "open", "skip": END})
-    builder.add_conditional_edges(
-        "open",
+    topology.branch(
+        step("open"),
         after_opening,
-        {"seed": "coder", "judge": "evaluator", "optimize": "analyst", "tune": "tuner", "exhausted": "close"},
+        {
+            "skip": following,
+            "seed": step("coder"),
+            "judge": step("evaluator"),
+            "optimize": step("analyst"),
+            "tune": step("tuner"),
+            "exhausted": step("close"),
+        },
     )
-    builder.add_conditional_edges(
-        "analyst",
-        routing.after_analysis,
-        {"judge": "evaluator", "rewrite": "coder", "sweep": "tuner", "not_worth_optimizing": "tuner"},
+    topology.branch(
+        step("analyst"),
+        after_analysis,
+        {
+            "judge": step("evaluator"),
+            "rewrite": step("coder"),
+            "sweep": step("tuner"),
+            "not_worth_optimizing": step("tuner"),
+        },
     )
-    builder.add_edge("coder", "evaluator")
-    builder.add_conditional_edges(
-        "evaluator", after_evaluation, {"repair": "debugger", "optimize": "analyst", "accept": "tuner"}
+    topology.edge(step("coder"), step("evaluator"))
+    topology.branch(
+        step("evaluator"),
+        after_evaluation,
+        {"repair": step("debugger"), "optimize": step("analyst"), "accept": step("tuner")},
     )
-    builder.add_edge("debugger", "coder")
-    builder.add_edge("tuner", "close")
-    builder.add_edge("close", END)
-    return builder.compile(name=stage.name)
+    topology.edge(step("debugger"), step("coder"))
+    topology.edge(step("tuner"), step("close"))
+
+
+def _knobs(state: StageState) -> Context:
+    """The knobs by which a route is chosen.
+
+    A route takes no `Runtime`: LangGraph has none for it where a person edits the state, and then the run's own hold.
+    """
+    try:
+        runtime = get_runtime(Context)
+    except RuntimeError:  # outside of a run
+        return resolve(None, state)
+    return resolve(runtime and runtime.context, state)

@@ -1,12 +1,17 @@
-"""What travels through the graph: the run's input, its output, and the states of graph and stage.
+"""What travels through the graph: the run's input, its output, and its whole state.
 
-The parent's state is the INTER-stage context (paper, section on stage-aware collaboration): the best kernel so far with
-its evidence, every attempt, and one summary per finished stage. A stage's own keys are the INTRA-stage context.
-A strict checkpoint loads only the pydantic types that these annotations name.
+The keys that outlive a stage are the INTER-stage context (paper, section on stage-aware collaboration): the best kernel
+so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
+A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
+channels of deltas: a checkpoint stores what a step added. The whole list of attempts is stored with every hundredth,
+that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
 """
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required
 
+from langgraph.channels import DeltaChannel
 from typing_extensions import TypedDict
 
 from egg_graph.schema import (
@@ -29,18 +34,21 @@ RunStatus = Status | Literal["reference_kept"]
 judged, or `reference_kept` where no attempt was usable."""
 
 
-def merge_attempts(left: list[Attempt], right: list[Attempt]) -> list[Attempt]:
-    """Union by attempt number; of two attempts with one number, the right one stays.
+def merge_attempts(attempts: list[Attempt], writes: Sequence[list[Attempt]]) -> list[Attempt]:
+    """Union by attempt number; of two attempts with one number, the later write's stays.
 
-    A stage returns the whole list that it was given, with its own attempts added; `operator.add` would count the
-    earlier ones twice.
+    A graph inside another one returns the whole list that it was given, with its own attempts added; concatenation
+    would count the earlier ones twice. A checkpoint keeps the writes, and whoever loads it merges them anew: so they
+    may be dicts, where the checkpointer does not know the type.
     """
-    return [attempt for _, attempt in sorted({a.number: a for a in [*left, *right]}.items())]
+    merged = {attempt.number: attempt for attempt in map(Attempt.model_validate, chain(attempts, *writes))}
+    return [attempt for _, attempt in sorted(merged.items())]
 
 
-def merge_summaries(left: list[StageSummary], right: list[StageSummary]) -> list[StageSummary]:
-    """Union by stage, in the order in which the stages ended."""
-    return list({summary.stage: summary for summary in [*left, *right]}.values())
+def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSummary]]) -> list[StageSummary]:
+    """Union by stage, in the order in which the stages ended. See `merge_attempts`."""
+    each = map(StageSummary.model_validate, chain(summaries, *writes))
+    return list({summary.stage: summary for summary in each}.values())
 
 
 class InputState(TypedDict):
@@ -50,6 +58,10 @@ class InputState(TypedDict):
     """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
     name: NotRequired[str]
     """Name of the task; by default the file's name."""
+    kernel: NotRequired[str]
+    """A kernel to start from, as source text or the path of a .py file: judged in place of a seed, then improved."""
+    plan: NotRequired[str]
+    """What the analyst's next plan is, in words; the analyst is not asked then. Empty once it was taken."""
 
 
 class OutputState(TypedDict, total=False):
@@ -73,23 +85,25 @@ class OutputState(TypedDict, total=False):
     """Profile of the candidate evaluated last; when the run has ended, profile of `best`."""
     analysis: Analysis | None
     diagnosis: Diagnosis | None
-    attempts: Annotated[list[Attempt], merge_attempts]
+    attempts: Annotated[list[Attempt], DeltaChannel(merge_attempts)]
     """Every attempt of the run, in order."""
-    summaries: Annotated[list[StageSummary], merge_summaries]
+    summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries, snapshot_frequency=1)]
     usage: Usage
     """Cost of all answers of the run."""
     seconds: float
     """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
 
 
-class State(InputState, OutputState):
-    """The state of the whole graph."""
-
-
 class StageState(OutputState, total=False):
-    """The state of one stage: the shared keys, and two that no other stage sees."""
+    """What a step of a stage sees: the shared keys, and three that `open` empties when a stage begins."""
 
     mode: Mode | None
     """The mode in which the coder writes next; None until a role has answered."""
     pending: Usage
     """Cost of the answers since the last attempt."""
+    drafted: str | None
+    """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
+
+
+class State(InputState, StageState):
+    """The state of the whole graph."""

@@ -71,6 +71,19 @@ def test_optimize_shows_each_step_and_leaves_everything(egg, reference, monkeypa
     assert folder.name in result.output
 
 
+def test_optimize_takes_a_kernel_and_a_plan(egg, reference, monkeypatch, tmp_path):
+    scripted(monkeypatch, kernel("ok", 8))
+    (tmp_path / "mine.py").write_text(kernel("ok", 9))
+    words = ("--kernel", "mine.py", "--plan", "halve the tile", "--max-optimizations", 1)
+    result = egg("optimize", reference, *words, "--stage", "algorithmic_structure")
+    assert result.exit_code == 0, result.output
+    assert "halve the tile" in result.output and "2 attempts" in result.output
+    assert result.output.count("yours") == 1
+    (history,) = tmp_path.glob("runs/*/history.jsonl")
+    attempts = [json.loads(line) for line in history.read_text().splitlines()]
+    assert [a["candidate"]["author"] for a in attempts] == ["user", "scripted"]
+
+
 def test_a_kept_reference_exits_1_and_says_why(egg, reference, monkeypatch):
     scripted(monkeypatch, kernel("bad"))
     result = egg("optimize", reference, "--max-attempts", 2)
@@ -105,6 +118,9 @@ def one_line(result):
         (["optimize", "relu.py", "--max-attempts", "0"], "max_attempts"),
         (["optimize", "relu.py", "--stage", "cooking"], "stages"),
         (["optimize", "relu.py", "--resume", "x"], "give it alone"),
+        (["optimize", "--resume", "x", "--plan", "y"], "give it alone"),
+        (["optimize", "relu.py", "--kernel", "nowhere.py"], "nowhere.py: no such file; name the kernel's"),
+        (["optimize", "relu.py", "--kernel", "empty.py"], "the file empty.py is empty; it should hold the kernel"),
         (["optimize", "--resume", "nothing"], "no run 'nothing'"),
         (["evaluate", "relu.py", "nowhere.py"], "nowhere.py: no such file"),
         (["evaluate", "nowhere.py", "relu.py"], "nowhere.py: no such file"),
@@ -120,6 +136,7 @@ def one_line(result):
 )
 def test_bad_input_is_one_line_and_exit_2(egg, reference, tmp_path, words, says):
     (tmp_path / "latin.py").write_bytes("# \xe9".encode("latin-1"))
+    (tmp_path / "empty.py").touch()
     result = egg(*words)
     assert result.exit_code == 2, result.output
     assert says in one_line(result)

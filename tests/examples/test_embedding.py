@@ -1,6 +1,8 @@
 """The three ways of embedding, with parts that follow a script; and each file run as a user runs it."""
 
+import functools
 import importlib.util
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +71,56 @@ def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
         load("embed_as_tool").build(egg(kernel("timed"))).invoke({"messages": [HumanMessage("def (")]})["messages"]
     )
     assert messages[2].text.startswith("Bad input: ")
+
+
+def approval(example, answers):
+    """The example with a person who answers so, and what was shown."""
+    shown = []
+
+    def person(text):
+        shown.append(text)
+        return answers.pop(0)
+
+    team = ScriptedTeam([kernel("ok", 9), kernel("ok", 8)])
+    graph = example.build(team=team, evaluator=ScriptedEvaluator(), principles=())
+    return (
+        example.review(graph, {"reference": REFERENCE}, Context(max_optimizations=1, stages=STAGE), person),
+        shown,
+        team,
+    )
+
+
+STAGE = ("algorithmic_structure",)
+
+
+def test_a_person_approves_each_kernel_and_plan():
+    state, shown, team = approval(load("human_approval"), ["", "", ""])
+    assert [text.splitlines()[0] for text in shown] == [
+        "The kernel of algorithmic_structure:",
+        "The plan of algorithmic_structure:",
+        "The kernel of algorithmic_structure:",
+    ]
+    assert state["kernel"] == kernel("ok", 8) and team.calls() == ["coder", "analyst", "coder"]
+
+
+def test_a_person_edits_kernel_and_plan(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(kernel("ok", 5))
+    state, shown, _ = approval(load("human_approval"), [str(mine), "halve the tile", ""])
+    assert [a.candidate.author for a in state["attempts"]] == ["user", "scripted"]
+    assert state["attempts"][1].candidate.plan == "halve the tile" and len(shown) == 3
+    assert state["kernel"] == kernel("ok", 5)
+
+
+def test_without_a_terminal_everything_is_approved(monkeypatch, capsys):
+    example = load("human_approval")
+    parts = {"team": ScriptedTeam([kernel("ok", 9)]), "evaluator": ScriptedEvaluator(), "principles": ()}
+    monkeypatch.setattr(example, "build_egg_graph", functools.partial(build_egg_graph, **parts))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.argv", ["human_approval.py"])
+    example.main()
+    said = capsys.readouterr().out
+    assert said.count("approved") == 3 and "Accepted as correct" in said
 
 
 RUN_ALL = """

@@ -1,5 +1,6 @@
 """The knobs: checked, described, and found in whatever the runtime carries."""
 
+import asyncio
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
 
@@ -7,7 +8,7 @@ import pytest
 
 from egg_graph import BadInput, Context, build_egg_graph
 from egg_graph.context import ATTEMPTS_CEILING, recursion_limit, resolve
-from tests.graph.scripted import ScriptedEvaluator
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_schema_has_descriptions_and_choices():
 def test_schemas_of_input_and_output():
     graph = build_egg_graph(evaluator=ScriptedEvaluator())
     given, answered = graph.get_input_jsonschema(), graph.get_output_jsonschema()
-    assert set(given["properties"]) == {"reference", "name"} and given["required"] == ["reference"]
+    assert set(given["properties"]) == {"reference", "name", "kernel", "plan"} and given["required"] == ["reference"]
     wanted = {"status", "verdict", "kernel", "best", "evaluation", "profile", "diagnosis", "analysis", "attempts"}
     assert wanted <= set(answered["properties"])
 
@@ -98,6 +99,20 @@ def test_a_context_that_cannot_be_read_is_refused_in_one_line(context, message):
     with pytest.raises(BadInput, match=message) as error:
         resolve(context)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "says"),
+    [({"max_atempts": 3}, "no knob 'max_atempts'; the knobs are"), ({"max_attempts": 0}, "max_attempts")],
+)
+def test_a_call_refuses_a_wrong_mapping_of_knobs_before_its_first_step(knobs, says):
+    graph = build_egg_graph(evaluator=ScriptedEvaluator())
+    for call in (
+        lambda: graph.invoke({"reference": REFERENCE}, context=knobs),
+        lambda: asyncio.run(graph.ainvoke({"reference": REFERENCE}, context=knobs)),
+    ):
+        with pytest.raises(BadInput, match=says):
+            call()
 
 
 def test_the_recursion_limit_covers_the_largest_budget():

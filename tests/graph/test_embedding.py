@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
@@ -40,17 +41,31 @@ class Shared(TypedDict, total=False):
     shipped: str
 
 
-def shared_parent(context_schema=Tenant):
+def shared_parent(context_schema=Tenant, inner=None, **options):
     def ship(state: Shared) -> Shared:
         return {"shipped": f"{state['status']}: {state['kernel']}"}
 
     builder = StateGraph(Shared, context_schema=context_schema)
-    builder.add_node("egg", egg())
+    builder.add_node("egg", inner or egg())
     builder.add_node("ship", ship)
     builder.add_edge(START, "egg")
     builder.add_edge("egg", "ship")
     builder.add_edge("ship", END)
-    return builder.compile()
+    return builder.compile(**options)
+
+
+def test_the_kernel_of_the_run_before_is_not_handed_in_to_the_next_one():
+    team = ScriptedTeam([kernel("ok", 9)], worth=[False])
+    inner = build_egg_graph(team=team, evaluator=ScriptedEvaluator(), principles=())
+    parent, thread = shared_parent(inner=inner, checkpointer=InMemorySaver()), {"configurable": {"thread_id": "one"}}
+    for runs in (1, 2):
+        parent.invoke({"reference": REFERENCE}, thread, context=Tenant())
+        assert team.calls().count("coder") == runs
+
+
+def test_a_parent_hands_in_a_kernel():
+    given = {"reference": REFERENCE, "kernel": kernel("ok", 3), "status": "new"}
+    assert shared_parent().invoke(given, context=Tenant())["kernel"] == kernel("ok", 3)
 
 
 def test_as_a_node_with_shared_keys_under_a_foreign_context():
@@ -118,5 +133,5 @@ def test_behind_a_wrapper_with_another_schema():
 @pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
 def test_as_a_tool():
     tool = egg().as_tool(name="optimize_module", description="Write a Triton kernel for a PyTorch module.")
-    assert set(tool.args) == {"reference", "name"}
-    assert tool.invoke({"reference": REFERENCE, "name": "relu"})["status"] == "correct"
+    assert set(tool.args) == {"reference", "name", "kernel", "plan"}
+    assert tool.invoke({"reference": REFERENCE, "name": "relu", "kernel": "", "plan": ""})["status"] == "correct"

@@ -6,6 +6,7 @@ import pytest
 
 from egg_graph import Context, build_egg_graph, routing
 from egg_graph.schema import Attempt, Candidate, Evaluation, StageName, Usage
+from egg_graph.topology import all_steps
 from tests.graph.scripted import ScriptedEvaluator, kernel
 
 STAGE: StageName = "tensor_tiling"
@@ -86,28 +87,29 @@ def test_entering_and_opening_a_stage():
     assert routing.enter(state(), KNOBS, STAGE) == "enter"
     assert routing.enter(state(), Context(stages=("parallel_mapping",)), STAGE) == "skip"
     assert routing.enter(state(BAD, best=False), KNOBS, STAGE) == "skip", "a seed was tried, and there is no kernel"
-    assert routing.after_opening(state(), KNOBS) == "seed"
-    assert routing.after_opening(state(GOOD), KNOBS) == "optimize"
-    assert routing.after_opening(state(GOOD), Context(max_optimizations=0)) == "tune"
-    assert routing.after_opening(state(GOOD), Context(max_attempts=1)) == "exhausted"
+    assert routing.after_opening(state(), KNOBS, STAGE) == "seed"
+    assert routing.after_opening(state(), Context(stages=("parallel_mapping",)), STAGE) == "skip"
+    assert routing.after_opening(state(GOOD), KNOBS, STAGE) == "optimize"
+    assert routing.after_opening(state(GOOD), Context(max_optimizations=0), STAGE) == "tune"
+    assert routing.after_opening(state(GOOD), Context(max_attempts=1), STAGE) == "exhausted"
 
 
 def test_every_route_has_a_node_to_go_to():
     """An unknown target would end a run without a word."""
-    graph = build_egg_graph(evaluator=ScriptedEvaluator())
-    stage = dict(graph.get_subgraphs())["algorithmic_structure"]
-    branches = {
-        (graph, "baseline"): routing.after_baseline,
-        (graph, "algorithmic_structure"): routing.after_structure,
-        (stage, "__start__"): routing.enter,
-        (stage, "open"): routing.after_opening,
-        (stage, "analyst"): routing.after_analysis,
-        (stage, "evaluator"): routing.after_evaluation,
-    }
-    for (owner, node), function in branches.items():
-        (branch,) = owner.builder.branches[node].values()
-        answers = set(get_args(get_type_hints(function)["return"]))
-        assert set(branch.ends) == answers, node
-        assert set(branch.ends.values()) <= {*owner.nodes, "__end__"}, node
-    branching = sum(len(b) for owner in (graph, stage) for b in owner.builder.branches.values())
-    assert branching == len(branches)
+    builder = build_egg_graph(evaluator=ScriptedEvaluator()).builder
+    branches = {"baseline": routing.after_baseline, "algorithmic_structure.close": routing.after_structure}
+    for stage in get_args(StageName):
+        branches |= {
+            f"{stage}.open": routing.after_opening,
+            f"{stage}.analyst": routing.after_analysis,
+            f"{stage}.evaluator": routing.after_evaluation,
+        }
+    assert builder.branches.keys() == branches.keys()
+    for node, function in branches.items():
+        (branch,) = builder.branches[node].values()
+        assert set(branch.ends) == set(get_args(get_type_hints(function)["return"])), node
+        assert set(branch.ends.values()) <= {*builder.nodes, "__end__"}, node
+
+
+def test_the_names_of_the_steps_are_those_of_the_graph():
+    assert list(build_egg_graph(evaluator=ScriptedEvaluator()).builder.nodes) == list(all_steps())

@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from egg_graph import resume
 from egg_graph.cli import app
 from egg_graph.report import read_run
+from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.evidence import read_evidence
 from egg_graph.runs.results import write_report
 from egg_graph.schema import BadInput
 from egg_graph.schema.record import FORMAT, KEY_VARIABLE
+from tests.graph.scripted import ScriptedEvaluator, StatelessTeam, kernel
 
 FORMAT_1 = Path(__file__).parent / "saved" / "format_1"
 """A record and a run that were saved before evidence.json named its format."""
 RECORD = FORMAT_1 / "record.json"
+WHOLE_LISTS = Path(__file__).parent / "saved" / "whole_lists"
+"""A run that stopped before its last step, when each checkpoint still held every attempt."""
 UNKNOWN = [0, FORMAT + 1, 99, -1, "2", 1.5, True, None]
 
 
@@ -82,3 +87,28 @@ def test_the_commands_refuse_an_unknown_format_with_the_file_and_exit_2(run_fold
     for arguments in (("replay", path), ("report", run_folder)):
         line = refused(*arguments)
         assert "unknown format 99" in " ".join(line.split()) and "evidence.json" in line
+
+
+def go_on(folder):
+    """Resume a run with the team and the evaluator of `whole_lists`."""
+    team = StatelessTeam([kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)])
+    return resume(folder.name, runs_dir=folder.parent, team=team, evaluator=ScriptedEvaluator(), principles=())
+
+
+def test_a_run_whose_checkpoints_hold_whole_lists_is_resumed(tmp_path):
+    run = go_on(shutil.copytree(WHOLE_LISTS, tmp_path / "old_run"))
+    assert run.status == "correct" and run.kernel == kernel("ok", 8)
+    assert [attempt.evaluation.status for attempt in run.attempts] == ["incorrect", "correct", "correct"]
+    assert len(run.summaries) > 1 and len({summary.stage for summary in run.summaries}) == len(run.summaries)
+    assert len((run.folder / "history.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_run_that_stopped_at_a_step_of_another_version_is_refused_in_one_line(tmp_path):
+    folder = shutil.copytree(WHOLE_LISTS, tmp_path / "old_run")
+    with open_checkpoints(folder) as saver:
+        (last,) = saver.list({"configurable": {"thread_id": folder.name}}, limit=1)
+        for held in (last.checkpoint["channel_values"], last.checkpoint["channel_versions"]):
+            held["branch:to:farewell"] = held.pop("branch:to:conclude")
+        saver.put(last.parent_config, last.checkpoint, {}, {})
+    with pytest.raises(BadInput, match=r"^run .* stopped at a step that this egg-graph does not have: .*keeps$"):
+        go_on(folder)

@@ -13,7 +13,7 @@ from tests.paths import IMPORTABLE
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the harness forks")
 def test_killed_at_any_write_and_resumed(tmp_path):
-    command = [sys.executable, "-m", "tests.runs.harness", str(tmp_path), "1", "8"]
+    command = [sys.executable, "-m", "tests.runs.harness", str(tmp_path), "1", "7"]
     settings = {"LANGGRAPH_STRICT_MSGPACK": "true", "OPENBLAS_NUM_THREADS": "1"}  # forks: no thread but the main one
     environment = {**os.environ, "PYTHONPATH": IMPORTABLE, **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, check=False)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from egg_graph import BadInput, InfrastructureError, ModelRefused, optimize, resume
+from egg_graph.runs.checkpoints import make_checkpoints
 from egg_graph.runs.files import write_whole
 from egg_graph.schema import Attempt, Evaluation
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
@@ -70,6 +71,34 @@ def test_a_finished_run_is_read_again_without_work(tmp_path):
     evaluator = ScriptedEvaluator()
     again = resume(first.id, runs_dir=tmp_path / "runs", team=ScriptedTeam([""]), evaluator=evaluator)
     assert again == first and evaluator.evaluated == [] and (first.folder / "report.html").exists()
+
+
+def test_a_kernel_and_a_plan_are_handed_in_and_kept_for_a_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    mine = tmp_path / "mine.py"
+    mine.write_text(kernel("ok", 9))
+    options = {"kernel": mine, "plan": "halve the tile", "max_optimizations": 1, "stages": ("algorithmic_structure",)}
+    with pytest.raises(InfrastructureError):
+        go(tmp_path, [kernel("ok", 8)], evaluator=ScriptedEvaluator(faults=99), **options)
+    (folder,) = (tmp_path / "runs").iterdir()
+    mine.unlink()
+    (folder / "checkpoints.sqlite").unlink()
+    make_checkpoints(folder)
+    parts = {"team": ScriptedTeam([kernel("ok", 8)], [False]), "evaluator": ScriptedEvaluator(), "principles": ()}
+    run = resume(folder.name, runs_dir=tmp_path / "runs", **parts)
+    first, second = run.attempts
+    assert (first.candidate.source, first.candidate.author) == (kernel("ok", 9), "user")
+    assert second.candidate.plan == "halve the tile" and parts["team"].calls() == ["coder"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"kernel": "nowhere.py"}, "cannot read the kernel nowhere.py"), ({"plan": 7}, "input key 'plan' is 7")],
+)
+def test_what_cannot_be_handed_in_is_refused_before_anything_is_made(tmp_path, options, says):
+    with pytest.raises(BadInput, match=says):
+        go(tmp_path, **options)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_path_names_the_task(tmp_path):

@@ -8,12 +8,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 
 import pytest
+from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk import get_sync_client
+from langgraph_sdk.errors import BadRequestError
 
 from egg_graph.expert import EmbeddedExpert
+from egg_graph.topology import all_steps
+from tests.docs.test_pages import blocks
 from tests.graph.scripted import REFERENCE, kernel
 from tests.paths import ROOT
 
@@ -27,7 +32,7 @@ from tests.graph.scripted import ScriptedEvaluator, StatelessTeam
 here = Path(__file__).parent
 assert Path(egg_graph.__file__).is_relative_to(here), "the checkout itself is served"
 
-graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator())
+graph = egg_graph.served(egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator()))
 """
 
 pytestmark = pytest.mark.slow
@@ -107,17 +112,16 @@ def test_the_real_graph_is_served_with_its_description(client):
 def test_schemas_show_described_knobs_with_their_choices(client):
     (assistant,) = client.assistants.search(graph_id="egg")
     schemas = client.assistants.get_schemas(assistant["assistant_id"])
-    assert set(schemas["input_schema"]["properties"]) == {"reference", "name"}
+    assert set(schemas["input_schema"]["properties"]) == {"reference", "name", "kernel", "plan"}
     knobs = schemas["context_schema"]["properties"]
     assert all(knob["description"] for knob in knobs.values())
     assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
     assert {"verdict", "kernel", "profile", "diagnosis"} <= set(schemas["output_schema"]["properties"])
 
 
-def test_the_drawing_reaches_into_the_stages(client):
-    nodes = {node["id"] for node in client.assistants.get_graph("egg", xray=True)["nodes"]}
-    assert {"prepare", "baseline", "conclude", "algorithmic_structure:evaluator"} <= nodes
-    assert "hardware_tuning:memory_optimization:tuner" in nodes
+def test_the_drawing_shows_every_step_of_every_stage(client):
+    nodes = {node["id"] for node in client.assistants.get_graph("egg")["nodes"]}
+    assert nodes == {"__start__", *all_steps(), "__end__"}
 
 
 def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(client, checkout):
@@ -139,10 +143,11 @@ def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(cl
         if part.event.startswith("updates"):
             for node, values in part.data.items():
                 updates.setdefault(node, []).append(values or {})
-    assert updates["coder"][0]["candidate"]["source"] == SCRIPT[0]
-    assert updates["debugger"][0]["diagnosis"]["modification_plan"]
-    assert updates["evaluator"][1]["profile"]["metrics"]["registers"]["value"] == 32.0
-    assert updates["evaluator"][1]["kernel"] == SCRIPT[1]
+    first = {step: updates[f"algorithmic_structure.{step}"] for step in ("coder", "debugger", "evaluator")}
+    assert first["coder"][0]["candidate"]["source"] == SCRIPT[0]
+    assert first["debugger"][0]["diagnosis"]["modification_plan"]
+    assert first["evaluator"][1]["profile"]["metrics"]["registers"]["value"] == 32.0
+    assert first["evaluator"][1]["kernel"] == SCRIPT[1]
     events = [part.data["event"] for part in parts if part.event.startswith("custom")]
     assert events[0] == "baseline" and events[-1] == "verdict" and "attempt" in events
 
@@ -150,6 +155,115 @@ def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(cl
     assert state["next"] == [] and state["values"]["status"] == "correct" and state["values"]["kernel"] == SCRIPT[2]
     assert len(client.threads.get_history(thread)) > 5
     assert "unregistered type" not in (checkout / "server.log").read_text()
+
+
+KNOBS = {"target": "h100", "max_optimizations": 1, "stages": ["algorithmic_structure"]}
+
+
+def test_a_persons_whole_session(client):
+    """Start, watch, pause before the evaluator, edit the kernel, resume, fork with another plan, compare."""
+    thread = client.threads.create()["thread_id"]
+    seen = []
+    for part in client.runs.stream(
+        thread,
+        "scripted",
+        input={"reference": REFERENCE},
+        context=KNOBS,
+        stream_mode=["updates", "custom"],
+        interrupt_before=["evaluator"],
+    ):
+        assert part.event != "error", part.data
+        seen.append(part)
+    roles = [part.data.get("role") for part in seen if part.event == "custom"]
+    assert roles[-1] == "coder"
+
+    paused = client.threads.get_state(thread)
+    assert paused["next"] == ["algorithmic_structure.evaluator"]
+    candidate = paused["values"]["candidate"]
+    assert candidate["source"] == SCRIPT[0] and candidate["author"] == "scripted"
+    client.threads.update_state(thread, {"candidate": {**candidate, "source": kernel("ok", 5)}})
+
+    ended = client.runs.wait(thread, "scripted", input=None)
+    mine, optimized = ended["attempts"]
+    assert (mine["candidate"]["author"], mine["evaluation"]["status"]) == ("user", "correct")
+    assert optimized["candidate"]["plan"] == "plan in algorithmic_structure after 1"
+    assert ended["best"]["author"] == "user" and "a person wrote or edited this kernel" in ended["verdict"]
+    assert ended["knobs"]["max_optimizations"] == 1, "the run's own knobs, though the resume brought none"
+
+    history = client.threads.get_history(thread, limit=100)
+    steps = [state["next"][0] for state in history if state["next"]]
+    assert {f"algorithmic_structure.{step}" for step in ("coder", "evaluator", "analyst", "close")} <= set(steps)
+    before = next(s for s in history if s["next"] == ["algorithmic_structure.coder"])  # the newest first
+    plan = {**before["values"]["analysis"], "plan": "halve the tile"}
+    fork = client.threads.update_state(thread, {"analysis": plan}, checkpoint_id=before["checkpoint"]["checkpoint_id"])
+    forked = client.runs.wait(thread, "scripted", input=None, checkpoint=fork["checkpoint"])
+    assert forked["attempts"][0] == mine, "what came before the fork is not done again"
+    assert forked["attempts"][1]["candidate"]["plan"] == "halve the tile"
+
+    ends = [s["values"] for s in client.threads.get_history(thread, limit=100) if not s["next"]]
+    assert [end["attempts"][1]["candidate"]["plan"] for end in ends] == [
+        "halve the tile",
+        optimized["candidate"]["plan"],
+    ]
+    assert [end["verdict"] for end in ends] == [forked["verdict"], ended["verdict"]]
+
+
+def test_the_snippet_of_the_page_runs_as_it_stands(url, tmp_path, monkeypatch, capsys):
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "softmax.py").write_text(REFERENCE)
+    (tmp_path / "mine.py").write_text(kernel("ok", 5))
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks(ROOT / "docs" / "studio.md", "python")
+    names = {}
+    exec(block.replace("http://127.0.0.1:2024", url).replace('"egg"', '"scripted"'), names)
+    assert names["first"]["attempts"][0]["candidate"]["author"] == "user"
+    assert "halve the tile" in [attempt["candidate"]["plan"] for attempt in names["second"]["attempts"]]
+    assert capsys.readouterr().out.count("Accepted as correct") >= 2
+
+
+def test_a_kernel_and_a_plan_are_handed_in(client):
+    given = {"reference": REFERENCE, "kernel": kernel("ok", 7), "plan": "halve the tile"}
+    ended = client.runs.wait(None, "scripted", input=given, context=KNOBS)
+    first, second = ended["attempts"]
+    assert (first["candidate"]["source"], first["candidate"]["author"]) == (kernel("ok", 7), "user")
+    assert second["candidate"]["plan"] == "halve the tile"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"context": {**KNOBS, "max_atempts": 3}}, "no knob 'max_atempts'; the knobs are precision, target"),
+        ({"context": {"colour": "red"}}, "no knob 'colour'"),
+        ({"interrupt_before": ["evaluater"]}, "no node 'evaluater'; name one of prepare"),
+    ],
+)
+def test_what_there_is_not_is_refused_as_it_is_locally(client, options, says):
+    answer = client.runs.wait(None, "scripted", input={"reference": REFERENCE}, raise_error=False, **options)
+    assert answer["__error__"]["error"] == "BadInput" and answer["__error__"]["message"].startswith(says)
+
+
+def test_knobs_in_the_configuration_steer_a_run_as_well(client):
+    config = {"configurable": {**KNOBS, "max_attempts": 1}}
+    assert len(client.runs.wait(None, "scripted", input={"reference": REFERENCE}, config=config)["attempts"]) == 1
+
+
+def test_a_bad_edit_is_refused_and_changes_nothing(client):
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "scripted", input={"reference": REFERENCE}, context=KNOBS, interrupt_before=["evaluator"])
+    before = client.threads.get_state(thread)["checkpoint"]
+    with pytest.raises(BadRequestError, match=r"^state key 'candidate': candidate\.source: Field required"):
+        client.threads.update_state(thread, {"candidate": {"sauce": "x"}})
+    assert client.threads.get_state(thread)["checkpoint"] == before
+
+
+def test_a_remote_graph_pauses_edits_and_resumes(url):
+    remote, config = RemoteGraph("scripted", url=url), {"configurable": {"thread_id": str(uuid.uuid4())}}
+    get_sync_client(url=url).threads.create(thread_id=config["configurable"]["thread_id"])
+    remote.invoke({"reference": REFERENCE}, config, context=KNOBS, interrupt_before=["evaluator"])
+    state = remote.get_state(config)
+    assert state.next == ("algorithmic_structure.evaluator",)
+    remote.update_state(config, {"candidate": {**state.values["candidate"], "source": kernel("ok", 5)}})
+    assert remote.invoke(None, config)["best"]["author"] == "user"
 
 
 def test_the_real_graph_runs_to_its_end(client):

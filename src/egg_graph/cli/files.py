@@ -11,10 +11,10 @@ def read_source(path: Path, what: str) -> str:
 
     Args:
         path: the file.
-        what: what it should hold ("reference", "candidate"), for the message.
+        what: what it should hold ("reference", "candidate", "kernel"), for the message.
 
     Raises:
-        BadInput: if it is absent, a folder, not UTF-8, or an empty reference.
+        BadInput: if it is absent, a folder, not UTF-8, or empty where no candidate is meant.
     """
     if path.is_dir():
         raise BadInput(f"{path}: is a folder; name the {what}'s .py file")
@@ -26,8 +26,9 @@ def read_source(path: Path, what: str) -> str:
         raise BadInput(f"{path}: not UTF-8 at byte {error.start}; save the {what} as UTF-8") from error
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
-    if what == "reference" and not text.strip():  # an empty candidate is judged like any other
-        raise BadInput(f"the file {path} is empty; it should hold the reference: Model, get_inputs, get_init_inputs")
+    if what != "candidate" and not text.strip():  # an empty candidate is judged like any other
+        holds = "the reference: Model, get_inputs, get_init_inputs" if what == "reference" else f"the {what}"
+        raise BadInput(f"the file {path} is empty; it should hold {holds}")
     return text
 
 

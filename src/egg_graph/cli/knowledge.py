@@ -89,9 +89,9 @@ def graph(
     unfold: Annotated[bool, typer.Option("--unfold", help="Draw every stage with the nodes inside it.")] = False,
 ) -> None:
     """Print the graph as a Mermaid diagram. All diagrams, one by one: docs/graph.md."""
-    from egg_graph import build_egg_graph
+    from egg_graph.drawing import draw_folded, draw_unfolded
 
-    diagram = build_egg_graph().get_graph(xray=unfold).draw_mermaid()
+    diagram = draw_unfolded() if unfold else draw_folded()
     if not write:
         typer.echo(diagram)
     for path in write or []:

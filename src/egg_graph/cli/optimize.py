@@ -33,6 +33,12 @@ def optimize(
         typer.Option(help="Chat model that plays the team, such as openai:gpt-5.", show_default="the embedded expert"),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the task.", show_default="the file's name")] = None,
+    kernel: Annotated[
+        Path | None, typer.Option(help="A kernel to start from: judged in place of a seed, then improved.")
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="What to change first, in words, in place of the analyst's first plan.")
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
     resume: Annotated[
         str | None, typer.Option(help="Id of an interrupted run to finish, instead of a reference.")
@@ -76,13 +82,14 @@ def optimize(
         expert_seed=expert_seed,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )
-    if resume is not None and (reference is not None or knobs):
+    handed_in = given(kernel=None if kernel is None else read_source(kernel, "kernel"), plan=plan)
+    if resume is not None and (reference is not None or knobs or handed_in):
         raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
     model = model or (None if resume else os.environ.get(FROM_EGG_MODEL) or None)
     console = stdout()
-    run = _run(console, reference, model, name, runs, resume, knobs)
+    run = _run(console, reference, model, name, runs, resume, {**handed_in, **knobs})
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
@@ -95,7 +102,7 @@ def _run(
     name: str | None,
     runs: Path,
     resume: str | None,
-    knobs: dict[str, object],
+    options: dict[str, object],
 ) -> "Run":
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
@@ -105,7 +112,7 @@ def _run(
     with Progress(console) as progress, _resume_hint(runs):
         if resume is not None:
             return egg_graph.resume(resume, runs_dir=runs, on_event=progress, model=model)
-        return egg_graph.optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **knobs)  # type: ignore[arg-type]
+        return egg_graph.optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **options)  # type: ignore[arg-type]
 
 
 @contextmanager

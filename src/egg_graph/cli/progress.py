@@ -108,9 +108,12 @@ class Progress:
         status = str(event["status"])
         figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
         mark = "[green]better[/]" if event.get("improved") else ("[dim]seen before[/]" if event.get("repeated") else "")
+        yours = "[cyan]yours[/]" if event.get("author") == "user" else ""
         swept = f"[dim]of {self.trials} configurations[/]" if event.get("mode") == "tune" else ""
         self._line(
-            " ".join(filter(None, (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, swept)))
+            " ".join(
+                filter(None, (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, yours, swept))
+            )
         )
         if status not in ("faster", "correct"):
             self._detail("", plain(event.get("reason", "")))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.client import JudgeClient, JudgeLost
-from egg_graph.evaluator.device.detect import resolve_gpu
+from egg_graph.evaluator.device.detect import environment, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.schema import (
@@ -72,6 +73,12 @@ class LocalEvaluator:
         self._settings = {"device": device, "timeout": timeout, "seed": seed, "profile": profile, "gpu": uuid}
         self._lock = threading.Lock()
         self._judge: JudgeClient | None = None
+
+    @property
+    def cache_key(self) -> str:
+        """All but the seed that an answer depends on beside task and candidate, for whoever keeps answers."""
+        settings = {name: value for name, value in self._settings.items() if name != "seed"}
+        return json.dumps([settings, environment().model_dump()], sort_keys=True)
 
     def baseline(self, task: KernelTask) -> Baseline:
         """Run (and, on a GPU, measure) the reference itself. See `Evaluator.baseline`."""

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.events import Event, numbers
-from egg_graph.nodes.roles import hand_in
+from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted
@@ -86,7 +86,7 @@ class ConcludeNode:
 def _contenders(state: State) -> list[Candidate]:
     """Kernels that may be handed over: the best, then the other usable ones by merit, each once."""
     best = state.get("best")
-    if best is None:
+    if best is None or state["baseline"].unevaluable:
         return []
     if evaluation_of_best(state) is None:
         best = hand_in(best, best.stage)
@@ -113,6 +113,8 @@ def write_verdict(
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
     lines += [f"  {note}" for note in notes]
+    if best.author == USER:
+        lines.append("  a person wrote or edited this kernel")
     if budget := exhausted(state, context):
         lines.append(f"  the run stopped early: {budget}")
     return evaluation.status, "\n".join(lines)

@@ -5,12 +5,13 @@
 | `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |
 | `stage` | open, close | `stage`, `status` (`opened`, or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `diagnosed`), `reason` |
-| `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
+| `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
 `error` and `budget` are those of the check with the largest error relative to its budget. Milliseconds are None where
 no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is the baseline's time over the candidate's.
+`author` is the team's name, `tuner`, or `user` for a kernel that a person handed in or edited.
 """  # noqa: E501
 
 from typing import Literal
@@ -29,6 +30,7 @@ class Event(TypedDict, total=False):
     attempt: int
     mode: Mode
     candidate: str
+    author: str
     status: str
     reason: str
     improved: bool
@@ -76,6 +78,7 @@ def attempt_event(attempt: Attempt, *, repeated: bool) -> Event:
         attempt=attempt.number,
         mode=attempt.candidate.mode,
         candidate=attempt.candidate.id,
+        author=attempt.candidate.author,
         status=attempt.evaluation.status,
         reason=attempt.evaluation.reason,
         improved=attempt.improved,

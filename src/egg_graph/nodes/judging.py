@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.events import attempt_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
-from egg_graph.nodes.roles import hand_in
+from egg_graph.nodes.roles import edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted, unjudged
@@ -30,15 +30,14 @@ class JudgingNodes:
     def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again.
 
-        A kernel that a person put in place of the best one is evaluated before it; often it is itself the candidate.
+        A kernel that a person put in place of the best one is evaluated before it.
         """
-        candidate, best = state["candidate"], state.get("best")
-        assert candidate is not None, "the coder comes before the evaluator"
         judged = self._judge_best(state, runtime)
+        candidate = self._waiting(state)
         state = _apply(judged, state)
-        if judged and (candidate == best or exhausted(state, resolve(runtime.context, state))):
-            return judged
-        return _join(judged, self._record(candidate, state, runtime))
+        if candidate is None or (judged and exhausted(state, resolve(runtime.context, state))):
+            return {**judged, "drafted": None}
+        return {**_join(judged, self._record(candidate, state, runtime)), "drafted": None}
 
     @count_seconds
     def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -57,6 +56,18 @@ class JudgingNodes:
             return judged
         winner = self._sweep(configurations, state, runtime)
         return judged if winner is None else _join(judged, self._record(winner, state, runtime))
+
+    def _waiting(self, state: StageState) -> Candidate | None:
+        """The candidate that waits for its evaluation; None where there is none.
+
+        It is the coder's, or a person's who edited the coder's or took the coder's place.
+        """
+        candidate, drafted = state.get("candidate"), state.get("drafted")
+        if candidate is None or candidate.id == drafted:
+            return candidate
+        if drafted is None and _evaluated_before(candidate, state):
+            return None
+        return edited(candidate, self.stage.name)
 
     def _judge_best(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a kernel that a person put in place of the best one; change nothing where there is none.
@@ -153,7 +164,7 @@ class JudgingNodes:
 
 def _apply(update: StageState, state: StageState) -> StageState:
     """The state after an update, as LangGraph would make it."""
-    attempts = merge_attempts(state.get("attempts", []), update.get("attempts", []))
+    attempts = merge_attempts(state.get("attempts", []), [update.get("attempts", [])])
     return {**state, **update, "attempts": attempts}
 
 

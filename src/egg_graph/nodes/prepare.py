@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
+from egg_graph.checked import OVERWRITE
 from egg_graph.context import Context, choose_target, resolve, save_knobs
 from egg_graph.nodes.events import baseline_event
+from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.schema import BadInput, KernelTask, Profile, Usage
+from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.state import OutputState, State
 
 
@@ -22,14 +23,18 @@ class PrepareNodes:
     services: Services
 
     @count_seconds
-    def prepare(self, state: State, runtime: Runtime[Context]) -> OutputState:
+    def prepare(self, state: State, runtime: Runtime[Context]) -> State:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
 
+        A kernel that was handed in becomes the best one, not judged yet.
+
         Raises:
-            BadInput: if there is no readable reference.
+            BadInput: if there is no readable reference, or what was handed in cannot be read.
         """
         context = resolve(runtime.context)
         name, source = read_reference(state.get("reference"), state.get("name"))
+        kernel = read_kernel(state.get("kernel"))
+        seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
         task = KernelTask(
             name=name,
             reference=source,
@@ -37,19 +42,20 @@ class PrepareNodes:
             precision=context.precision,
             triton_only=context.triton_only,
         )
-        return OutputState(
+        return State(
+            plan=read_plan(state.get("plan")),
             knobs=save_knobs(context),
             task=task,
             verdict="",
             kernel="",
-            best=None,
+            best=hand_in(seed, seed.stage) if kernel else None,
             evaluation=None,
             candidate=None,
             profile=Profile(source="none"),
             analysis=None,
             diagnosis=None,
-            attempts=Overwrite([]),  # type: ignore[typeddict-item]
-            summaries=Overwrite([]),  # type: ignore[typeddict-item]
+            attempts={OVERWRITE: []},  # type: ignore[typeddict-item]
+            summaries={OVERWRITE: []},  # type: ignore[typeddict-item]
             usage=Usage(),
             seconds=0.0,
         )
@@ -57,7 +63,7 @@ class PrepareNodes:
     @count_seconds
     def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = self.services.get_evaluator(resolve(runtime.context, state)).baseline(state["task"])
+        baseline = self.services.establish_baseline(resolve(runtime.context, state), state["task"])
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 
@@ -82,16 +88,55 @@ def read_reference(reference: object, name: str | None) -> tuple[str, str]:
             "input key 'reference' is missing or empty: pass a module's source text or the path of a .py file"
         )
     source, stem = reference, "reference"
-    if "\n" not in reference and reference.strip().endswith(".py"):
-        path = Path(reference.strip()).expanduser()
-        stem = path.stem
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"cannot read the reference {path}: {error}") from error
+    if path := _as_path(reference):
+        source, stem = _read_file(path, "reference"), path.stem
     try:
         ast.parse(source)
     except (SyntaxError, ValueError) as error:
         where = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error)
         raise BadInput(f"the reference {name or stem!r} is no Python: {where}") from error
     return name or stem, source
+
+
+def read_kernel(kernel: object) -> str:
+    """Read a kernel that was handed in; whether it is any good is for the evaluator to say.
+
+    Args:
+        kernel: source text, the path of a .py file, or nothing.
+
+    Raises:
+        BadInput: if it is no text, or its file cannot be read.
+    """
+    kernel = str(kernel) if isinstance(kernel, Path) else kernel
+    if not isinstance(kernel, str | None):
+        raise BadInput(f"input key 'kernel' is {kernel!r:.80}: pass a kernel's source text or the path of a .py file")
+    if kernel is None or not kernel.strip():
+        return ""
+    path = _as_path(kernel)
+    source = _read_file(path, "kernel") if path else kernel
+    if not source.strip():
+        raise BadInput(f"the kernel {path} is empty: leave it out to have a seed written")
+    return source
+
+
+def read_plan(plan: object) -> str:
+    """Read a plan that was handed in.
+
+    Raises:
+        BadInput: if it is no text.
+    """
+    if not isinstance(plan, str | None):
+        raise BadInput(f"input key 'plan' is {plan!r:.80}: pass a text that says what the coder should change")
+    return (plan or "").strip()
+
+
+def _as_path(text: str) -> Path | None:
+    """The file that is meant by one line that ends in .py; None for source text."""
+    return Path(text.strip()).expanduser() if "\n" not in text and text.strip().endswith(".py") else None
+
+
+def _read_file(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the {what} {path}: {error}") from error

@@ -11,10 +11,13 @@ from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import evaluation_of_best, stage_attempts, unjudged
-from egg_graph.schema import BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, StageName, Usage
+from egg_graph.routing import enter, evaluation_of_best, stage_attempts, unjudged
+from egg_graph.schema import Analysis, BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, StageName, Usage
 from egg_graph.stages import Stage
-from egg_graph.state import StageState
+from egg_graph.state import StageState, State
+
+USER = "user"
+"""Author of a kernel that a person handed in or edited."""
 
 
 @dataclass
@@ -25,40 +28,48 @@ class RoleNodes:
     services: Services
 
     def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
+        """Empty the intra-stage context. What the earlier stages learned stays in their summaries.
+
+        A stage that is left out changes nothing.
+        """
+        if enter(state, resolve(runtime.context, state), self.stage.name) == "skip":
+            return StageState()
         self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
         return StageState(
             mode=None,
             pending=Usage(),
+            drafted=None,
             analysis=None,
             diagnosis=None,
-            candidate=state.get("best") if unjudged(state) else None,
+            candidate=None,
             evaluation=evaluation_of_best(state),
         )
 
     @count_seconds
-    def analyst(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    def analyst(self, state: State, runtime: Runtime[Context]) -> State:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
 
-        A kernel that a person put there is not analyzed before it is judged: it becomes the candidate.
+        A person's plan is taken as it is, once. A kernel that a person put there is not analyzed before it is judged.
         """
         if unjudged(state):
-            return StageState(candidate=state["best"], analysis=None)
-        principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-        analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, principles, guidance))
+            return State(analysis=None)  # type: ignore[typeddict-item]
+        if plan := state.get("plan", "").strip():
+            analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
+        else:
+            principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
+            analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, principles, guidance))
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
-        return StageState(analysis=analysis, mode="optimize", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
+        return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
 
     @count_seconds
     def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
 
-        A kernel that a person put in place of the best one is not optimized before it is judged: it becomes the
-        candidate.
+        A kernel that a person put in place of the best one is not optimized before it is judged.
         """
         if state.get("mode") == "optimize" and unjudged(state):
-            return StageState(candidate=state["best"], analysis=None)
+            return StageState(analysis=None)
         context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
@@ -75,7 +86,8 @@ class RoleNodes:
             status="no_code" if candidate.problem else "drafted",
             reason=candidate.problem or candidate.plan,
         )
-        return StageState(candidate=candidate, mode=brief.mode, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
+        cost = _add_usage(state, draft.usage)
+        return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
 
     @count_seconds
     def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -155,11 +167,15 @@ def hand_in(kernel: Candidate, stage: StageName) -> Candidate:
     A person may have changed no more than the source of another candidate, so the knobs are read from the source, and
     author, mode and plan are those of a kernel that came from outside.
     """
-    draft = Draft(source=kernel.source, problem=kernel.problem)
-    candidate = make_candidate(
-        draft, author="user", stage=stage, mode="seed", parent=None, plan="handed in by a person"
-    )
-    return candidate.model_copy(update={"parent": kernel.parent})
+    return edited(kernel.model_copy(update={"mode": "seed", "plan": "handed in by a person"}), stage)
+
+
+def edited(candidate: Candidate, stage: StageName) -> Candidate:
+    """The candidate whose source a person has changed: its author is `user`, its knobs are read from the source."""
+    problem = "" if candidate.source.strip() else candidate.problem
+    draft = Draft(source=candidate.source, problem=problem)
+    made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=candidate.plan)
+    return made.model_copy(update={"parent": candidate.parent})
 
 
 def _parses(source: str) -> bool:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from langgraph.cache.base import BaseCache
+
 from egg_graph.context import Context, Device
 from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.nodes.kept import KeptAnswers, about
 from egg_graph.schema import (
     Baseline,
     Brief,
@@ -44,6 +47,7 @@ class Services:
         team: plays the three roles.
         evaluator: judges the candidates; None for the evaluator of this machine.
         principles: None for the shipped principles and those in `Context.knowledge_dir`.
+        cache: keeps what is established by content alone: see `egg_graph.nodes.kept`.
 
     Raises:
         BadInput: if `model` can never become a team.
@@ -53,6 +57,7 @@ class Services:
     team: Team | None = None
     evaluator: Evaluator | None = None
     principles: Sequence[Principle] | None = None
+    cache: BaseCache[Any] | None = None
     _expert: Team | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,10 +77,24 @@ class Services:
         with _LOCK:
             return local_evaluator(context.device, context.profile)
 
+    def establish_baseline(self, context: Context, task: KernelTask) -> Baseline:
+        """Run and measure the reference, or find in the cache what an earlier run established without a time."""
+        evaluator = self.get_evaluator(context)
+        if self.cache is None:
+            return evaluator.baseline(task)
+        kept = KeptAnswers(self.cache, evaluator)
+        found = kept.find(Baseline, task)
+        baseline = found or evaluator.baseline(task)
+        if found is None:
+            kept.keep(baseline, task)
+        return baseline
+
     def evaluate(
         self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False
     ) -> Evaluation:
-        """Evaluate a candidate. A fault of the machine raises, so that it is retried and not held against the kernel.
+        """Evaluate a candidate, or find in the cache what its content alone decides.
+
+        A fault of the machine raises, so that it is retried and not held against the kernel.
 
         Args:
             finalist: the kernel is about to be handed over; see `Evaluator.evaluate`.
@@ -83,9 +102,15 @@ class Services:
         Raises:
             InfrastructureError: if the machine failed.
         """
-        evaluation = self.get_evaluator(context).evaluate(task, candidate, stage=stage, finalist=finalist)
+        evaluator = self.get_evaluator(context)
+        kept = None if self.cache is None or finalist else KeptAnswers(self.cache, evaluator)
+        if kept and (found := kept.find(Evaluation, task, *about(candidate, stage))):
+            return found
+        evaluation = evaluator.evaluate(task, candidate, stage=stage, finalist=finalist)
         if evaluation.status == "infra_error":
             raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
+        if kept:
+            kept.keep(evaluation, task, *about(candidate, stage))
         return evaluation
 
     def match_principles(

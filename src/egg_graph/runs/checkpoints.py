@@ -7,11 +7,11 @@ from pathlib import Path
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
-from egg_graph.schema import InfrastructureError, Value
+from egg_graph.schema import InfrastructureError
+from egg_graph.serde import checkpoint_serde
 
 FILE = "checkpoints.sqlite"
 
@@ -26,11 +26,7 @@ class Checkpoints(SqliteSaver):
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, after: str = RESUME) -> None:
-        from egg_graph import schema
-
-        ours = [v for v in vars(schema).values() if isinstance(v, type) and issubclass(v, Value)]
-        allowed = [*((v.__module__, v.__name__) for v in ours), ("langgraph.types", "Overwrite")]
-        super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=allowed))
+        super().__init__(connection, serde=checkpoint_serde())
         self.folder = folder
         self.after = after
 

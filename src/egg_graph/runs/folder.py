@@ -47,7 +47,7 @@ def make_folder(runs_dir: Path, name: str) -> Path:
 
 
 def write_request(folder: Path, request: dict[str, Any]) -> None:
-    """Make the database for checkpoints, then write run.json: keys `reference`, `name`, `context` and `model`.
+    """Make the database for checkpoints, then write run.json: the input, `context` and `model`.
 
     Raises:
         InfrastructureError: if they cannot be written; the folder is then removed.

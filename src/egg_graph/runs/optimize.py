@@ -10,7 +10,7 @@ from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event
-from egg_graph.nodes.prepare import read_reference
+from egg_graph.nodes.prepare import read_kernel, read_plan, read_reference
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.folder import lock, make_folder, read_request, write_request
 from egg_graph.runs.results import Run, make_run, write_results
@@ -31,6 +31,8 @@ def optimize(
     target: str = "auto",
     precision: Precision = "tf32",
     name: str | None = None,
+    kernel: str | Path | None = None,
+    plan: str = "",
     runs_dir: str | Path = "runs",
     on_event: Listener | None = None,
     **context: Any,
@@ -44,6 +46,8 @@ def optimize(
         target: hardware key, or `auto` for this machine's GPU.
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.
+        kernel: a kernel to start from, as source text or a .py file: judged in place of a seed, then improved.
+        plan: what the analyst's first plan is, in words; the analyst is not asked then.
         runs_dir: the run's folder is made in this folder.
         on_event: called with every event (`egg_graph.nodes.events`) as it happens.
         **context: further knobs of `Context`.
@@ -56,6 +60,7 @@ def optimize(
     """
     knobs = make_context({"target": target, "precision": precision, **context})
     task_name, reference = read_reference(source_or_path, name)
+    handed_in = {"kernel": read_kernel(kernel), "plan": read_plan(plan)}
     # Refuse now what can be refused: later there would be a baseline to wait for, and a folder that holds nothing else.
     check_model(model)
     choose_target(knobs.target, knobs.knowledge_dir)
@@ -64,8 +69,8 @@ def optimize(
     if evaluator is None:
         check_device(knobs.device)
     folder = make_folder(Path(runs_dir), task_name)
-    saved_model = _saved_model(model, team)
-    write_request(folder, {"reference": reference, "name": task_name, "context": asdict(knobs), "model": saved_model})
+    request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(knobs)}
+    write_request(folder, {**request, "model": _saved_model(model, team)})
     return _start(folder, on_event, services)
 
 
@@ -127,13 +132,20 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
         saved = graph.get_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:
-            start = None if saved.values else InputState(reference=request["reference"], name=request["name"])
+            given = {key: request[key] for key in InputState.__annotations__ if key in request}
+            start = None if saved.values else given
             for _, event in graph.stream(
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
             ):
                 if on_event is not None:
-                    on_event(event)  # type: ignore[arg-type]
-        run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
+                    on_event(event)
+            saved = graph.get_state(config)
+        if "status" not in saved.values:
+            raise BadInput(
+                f"run {folder.name} stopped at a step that this egg-graph does not have: finish it with the version "
+                f"that started it, or start a new run of the reference that {folder / 'run.json'} keeps"
+            )
+        run = make_run(folder, saved.values)  # type: ignore[arg-type]
         write_results(run)
     return run
 
