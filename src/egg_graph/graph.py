@@ -18,6 +18,7 @@ from langgraph.types import Checkpointer
 from egg_graph.context import Context, recursion_limit
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.conclude import ConcludeNode
+from egg_graph.nodes.node import Node
 from egg_graph.nodes.prepare import PrepareNodes
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
@@ -52,12 +53,12 @@ def egg_graph_builder(
     prepare = PrepareNodes(services)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState, output_schema=OutputState)
 
-    builder.add_node("prepare", prepare.prepare)
-    builder.add_node("baseline", prepare.baseline, retry_policy=EVALUATOR_RETRY)
+    builder.add_node("prepare", Node(prepare.prepare))
+    builder.add_node("baseline", Node(prepare.baseline), retry_policy=EVALUATOR_RETRY)
     for stage in STRUCTURE_STAGES:
         builder.add_node(stage.name, build_stage(stage, services))
     builder.add_node("hardware_tuning", _hardware_tuning(services))
-    builder.add_node("conclude", ConcludeNode(services).conclude, retry_policy=EVALUATOR_RETRY)
+    builder.add_node("conclude", Node(ConcludeNode(services).conclude), retry_policy=EVALUATOR_RETRY)
 
     builder.add_edge(START, "prepare")
     builder.add_edge("prepare", "baseline")

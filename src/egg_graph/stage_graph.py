@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from egg_graph import routing
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.judging import JudgingNodes
+from egg_graph.nodes.node import Node
 from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY
 from egg_graph.nodes.roles import RoleNodes
 from egg_graph.nodes.services import Services
@@ -40,13 +41,13 @@ def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageSta
 
     roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
     builder = StateGraph(StageState, context_schema=Context)
-    builder.add_node("open", roles.open)
-    builder.add_node("analyst", roles.analyst, retry_policy=MODEL_RETRY)
-    builder.add_node("coder", roles.coder, retry_policy=MODEL_RETRY)
-    builder.add_node("evaluator", judging.evaluator, retry_policy=EVALUATOR_RETRY)
-    builder.add_node("debugger", roles.debugger, retry_policy=MODEL_RETRY)
-    builder.add_node("tuner", judging.tuner, retry_policy=EVALUATOR_RETRY)
-    builder.add_node("close", roles.close)
+    builder.add_node("open", Node(roles.open))
+    builder.add_node("analyst", Node(roles.analyst), retry_policy=MODEL_RETRY)
+    builder.add_node("coder", Node(roles.coder), retry_policy=MODEL_RETRY)
+    builder.add_node("evaluator", Node(judging.evaluator), retry_policy=EVALUATOR_RETRY)
+    builder.add_node("debugger", Node(roles.debugger), retry_policy=MODEL_RETRY)
+    builder.add_node("tuner", Node(judging.tuner), retry_policy=EVALUATOR_RETRY)
+    builder.add_node("close", Node(roles.close))
 
     builder.add_conditional_edges(START, enter, {"enter": "open", "skip": END})
     builder.add_conditional_edges(

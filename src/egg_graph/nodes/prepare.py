@@ -7,11 +7,12 @@ from pathlib import Path
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from egg_graph.calls import Call
 from egg_graph.context import Context, choose_target, resolve, save_knobs
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.schema import BadInput, KernelTask, Profile, Usage
+from egg_graph.schema import BadInput, Baseline, KernelTask, Profile, Usage
 from egg_graph.state import OutputState, State
 
 
@@ -22,7 +23,7 @@ class PrepareNodes:
     services: Services
 
     @count_seconds
-    def prepare(self, state: State, runtime: Runtime[Context]) -> OutputState:
+    async def prepare(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
 
         Raises:
@@ -55,9 +56,10 @@ class PrepareNodes:
         )
 
     @count_seconds
-    def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
+    async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = self.services.get_evaluator(resolve(runtime.context, state)).baseline(state["task"])
+        evaluator = self.services.get_evaluator(resolve(runtime.context, state))
+        baseline: Baseline = await Call(evaluator.baseline, state["task"])
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 

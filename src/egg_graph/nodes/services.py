@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from egg_graph.calls import Call
 from egg_graph.context import Context, Device
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.schema import (
     Baseline,
     Brief,
     Candidate,
+    Draft,
     Evaluation,
     InfrastructureError,
     KernelTask,
@@ -72,7 +74,7 @@ class Services:
         with _LOCK:
             return local_evaluator(context.device, context.profile)
 
-    def evaluate(
+    async def evaluate(
         self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False
     ) -> Evaluation:
         """Evaluate a candidate. A fault of the machine raises, so that it is retried and not held against the kernel.
@@ -83,7 +85,8 @@ class Services:
         Raises:
             InfrastructureError: if the machine failed.
         """
-        evaluation = self.get_evaluator(context).evaluate(task, candidate, stage=stage, finalist=finalist)
+        judge = self.get_evaluator(context).evaluate
+        evaluation: Evaluation = await Call(judge, task, candidate, stage=stage, finalist=finalist)
         if evaluation.status == "infra_error":
             raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
         return evaluation
@@ -101,11 +104,11 @@ class Services:
         """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
         return playbook_guidance(baseline.operators)
 
-    def write_expert_seed(self, brief: Brief) -> Candidate | None:
+    async def write_expert_seed(self, brief: Brief) -> Candidate | None:
         """The embedded expert's kernel for this brief; None where it can write none."""
         with _LOCK:
             expert = self._expert = self._expert or resolve_team(None)
-        draft = expert.write(brief)
+        draft: Draft = await Call(expert.write, brief)
         if draft.problem:
             return None
         return Candidate(source=draft.source, author=expert.name, stage=brief.stage, mode="seed", plan=draft.note)
