@@ -48,7 +48,7 @@ class Call(Generic[T]):
     async def amake(self) -> T:
         """Make the call in the running event loop, which it never blocks."""
         asynchronous = inspect.iscoroutinefunction(self._in_loop.func)
-        answer = self._in_loop() if asynchronous else await asyncio.wrap_future(start_thread(self._in_loop))
+        answer = self._in_loop() if asynchronous else await in_thread(self._in_loop)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -79,7 +79,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 async def arun(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that awaits `Call`s alone, from asynchronous code. What it does between them runs in threads."""
     resume = partial(work.send, None)
-    while not isinstance(step := await asyncio.wrap_future(start_thread(_advance, resume)), _End):
+    while not isinstance(step := await in_thread(_advance, resume), _End):
         try:
             resume = partial(work.send, await step.amake())
         except asyncio.CancelledError:
@@ -118,6 +118,11 @@ def start_thread(function: Callable[..., T], *args: Any) -> "concurrent.futures.
 
     threading.Thread(target=work, name="egg-graph", daemon=True).start()
     return future
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in a thread, and wait for it. If the wait is cancelled, the thread is left to end by itself."""
+    return await asyncio.wrap_future(start_thread(function, *args))
 
 
 def finish(work: Awaitable[T]) -> T:

@@ -103,15 +103,25 @@ class JudgeClient:
         log = (self.folder / "judge.log").read_text(errors="replace").strip()
         return log.splitlines()[-1][:300] if log else "it left no message"
 
+    def interrupt(self) -> None:
+        """End the judge's processes from another thread than the one that asks; that one then raises `JudgeLost`."""
+        _kill(self.process)
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def kill(self) -> None:
         """End the judge, its fork servers and their children, and delete its folder."""
         self._finalizer()
 
 
 def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:
-    """Kill the judge's process group. Its fork servers and their children die with their parents."""
     ours.close()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     process.wait()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the judge's process group. Its fork servers and their children die with their parents."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,15 +1,17 @@
 """The checkpoint database of a run. Its faults are told in one line, and a damaged one is never written to."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from egg_graph.calls import in_thread
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError, Value
 
@@ -55,6 +57,31 @@ class Checkpoints(SqliteSaver):
             return super().get_tuple(config)
         except ValueError as error:
             raise damaged(self.folder, str(error)) from error
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """`get_tuple` in an event loop. This one and those below work in threads."""
+        return await in_thread(self.get_tuple, config)
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """`list` in an event loop."""
+        for found in await in_thread(lambda: list(self.list(config, **options))):
+            yield found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """`put` in an event loop."""
+        return await in_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """`put_writes` in an event loop."""
+        await in_thread(self.put_writes, config, writes, task_id, task_path)
 
 
 @contextmanager
