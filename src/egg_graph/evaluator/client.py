@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,9 @@ from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.schema import BadInput, InfrastructureError
+
+REMOVAL_SECONDS = 1.0
+"""Time to try to delete a judge's folder [s]."""
 
 
 class JudgeLost(InfrastructureError):
@@ -118,7 +122,9 @@ def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) ->
     ours.close()
     _kill(process)
     process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)  # fails while a candidate that dies just now still writes into it
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
