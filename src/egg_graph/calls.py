@@ -77,11 +77,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def arun(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits `Call`s alone, from asynchronous code. What it does between them runs in threads."""
+    """Run a coroutine that awaits `Call`s alone, from asynchronous code. What it does between them runs in threads.
+
+    All of it, the calls included, has one set of context variables, as it has under `run`.
+    """
+    context = contextvars.copy_context()
     resume = partial(work.send, None)
-    while not isinstance(step := await in_thread(_advance, resume), _End):
+    while not isinstance(step := await in_thread(context.run, _advance, resume), _End):
         try:
-            resume = partial(work.send, await step.amake())
+            resume = partial(work.send, await asyncio.create_task(step.amake(), context=context))
         except asyncio.CancelledError:
             work.close()
             raise
@@ -123,6 +127,16 @@ def start_thread(function: Callable[..., T], *args: Any) -> "concurrent.futures.
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """Run a function in a thread, and wait for it. If the wait is cancelled, the thread is left to end by itself."""
     return await asyncio.wrap_future(start_thread(function, *args))
+
+
+async def to_its_end(future: "concurrent.futures.Future[T]") -> T:
+    """Wait for a future. If the wait is cancelled, it ends only when the future has."""
+    waiting = asyncio.wrap_future(future)
+    try:
+        return await waiting
+    except asyncio.CancelledError:
+        await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
+        raise
 
 
 def finish(work: Awaitable[T]) -> T:

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph import Context, InfrastructureError, aoptimize, aresume, build_egg_graph, optimize
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, StatelessTeam, kernel, tunable
@@ -257,6 +258,30 @@ def test_aoptimize_can_be_cancelled_and_resumed(tmp_path):
 
     ended = asyncio.run(work())
     assert ended.accepted and ended.kernel_path.exists()
+
+
+def test_a_cancelled_run_ends_the_write_in_work_before_its_database_is_closed(tmp_path, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+    write = SqliteSaver.put_writes
+
+    def put_writes(self, *args, **kwargs):
+        begun.set()
+        time.sleep(0.1)
+        write(self, *args, **kwargs)
+        ended.set()
+
+    monkeypatch.setattr(SqliteSaver, "put_writes", put_writes)
+
+    async def work():
+        run = asyncio.create_task(aoptimize(REFERENCE, target="h100", runs_dir=tmp_path, **parts(AsyncEvaluator())))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert ended.is_set()
+
+    asyncio.run(work())
 
 
 def test_optimize_works_in_a_notebook(tmp_path):
