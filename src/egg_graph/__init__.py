@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
-    from egg_graph.runs.optimize import optimize, resume
+    from egg_graph.runs.optimize import aoptimize, aresume, optimize, resume
     from egg_graph.runs.results import Run
     from egg_graph.schema import (
         BadInput,
@@ -43,6 +43,8 @@ _HOMES = {
     "Run": "runs.results",
     "State": "state",
     "Team": "team",
+    "aoptimize": "runs.optimize",
+    "aresume": "runs.optimize",
     "build_egg_graph": "graph",
     "checkpoint_serde": "serde",
     "egg_graph_builder": "graph",
@@ -67,6 +69,8 @@ __all__ = [
     "Run",
     "State",
     "Team",
+    "aoptimize",
+    "aresume",
     "build_egg_graph",
     "checkpoint_serde",
     "egg_graph_builder",

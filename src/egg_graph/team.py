@@ -1,6 +1,6 @@
 """The Team protocol, and how a `model=` argument becomes a team."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
@@ -8,19 +8,23 @@ from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 @runtime_checkable
 class Team(Protocol):
-    """Plays analyst, coder and debugger. Each role answers from its brief alone and keeps no state between calls."""
+    """Plays analyst, coder and debugger. Each role answers from its brief alone and keeps no state between calls.
+
+    A role may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the team has an
+    asynchronous twin of it (`aanalyze`, `awrite`, `adebug`).
+    """
 
     name: str
 
-    def analyze(self, brief: Brief) -> Analysis:
+    def analyze(self, brief: Brief) -> Analysis | Awaitable[Analysis]:
         """Find the bottleneck of `brief.kernel` and plan one optimization, or say that none is worth it."""
         ...
 
-    def write(self, brief: Brief) -> Draft:
+    def write(self, brief: Brief) -> Draft | Awaitable[Draft]:
         """Write a module in `brief.mode`: seed, optimize (follow `brief.analysis`) or repair (`brief.diagnosis`)."""
         ...
 
-    def debug(self, brief: Brief) -> Diagnosis:
+    def debug(self, brief: Brief) -> Diagnosis | Awaitable[Diagnosis]:
         """Name the root cause of the failure in `brief.evaluation`."""
         ...
 

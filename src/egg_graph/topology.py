@@ -11,6 +11,7 @@ from langgraph.graph import StateGraph
 from langgraph.types import CachePolicy, RetryPolicy
 
 from egg_graph.checked import checked
+from egg_graph.nodes.node import Node
 from egg_graph.schema import BadInput, StageName
 
 SEPARATOR = "."
@@ -88,7 +89,7 @@ class Topology:
         """Add a step of the graph; where it may fail, the caller's retry policy goes before ours."""
         if retry_policy is not None:
             retry_policy = self._policy(name) or retry_policy
-        self.builder.add_node(name, checked(step), retry_policy=retry_policy)
+        self.builder.add_node(name, Node(checked(step)), retry_policy=retry_policy)
 
     def edge(self, start: str, end: str) -> None:
         """Lead from one step to another."""

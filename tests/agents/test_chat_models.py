@@ -1,5 +1,6 @@
 """Models by name, and a model played through files."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -96,6 +97,20 @@ def test_a_model_may_be_played_through_files(tmp_path):
     assert draft.source == MODULE
     assert sorted(file.name for file in tmp_path.iterdir()) == ["001-coder.answer.md", "001-coder.prompt.md"]
     assert "Your role: CODER" in (tmp_path / "001-coder.prompt.md").read_text()
+
+
+def test_waiting_for_a_file_can_be_cancelled_and_holds_up_no_event_loop(tmp_path):
+    team = ModelTeam(HandoffModel(folder=tmp_path, poll=0.02, timeout=10))
+
+    async def work():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(team.awrite(seed_brief()), 0.3)
+        player = answer_when_asked(tmp_path, fenced(MODULE))
+        draft = await team.awrite(seed_brief())
+        player.join()
+        return draft.source
+
+    assert asyncio.run(work()) == MODULE
 
 
 def test_a_prompt_asked_before_takes_the_answer_already_there(tmp_path):

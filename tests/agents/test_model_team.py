@@ -1,5 +1,6 @@
 """ModelTeam over a real ChatOpenAI against a real HTTP server on localhost that sends what servers send."""
 
+import asyncio
 import json
 
 import pytest
@@ -14,6 +15,12 @@ from tests.agents.openai_server import OpenAIServer, Stall, completion, failure,
 
 def team_at(server: OpenAIServer, timeout: float = 10.0) -> ModelTeam:
     return ModelTeam(load_chat_model("scripted-model", base_url=server.url, timeout=timeout))
+
+
+WRITE = [
+    pytest.param(lambda team, brief: team.write(brief), id="write"),
+    pytest.param(lambda team, brief: asyncio.run(team.awrite(brief)), id="awrite"),
+]
 
 
 def test_it_is_a_team_and_carries_the_coders_name():
@@ -174,9 +181,10 @@ def test_each_role_may_have_a_model_of_its_own():
     ],
     ids=["429", "500", "503", "timeout", "html", "not json", "null choices", "no choices", "a list", "no message"],
 )
-def test_a_busy_or_broken_endpoint_is_worth_another_try(step, said):
+@pytest.mark.parametrize("write", WRITE)
+def test_a_busy_or_broken_endpoint_is_worth_another_try(step, said, write):
     with OpenAIServer([step]) as server, pytest.raises(InfrastructureError) as error:
-        team_at(server, timeout=0.3).write(seed_brief())
+        write(team_at(server, timeout=0.3), seed_brief())
     assert said in str(error.value) and server.url in str(error.value) and "\n" not in str(error.value)
     assert len(server.requests) == 1, "the graph's policy retries, not the client"
 

@@ -122,6 +122,23 @@ def cost(
 
 
 @lab.command()
+def cancel(
+    reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
+    candidate: Annotated[Path, typer.Argument(help="A kernel for it that never returns.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Evaluations that are cancelled.")] = 5,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Tell how soon a cancelled evaluation frees the machine: its processes, its files, the GPU's memory."""
+    from tests.lab.cancel import cancel_page, run_cancel
+
+    check_device(device)
+    task, kernel = read_task(reference, precision), read_candidate(candidate)
+    typer.echo(cancel_page(run_cancel(task, kernel, candidate.name, out, device=device, repeats=repeats)))
+
+
+@lab.command()
 def throughput(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
     candidates: Annotated[list[Path], typer.Argument(help="Kernels for it, taken in turn.")],

@@ -3,6 +3,7 @@
 import functools
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -98,6 +99,21 @@ def at_work(folder, log, gate):
     finally:
         process.kill()
         process.communicate()
+
+
+def go_on(folder):
+    return f"stopped; go on with: egg-graph optimize --resume {folder.name} --runs {folder.parent}"
+
+
+def test_a_resumed_run_that_is_interrupted_tells_how_to_go_on(tmp_path, log, whole):
+    folder = stopped_run(tmp_path / "runs", log)
+    with at_work(folder, log, tmp_path / "gate") as process:
+        before = evaluated(log)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130 and said.strip() == go_on(folder)
+    assert evaluated(log) == before, "it stopped while an evaluator that knows no cancelling was at work"
+    assert_finished_once(finish(folder, log), log, whole)
 
 
 def test_of_two_processes_that_resume_one_run_the_second_gets_one_line(tmp_path, log, whole):
@@ -299,7 +315,7 @@ def test_the_command_says_in_one_line_that_a_file_cannot_grow(tmp_path, log, who
     _, said = stopped.communicate(timeout=60)
     (folder,) = (tmp_path / "runs").iterdir()
     hint, line = said.strip().splitlines()
-    assert stopped.returncode == 3 and hint == f"stopped; go on with: egg-graph optimize --resume {folder.name}"
+    assert stopped.returncode == 3 and hint == go_on(folder)
     assert "cannot write the run's folder" in line and "what was done is kept" in line
     unsaved = evaluated(log)[-1:]
     assert_nothing_saved_was_repeated(finish(folder, log), log, whole, unsaved)

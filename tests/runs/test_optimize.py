@@ -1,5 +1,7 @@
 """`optimize`: one call, one folder."""
 
+import asyncio
+import functools
 import json
 
 import pytest
@@ -54,7 +56,7 @@ def test_without_a_kernel_there_is_no_kernel_file(tmp_path):
 
 
 def test_a_run_that_the_machine_ended_is_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("asyncio.sleep", functools.partial(asyncio.sleep, 0))
     with pytest.raises(InfrastructureError):
         go(tmp_path, [kernel("ok", 2)], evaluator=ScriptedEvaluator(faults=99))
     (folder,) = (tmp_path / "runs").iterdir()

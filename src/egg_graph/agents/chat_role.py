@@ -55,7 +55,7 @@ class ChatRole(Generic[Answer]):
                 raise BadInput(f"brief.{field}: missing; the {self.name} needs it in {brief.mode} mode")
         return prompts.render(template.file, brief)
 
-    def answer(self, model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Answer:
+    async def answer(self, model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Answer:
         """Ask the model, at most twice.
 
         Raises:
@@ -63,7 +63,7 @@ class ChatRole(Generic[Answer]):
             ModelRefused, InfrastructureError: if the endpoint fails.
         """
         prompt = self.prompt(prompts, brief)
-        conversation = converse(
+        conversation = await converse(
             model, self.name, prompts.system(self.name, brief), prompt, lambda reply: self.read(reply, brief)
         )
         answer = conversation.value

@@ -10,6 +10,7 @@ from langchain_core.runnables import Runnable
 
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
+from egg_graph.calls import Call
 from egg_graph.schema import Role, Usage
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Conversation(Generic[T]):
     usage: Usage
 
 
-def converse(
+async def converse(
     model: Runnable[Any, Any], role: Role, system: str, prompt: str, read: Callable[[Reply], T]
 ) -> Conversation[T]:
     """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
@@ -44,7 +45,7 @@ def converse(
     usage = Usage()
     problem = ""
     for _ in range(2):
-        reply, cost = _ask(model, role, messages)
+        reply, cost = await _ask(model, role, messages)
         usage += cost
         try:
             return Conversation(read(reply), "", usage)
@@ -58,10 +59,11 @@ def converse(
     return Conversation(None, problem, usage)
 
 
-def _ask(model: Runnable[Any, Any], role: Role, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+async def _ask(model: Runnable[Any, Any], role: Role, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
     start = time.monotonic()
     try:
-        message = model.invoke(messages, config={"tags": ["egg", role], "run_name": f"egg {role}"})
+        config = {"tags": ["egg", role], "run_name": f"egg {role}"}
+        message: Any = await Call(model.invoke, messages, config=config)
     except Exception as error:
         failure = endpoint_failure(error, model)
         if failure is None:

@@ -12,6 +12,9 @@ from egg_graph.schema.errors import is_lost_connection, is_transient_status
 _READERS = frozenset({"_create_chat_result", "_convert_chunk_to_generation_chunk"})
 """Functions of langchain-openai that read a response's body."""
 
+_CALLERS = tuple(("langchain_core.language_models.chat_models", name) for name in ("invoke", "ainvoke"))
+"""Functions of langchain-core, by module and name, that take the first of the choices."""
+
 _CURES = {
     400: "check the model's name, its context length and the parameters it accepts",
     401: "set OPENAI_API_KEY to a key that this endpoint knows",
@@ -74,6 +77,6 @@ def _not_a_completion(error: Exception) -> bool:
         return True
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     places = [(frame.f_globals.get("__name__", ""), frame.f_code.co_name) for frame in frames]
-    if isinstance(error, IndexError) and places[-1] == ("langchain_core.language_models.chat_models", "invoke"):
+    if isinstance(error, IndexError) and places[-1] in _CALLERS:
         return True  # the list of choices is empty
     return any(module.startswith("langchain_openai") and function in _READERS for module, function in places)

@@ -1,14 +1,16 @@
 """A chat model whose answers another agent, or a person, writes into files."""
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, BaseRunManager, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from egg_graph.calls import Call, arun, run
 from egg_graph.schema import ROLES, ModelRefused
 
 
@@ -41,10 +43,22 @@ class HandoffModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
+        return run(self._ask(_role(run_manager), messages))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return await arun(self._ask(_role(run_manager), messages))
+
+    async def _ask(self, role: str, messages: list[BaseMessage]) -> ChatResult:
         text = "\n\n".join(f"# {message.type}\n\n{message.text}" for message in messages)
-        prompt = self._prompt_file(_role(run_manager), text)
+        prompt = self._prompt_file(role, text)
         answer = prompt.with_name(prompt.name.replace(".prompt.md", ".answer.md"))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self._wait(answer)))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(await self._wait(answer)))])
 
     def _prompt_file(self, role: str, text: str) -> Path:
         """The file that holds this prompt; a new one with the next number if there is none yet."""
@@ -59,7 +73,7 @@ class HandoffModel(BaseChatModel):
         file.write_text(text, encoding="utf-8")
         return file
 
-    def _wait(self, answer: Path) -> str:
+    async def _wait(self, answer: Path) -> str:
         deadline = time.monotonic() + self.timeout
         before = None
         while time.monotonic() < deadline:
@@ -67,11 +81,11 @@ class HandoffModel(BaseChatModel):
             if now.strip() and now == before:
                 return now
             before = now
-            time.sleep(self.poll)
+            await Call(time.sleep, self.poll, twin=asyncio.sleep)
         raise ModelRefused(f"{answer}: no answer within {self.timeout:g} s; write it there and run again")
 
 
-def _role(run_manager: CallbackManagerForLLMRun | None) -> str:
+def _role(run_manager: BaseRunManager | None) -> str:
     """The role among the tags of the call ("egg", role)."""
     tags = run_manager.tags if run_manager is not None else []
     return next((tag for tag in tags if tag in ROLES), "model")

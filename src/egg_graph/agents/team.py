@@ -11,6 +11,7 @@ from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.agents.models import load_chat_model
 from egg_graph.agents.prompts import Prompts
+from egg_graph.calls import arun, run
 from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 Model = Runnable[Any, Any] | str
@@ -44,15 +45,27 @@ class ModelTeam:
 
     def analyze(self, brief: Brief) -> Analysis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return ANALYST.answer(self._models["analyst"], self._prompts, brief)
+        return run(ANALYST.answer(self._models["analyst"], self._prompts, brief))
+
+    async def aanalyze(self, brief: Brief) -> Analysis:
+        """`analyze` in an event loop."""
+        return await arun(ANALYST.answer(self._models["analyst"], self._prompts, brief))
 
     def write(self, brief: Brief) -> Draft:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return CODER.answer(self._models["coder"], self._prompts, brief)
+        return run(CODER.answer(self._models["coder"], self._prompts, brief))
+
+    async def awrite(self, brief: Brief) -> Draft:
+        """`write` in an event loop."""
+        return await arun(CODER.answer(self._models["coder"], self._prompts, brief))
 
     def debug(self, brief: Brief) -> Diagnosis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return DEBUGGER.answer(self._models["debugger"], self._prompts, brief)
+        return run(DEBUGGER.answer(self._models["debugger"], self._prompts, brief))
+
+    async def adebug(self, brief: Brief) -> Diagnosis:
+        """`debug` in an event loop."""
+        return await arun(DEBUGGER.answer(self._models["debugger"], self._prompts, brief))
 
 
 def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:

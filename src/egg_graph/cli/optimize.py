@@ -1,6 +1,7 @@
 """`egg-graph optimize`: from a PyTorch module to a proven Triton kernel, with live progress."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from egg_graph import Run
 
 FROM_EGG_MODEL = "EGG_MODEL"
+DEFAULT_RUNS = Path("runs")
 
 
 def optimize(
@@ -109,23 +111,30 @@ def _run(
         console.print(f"[bold]{plain(reference)}[/] by {plain(model or 'the embedded expert')}")
     import egg_graph
 
-    with Progress(console) as progress, _resume_hint(runs):
+    with Progress(console) as progress, _resume_hint(runs, resume):
         if resume is not None:
             return egg_graph.resume(resume, runs_dir=runs, on_event=progress, model=model)
         return egg_graph.optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **options)  # type: ignore[arg-type]
 
 
 @contextmanager
-def _resume_hint(runs: Path) -> Iterator[None]:
+def _resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
     """Where a run stops before its end, print how to go on with it."""
     before = set(runs.glob("*/run.json"))
     try:
         yield
-    except (KeyboardInterrupt, InfrastructureError, ModelRefused):
-        for path in set(runs.glob("*/run.json")) - before:
-            stderr().print(
-                f"stopped; go on with: egg-graph optimize --resume {plain(path.parent.name)}", soft_wrap=True
-            )
+    except (KeyboardInterrupt, InfrastructureError, ModelRefused) as error:
+        from egg_graph.runs.folder import is_anothers
+
+        if resume is None:
+            new = [path.parent for path in set(runs.glob("*/run.json")) - before]
+            stopped = [folder.name for folder in new if not is_anothers(folder)]
+        else:
+            stopped = [resume] if isinstance(error, KeyboardInterrupt) else []
+        where = "" if runs == DEFAULT_RUNS else f" --runs {shlex.quote(str(runs))}"
+        for run in stopped:
+            command = f"egg-graph optimize --resume {shlex.quote(run)}{where}"
+            stderr().print(f"stopped; go on with: {plain(command)}", soft_wrap=True)
         raise
 
 

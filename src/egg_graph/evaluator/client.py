@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,9 @@ from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.schema import BadInput, InfrastructureError
+
+REMOVAL_SECONDS = 1.0
+"""Time to try to delete a judge's folder [s]."""
 
 
 class JudgeLost(InfrastructureError):
@@ -103,15 +107,27 @@ class JudgeClient:
         log = (self.folder / "judge.log").read_text(errors="replace").strip()
         return log.splitlines()[-1][:300] if log else "it left no message"
 
+    def interrupt(self) -> None:
+        """End the judge's processes from another thread than the one that asks; that one then raises `JudgeLost`."""
+        _kill(self.process)
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def kill(self) -> None:
         """End the judge, its fork servers and their children, and delete its folder."""
         self._finalizer()
 
 
 def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:
-    """Kill the judge's process group. Its fork servers and their children die with their parents."""
     ours.close()
+    _kill(process)
+    process.wait()
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)  # fails while a candidate that dies just now still writes into it
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the judge's process group. Its fork servers and their children die with their parents."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    shutil.rmtree(folder, ignore_errors=True)

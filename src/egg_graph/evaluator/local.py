@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
 from egg_graph.evaluator.client import JudgeClient, JudgeLost
 from egg_graph.evaluator.device.detect import environment, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
@@ -18,7 +19,6 @@ from egg_graph.schema import (
     Candidate,
     Environment,
     Evaluation,
-    InfrastructureError,
     KernelTask,
     StageName,
     Trial,
@@ -30,13 +30,14 @@ WORK_SECONDS = 900.0
 """Seconds for one answer, beside the candidate's own time and the wait for the GPU."""
 
 
-class LocalEvaluator:
+class LocalEvaluator(AsynchronousTwins):
     """Judges candidates in processes of their own; satisfies the `Evaluator` protocol.
 
     A judge process holds reference, expected outputs, seeds and verdict. Candidates run in children of other processes
     that hold none of these. The judge starts with the first call and stays warm. If it dies during a call, it is
     replaced and the call repeated once. Calls from several threads are safe and take turns; `EvaluatorPool` runs calls
-    side by side.
+    side by side. A call that is interrupted (Ctrl-C), or whose asynchronous twin is cancelled, ends the judge; the next
+    call starts a new one.
 
     Args:
         device: `"gpu"` measures on this machine's GPU, `"none"` proves what can be proven without a GPU, `"auto"` uses
@@ -140,11 +141,15 @@ class LocalEvaluator:
                 return self._ask(method, params, seconds)
 
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        this_call().check()
         if self._judge is None:
             self._judge = JudgeClient(self._settings)
         try:
-            return self._judge.ask(method, params, seconds + self._patience)
-        except InfrastructureError:
+            with this_call().ending_by(self._judge.interrupt):
+                return self._judge.ask(method, params, seconds + self._patience)
+        except BadInput:
+            raise
+        except BaseException:  # whatever interrupts it leaves an answer behind, which is none to the next request
             self._drop()
             raise
 
@@ -161,5 +166,5 @@ class LocalEvaluator:
 
 
 def _asked_once(settings: Mapping[str, Any], params: Mapping[str, Any], seconds: float) -> Evaluation:
-    with JudgeClient(settings) as judge:
+    with JudgeClient(settings) as judge, this_call().ending_by(judge.interrupt):
         return Evaluation.model_validate(judge.ask("evaluate", params, seconds))

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
+from egg_graph.evaluator.cancellation import AsynchronousTwins
 from egg_graph.evaluator.device.detect import resolve_gpu, visible_gpus
 from egg_graph.evaluator.local import LocalEvaluator
 from egg_graph.schema import (
@@ -43,7 +44,7 @@ class PooledEvaluator(Protocol):
     def close(self) -> None: ...
 
 
-class Pool:
+class Pool(AsynchronousTwins):
     """Sends each call to a free evaluator; satisfies the `Evaluator` protocol and is safe for concurrent calls.
 
     If an evaluator is lost during a call, it is replaced and the call repeated once.

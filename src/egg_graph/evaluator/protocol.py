@@ -1,6 +1,6 @@
 """The Evaluator as the graph knows it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol, runtime_checkable
 
 from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageName, Trial
@@ -8,9 +8,14 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageN
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`)."""
+    """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`).
 
-    def baseline(self, task: KernelTask) -> Baseline:
+    A method may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the evaluator
+    has an asynchronous twin of it (`abaseline`, `aevaluate`, `ascreen`). When the run is cancelled, a coroutine is
+    cancelled, and a thread is left to end by itself.
+    """
+
+    def baseline(self, task: KernelTask) -> Baseline | Awaitable[Baseline]:
         """Run the reference and, on a GPU, measure it.
 
         Raises:
@@ -21,7 +26,7 @@ class Evaluator(Protocol):
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
-    ) -> Evaluation:
+    ) -> Evaluation | Awaitable[Evaluation]:
         """Judge one candidate on the whole ladder.
 
         Args:
@@ -36,7 +41,9 @@ class Evaluator(Protocol):
         """
         ...
 
-    def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+    def screen(
+        self, task: KernelTask, candidates: Sequence[Candidate]
+    ) -> tuple[Trial, ...] | Awaitable[tuple[Trial, ...]]:
         """Rank configurations of one kernel by cheaper evidence: one Trial per candidate, in their order.
 
         On a GPU, it compiles in parallel and gives each one correctness check and a short timing. Without a GPU, it

@@ -1,1 +1,1 @@
-"""What each node of the graph does. The nodes are synchronous: a LangGraph server runs such nodes in threads."""
+"""What each node of the graph does. What may take long it awaits by `Call`, so that callers of both kinds run it."""

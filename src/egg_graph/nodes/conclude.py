@@ -25,13 +25,13 @@ class ConcludeNode:
     services: Services
 
     @count_seconds
-    def conclude(self, state: State, runtime: Runtime[Context]) -> OutputState:
+    async def conclude(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Hand over the best kernel that passes a finalist's checks, with the verdict; else keep the reference.
 
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes = self._choose_finalist(context, state)
+        best, evaluation, notes = await self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
@@ -44,14 +44,16 @@ class ConcludeNode:
             profile=Profile(source="none") if evaluation is None else evaluation.profile,
         )
 
-    def _choose_finalist(self, context: Context, state: State) -> tuple[Candidate | None, Evaluation | None, list[str]]:
+    async def _choose_finalist(
+        self, context: Context, state: State
+    ) -> tuple[Candidate | None, Evaluation | None, list[str]]:
         """The first contender that passes a finalist's checks, its evaluation, and notes on those that did not.
 
         Candidate and evaluation are None where no contender passes.
         """
         notes: list[str] = []
         for contender in _contenders(state)[:FINALISTS]:
-            candidate, evaluation, note = self._finish(context, state["task"], contender)
+            candidate, evaluation, note = await self._finish(context, state["task"], contender)
             if evaluation.usable:
                 return candidate, evaluation, [*notes, note] if note else notes
             notes.append(
@@ -60,7 +62,7 @@ class ConcludeNode:
             )
         return None, None, notes
 
-    def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
+    async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.
 
         The new text is evaluated like any other candidate, so that a run hands over exactly what was evaluated. If it
@@ -76,11 +78,11 @@ class ConcludeNode:
             finished = best.model_copy(
                 update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
             )
-            evaluation = self.services.evaluate(context, task, finished, best.stage, finalist=True)
+            evaluation = await self.services.evaluate(context, task, finished, best.stage, finalist=True)
             if evaluation.usable:
                 return finished, evaluation, ""
             note = f"CONFIG is left in place: with plain constants {evaluation.status}: {evaluation.reason}"
-        return best, self.services.evaluate(context, task, best, best.stage, finalist=True), note
+        return best, await self.services.evaluate(context, task, best, best.stage, finalist=True), note
 
 
 def _contenders(state: State) -> list[Candidate]:

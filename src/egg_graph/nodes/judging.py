@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
+from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.events import attempt_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
@@ -11,7 +12,7 @@ from egg_graph.nodes.roles import edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted, unjudged
-from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Usage
+from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Trial, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, merge_attempts
 
@@ -27,20 +28,20 @@ class JudgingNodes:
     services: Services
 
     @count_seconds
-    def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again.
 
         A kernel that a person put in place of the best one is evaluated before it.
         """
-        judged = self._judge_best(state, runtime)
+        judged = await self._judge_best(state, runtime)
         candidate = self._waiting(state)
         state = _apply(judged, state)
         if candidate is None or (judged and exhausted(state, resolve(runtime.context, state))):
             return {**judged, "drafted": None}
-        return {**_join(judged, self._record(candidate, state, runtime)), "drafted": None}
+        return {**_join(judged, await self._record(candidate, state, runtime)), "drafted": None}
 
     @count_seconds
-    def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Sweep the knobs that the best kernel leaves to this stage. No model is called.
 
         The evaluator ranks the configurations by cheaper evidence. The winner is evaluated like any other candidate,
@@ -49,13 +50,13 @@ class JudgingNodes:
         context = resolve(runtime.context, state)
         if exhausted(state, context):
             return StageState()
-        judged = self._judge_best(state, runtime)
+        judged = await self._judge_best(state, runtime)
         state = _apply(judged, state)
         configurations = self._configurations(state, context)
         if len(configurations) < 2 or (judged and exhausted(state, context)):
             return judged
-        winner = self._sweep(configurations, state, runtime)
-        return judged if winner is None else _join(judged, self._record(winner, state, runtime))
+        winner = await self._sweep(configurations, state, runtime)
+        return judged if winner is None else _join(judged, await self._record(winner, state, runtime))
 
     def _waiting(self, state: StageState) -> Candidate | None:
         """The candidate that waits for its evaluation; None where there is none.
@@ -69,7 +70,7 @@ class JudgingNodes:
             return None
         return edited(candidate, self.stage.name)
 
-    def _judge_best(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def _judge_best(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a kernel that a person put in place of the best one; change nothing where there is none.
 
         A usable one stays the best kernel, for a person chose it. Otherwise the best attempt so far takes its place.
@@ -81,7 +82,7 @@ class JudgingNodes:
         before = min(usable, key=lambda a: a.evaluation.merit, default=None)
         kernel, evaluation = (None, None) if before is None else (before.candidate, before.evaluation)
         earlier = StageState(best=kernel, evaluation=evaluation, analysis=None, diagnosis=None, pending=Usage())
-        update = self._record(hand_in(best, self.stage.name), {**state, **earlier}, runtime)
+        update = await self._record(hand_in(best, self.stage.name), {**state, **earlier}, runtime)
         del update["pending"]  # the cost of answers that led to another candidate
         (attempt,) = update["attempts"]
         if attempt.evaluation.usable:
@@ -115,11 +116,14 @@ class JudgingNodes:
             for config in configurations(best.config, knobs, limit)
         ]
 
-    def _sweep(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> Candidate | None:
+    async def _sweep(
+        self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]
+    ) -> Candidate | None:
         """Screen the configurations; None where none is usable or the current one wins."""
         from egg_graph.tuning import best
 
-        trials = self.services.get_evaluator(resolve(runtime.context, state)).screen(state["task"], candidates)
+        evaluator = self.services.get_evaluator(resolve(runtime.context, state))
+        trials: tuple[Trial, ...] = await Call(evaluator.screen, state["task"], candidates)
         for trial in trials:
             runtime.stream_writer(trial_event(self.stage.name, trial))
         winner = best(trials)
@@ -128,10 +132,10 @@ class JudgingNodes:
         candidate = next(c for c, trial in zip(candidates, trials, strict=True) if trial is winner)
         return None if candidate is state["best"] else candidate
 
-    def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
         known = _evaluated_before(candidate, state)
-        evaluation = known or self._evaluate(candidate, state, runtime)
+        evaluation = known or await self._evaluate(candidate, state, runtime)
         best = evaluation_of_best(state)
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
@@ -156,10 +160,10 @@ class JudgingNodes:
             update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
         return update
 
-    def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
+    async def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        return self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
+        return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
 def _apply(update: StageState, state: StageState) -> StageState:

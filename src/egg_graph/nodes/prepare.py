@@ -23,7 +23,7 @@ class PrepareNodes:
     services: Services
 
     @count_seconds
-    def prepare(self, state: State, runtime: Runtime[Context]) -> State:
+    async def prepare(self, state: State, runtime: Runtime[Context]) -> State:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
 
         A kernel that was handed in becomes the best one, not judged yet.
@@ -61,9 +61,9 @@ class PrepareNodes:
         )
 
     @count_seconds
-    def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
+    async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = self.services.establish_baseline(resolve(runtime.context, state), state["task"])
+        baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
+from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
 from egg_graph.nodes.events import Event
@@ -12,7 +13,19 @@ from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
 from egg_graph.routing import enter, evaluation_of_best, stage_attempts, unjudged
-from egg_graph.schema import Analysis, BadInput, Candidate, ConfigSpace, Draft, Knob, Mode, Principle, StageName, Usage
+from egg_graph.schema import (
+    Analysis,
+    BadInput,
+    Candidate,
+    ConfigSpace,
+    Diagnosis,
+    Draft,
+    Knob,
+    Mode,
+    Principle,
+    StageName,
+    Usage,
+)
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, State
 
@@ -27,7 +40,7 @@ class RoleNodes:
     stage: Stage
     services: Services
 
-    def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Empty the intra-stage context. What the earlier stages learned stays in their summaries.
 
         A stage that is left out changes nothing.
@@ -46,24 +59,26 @@ class RoleNodes:
         )
 
     @count_seconds
-    def analyst(self, state: State, runtime: Runtime[Context]) -> State:
+    async def analyst(self, state: State, runtime: Runtime[Context]) -> State:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
 
         A person's plan is taken as it is, once. A kernel that a person put there is not analyzed before it is judged.
         """
         if unjudged(state):
             return State(analysis=None)  # type: ignore[typeddict-item]
+        analysis: Analysis
         if plan := state.get("plan", "").strip():
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-            analysis = self.services.get_team().analyze(analyst_brief(state, self.stage, principles, guidance))
+            brief = analyst_brief(state, self.stage, principles, guidance)
+            analysis = await Call(self.services.get_team().analyze, brief)
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
 
     @count_seconds
-    def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
 
         A kernel that a person put in place of the best one is not optimized before it is judged.
@@ -75,8 +90,8 @@ class RoleNodes:
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(state, self.stage, principles, guidance)
         if context.expert_seed and brief.mode == "seed":
-            brief = brief.model_copy(update={"seed_hint": self.services.write_expert_seed(brief)})
-        draft = team.write(brief)
+            brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
+        draft: Draft = await Call(team.write, brief)
         candidate = self._candidate(draft, team.name, state)
         self._send(
             state,
@@ -90,13 +105,13 @@ class RoleNodes:
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
 
     @count_seconds
-    def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        diagnosis = self.services.get_team().debug(repair_brief(state, self.stage))
+        diagnosis: Diagnosis = await Call(self.services.get_team().debug, repair_brief(state, self.stage))
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
-    def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+    async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
         summary = summarize(state, self.stage.name, resolve(runtime.context, state))
         self._send(

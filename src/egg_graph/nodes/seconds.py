@@ -2,20 +2,20 @@
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-def count_seconds(node: Callable[..., Any]) -> Callable[..., Any]:
+def count_seconds(node: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Add the node's own duration [s] to `state["seconds"]`, so that `max_seconds` holds over a kill and a resume.
 
     A node that returns `seconds` itself sets the count to which its duration is added.
     """
 
     @functools.wraps(node)
-    def run(self: Any, state: Any, runtime: Any) -> Any:
+    async def run(self: Any, state: Any, runtime: Any) -> Any:
         start = time.monotonic()
-        update = node(self, state, runtime)
+        update = await node(self, state, runtime)
         before = update.get("seconds", state.get("seconds", 0.0))
         return {**update, "seconds": before + time.monotonic() - start}
 

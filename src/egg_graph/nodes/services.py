@@ -9,6 +9,7 @@ from typing import Any
 
 from langgraph.cache.base import BaseCache
 
+from egg_graph.calls import Call
 from egg_graph.context import Context, Device
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.kept import KeptAnswers, about
@@ -16,6 +17,7 @@ from egg_graph.schema import (
     Baseline,
     Brief,
     Candidate,
+    Draft,
     Evaluation,
     InfrastructureError,
     KernelTask,
@@ -77,19 +79,18 @@ class Services:
         with _LOCK:
             return local_evaluator(context.device, context.profile)
 
-    def establish_baseline(self, context: Context, task: KernelTask) -> Baseline:
+    async def establish_baseline(self, context: Context, task: KernelTask) -> Baseline:
         """Run and measure the reference, or find in the cache what an earlier run established without a time."""
         evaluator = self.get_evaluator(context)
-        if self.cache is None:
-            return evaluator.baseline(task)
-        kept = KeptAnswers(self.cache, evaluator)
-        found = kept.find(Baseline, task)
-        baseline = found or evaluator.baseline(task)
-        if found is None:
-            kept.keep(baseline, task)
+        kept = None if self.cache is None else KeptAnswers(self.cache, evaluator)
+        if kept and (found := await Call(kept.find, Baseline, task)):
+            return found
+        baseline: Baseline = await Call(evaluator.baseline, task)
+        if kept:
+            await Call(kept.keep, baseline, task)
         return baseline
 
-    def evaluate(
+    async def evaluate(
         self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False
     ) -> Evaluation:
         """Evaluate a candidate, or find in the cache what its content alone decides.
@@ -104,13 +105,13 @@ class Services:
         """
         evaluator = self.get_evaluator(context)
         kept = None if self.cache is None or finalist else KeptAnswers(self.cache, evaluator)
-        if kept and (found := kept.find(Evaluation, task, *about(candidate, stage))):
+        if kept and (found := await Call(kept.find, Evaluation, task, *about(candidate, stage))):
             return found
-        evaluation = evaluator.evaluate(task, candidate, stage=stage, finalist=finalist)
+        evaluation: Evaluation = await Call(evaluator.evaluate, task, candidate, stage=stage, finalist=finalist)
         if evaluation.status == "infra_error":
             raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
         if kept:
-            kept.keep(evaluation, task, *about(candidate, stage))
+            await Call(kept.keep, evaluation, task, *about(candidate, stage))
         return evaluation
 
     def match_principles(
@@ -126,11 +127,11 @@ class Services:
         """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
         return playbook_guidance(baseline.operators)
 
-    def write_expert_seed(self, brief: Brief) -> Candidate | None:
+    async def write_expert_seed(self, brief: Brief) -> Candidate | None:
         """The embedded expert's kernel for this brief; None where it can write none."""
         with _LOCK:
             expert = self._expert = self._expert or resolve_team(None)
-        draft = expert.write(brief)
+        draft: Draft = await Call(expert.write, brief)
         if draft.problem:
             return None
         return Candidate(source=draft.source, author=expert.name, stage=brief.stage, mode="seed", plan=draft.note)

@@ -1,19 +1,22 @@
 """The checkpoint database of a run. Its faults are told in one line, and a damaged one is never written to."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from egg_graph.calls import start_thread, to_its_end
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError
 from egg_graph.serde import checkpoint_serde
 
 FILE = "checkpoints.sqlite"
+T = TypeVar("T")
 
 
 class Checkpoints(SqliteSaver):
@@ -52,6 +55,31 @@ class Checkpoints(SqliteSaver):
         except ValueError as error:
             raise damaged(self.folder, str(error)) from error
 
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """`get_tuple` in an event loop. This one and those below work in threads, and end only when these do."""
+        return await _in_thread(self.get_tuple, config)
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """`list` in an event loop."""
+        for found in await _in_thread(lambda: list(self.list(config, **options))):
+            yield found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """`put` in an event loop."""
+        return await _in_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """`put_writes` in an event loop."""
+        await _in_thread(self.put_writes, config, writes, task_id, task_path)
+
 
 @contextmanager
 def open_checkpoints(folder: Path) -> Iterator[Checkpoints]:
@@ -62,7 +90,12 @@ def open_checkpoints(folder: Path) -> Iterator[Checkpoints]:
     """
     check_whole(folder)
     with _connect(folder, RESUME) as connection:
-        yield Checkpoints(folder, connection)
+        checkpoints = Checkpoints(folder, connection)
+        try:
+            yield checkpoints
+        finally:
+            with checkpoints.lock:  # SQLite crashes where a connection is closed in the middle of a write
+                connection.close()
 
 
 def make_checkpoints(folder: Path) -> None:
@@ -120,3 +153,8 @@ def _connect(folder: Path, after: str) -> Iterator[sqlite3.Connection]:
         raise explain(folder, error, after) from error
     with closing(connection):
         yield connection
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Work in a thread to its end, even if cancelled: the connection may be closed afterwards."""
+    return await to_its_end(start_thread(function, *args))

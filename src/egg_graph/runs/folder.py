@@ -109,7 +109,7 @@ def _take(file: int, folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.truncate(file, 0)
-        os.write(file, f"process {os.getpid()} on {platform.node()}\n".encode())
+        os.write(file, f"{_this_process()}\n".encode())
     except BlockingIOError as error:
         holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
         raise InfrastructureError(
@@ -117,3 +117,14 @@ def _take(file: int, folder: Path) -> None:
         ) from error
     except OSError as error:
         raise cannot_write(folder, error, RESUME) from error
+
+
+def is_anothers(folder: Path) -> bool:
+    """Whether another process was the last to work on the run."""
+    with suppress(OSError):
+        return (folder / "lock").read_text(encoding="utf-8").strip() not in ("", _this_process())
+    return False
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {platform.node()}"

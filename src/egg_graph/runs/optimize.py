@@ -1,11 +1,17 @@
 """One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed."""
 
+import inspect
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from egg_graph.calls import in_thread, run_loop
 from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
@@ -18,7 +24,7 @@ from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.team import Team, check_model, resolve_team
 
-Listener = Callable[[Event], None]
+Listener = Callable[[Event], Awaitable[None] | None]
 
 
 def optimize(
@@ -49,8 +55,10 @@ def optimize(
         kernel: a kernel to start from, as source text or a .py file: judged in place of a seed, then improved.
         plan: what the analyst's first plan is, in words; the analyst is not asked then.
         runs_dir: the run's folder is made in this folder.
-        on_event: called with every event (`egg_graph.nodes.events`) as it happens.
+        on_event: called with every event (`egg_graph.nodes.events`) as it happens; it may be asynchronous.
         **context: further knobs of `Context`.
+
+    Ctrl-C ends the evaluation in work, with its processes; what was done is kept, and `resume` goes on with it.
 
     Raises:
         BadInput: if the module or an option is wrong; one line that says how to mend it.
@@ -58,20 +66,54 @@ def optimize(
             full, folder gone); `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
-    knobs = make_context({"target": target, "precision": precision, **context})
-    task_name, reference = read_reference(source_or_path, name)
-    handed_in = {"kernel": read_kernel(kernel), "plan": read_plan(plan)}
-    # Refuse now what can be refused: later there would be a baseline to wait for, and a folder that holds nothing else.
-    check_model(model)
-    choose_target(knobs.target, knobs.knowledge_dir)
-    services = {"model": model, "evaluator": evaluator, "principles": principles}
-    services["team"] = resolve_team(model) if team is None else team
-    if evaluator is None:
-        check_device(knobs.device)
-    folder = make_folder(Path(runs_dir), task_name)
-    request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(knobs)}
-    write_request(folder, {**request, "model": _saved_model(model, team)})
-    return _start(folder, on_event, services)
+    return run_loop(
+        aoptimize(
+            source_or_path,
+            model=model,
+            team=team,
+            evaluator=evaluator,
+            principles=principles,
+            target=target,
+            precision=precision,
+            name=name,
+            kernel=kernel,
+            plan=plan,
+            runs_dir=runs_dir,
+            on_event=on_event,
+            **context,
+        )
+    )
+
+
+async def aoptimize(
+    source_or_path: str | Path,
+    *,
+    model: Any = None,
+    team: Team | None = None,
+    evaluator: Evaluator | None = None,
+    principles: Sequence[Principle] | None = None,
+    target: str = "auto",
+    precision: Precision = "tf32",
+    name: str | None = None,
+    kernel: str | Path | None = None,
+    plan: str = "",
+    runs_dir: str | Path = "runs",
+    on_event: Listener | None = None,
+    **context: Any,
+) -> Run:
+    """`optimize` in an event loop, with the same arguments.
+
+    If it is cancelled, the evaluation in work ends within a second, with its processes, and no model is called any
+    more. What was done is kept, and `resume` goes on with it.
+    """
+    folder, services = await in_thread(
+        _make_run,
+        {"reference": source_or_path, "name": name, "kernel": kernel, "plan": plan},
+        {"model": model, "team": team, "evaluator": evaluator, "principles": principles},
+        {"target": target, "precision": precision, **context},
+        Path(runs_dir),
+    )
+    return await _start(folder, on_event, services)
 
 
 def resume(
@@ -99,29 +141,74 @@ def resume(
             checkpoints.sqlite is damaged.
         ModelRefused: see `optimize`.
     """
+    return run_loop(
+        aresume(
+            run_id,
+            model=model,
+            team=team,
+            evaluator=evaluator,
+            principles=principles,
+            runs_dir=runs_dir,
+            on_event=on_event,
+        )
+    )
+
+
+async def aresume(
+    run_id: str,
+    *,
+    model: Any = None,
+    team: Team | None = None,
+    evaluator: Evaluator | None = None,
+    principles: Sequence[Principle] | None = None,
+    runs_dir: str | Path = "runs",
+    on_event: Listener | None = None,
+) -> Run:
+    """`resume` in an event loop, with the same arguments. It can be cancelled as `aoptimize` can."""
     services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
-    return _run_to_end(Path(runs_dir) / run_id, on_event, services)
+    return await _run_to_end(Path(runs_dir) / run_id, on_event, services)
 
 
-def _start(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
+def _make_run(
+    given: dict[str, Any], services: dict[str, Any], knobs: dict[str, Any], runs_dir: Path
+) -> tuple[Path, dict[str, Any]]:
+    """Refuse what can be refused, and make the run's folder.
+
+    Later there would be a baseline to wait for, and a folder that holds nothing else.
+    """
+    context = make_context(knobs)
+    task_name, reference = read_reference(given["reference"], given["name"])
+    handed_in = {"kernel": read_kernel(given["kernel"]), "plan": read_plan(given["plan"])}
+    model, team = services["model"], services["team"]
+    check_model(model)
+    choose_target(context.target, context.knowledge_dir)
+    services = {**services, "team": resolve_team(model) if team is None else team}
+    if services["evaluator"] is None:
+        check_device(context.device)
+    folder = make_folder(runs_dir, task_name)
+    request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(context)}
+    write_request(folder, {**request, "model": _saved_model(model, team)})
+    return folder, services
+
+
+async def _start(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
     """Run in a new folder. Remove the folder if the run is refused before its first attempt."""
     attempted = False
 
-    def listen(event: Event) -> None:
+    def listen(event: Event) -> Awaitable[None] | None:
         nonlocal attempted
         attempted = attempted or event["event"] == "attempt"
-        if on_event is not None:
-            on_event(event)
+        return None if on_event is None else on_event(event)
 
     try:
-        return _run_to_end(folder, listen, services)
+        return await _run_to_end(folder, listen, services)
     except (BadInput, ModelRefused):
         if not attempted:
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
+async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
     request = read_request(folder)
     services = {**services, "model": _choose_model(request["model"], services)}
@@ -129,25 +216,49 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
     config: Any = {"configurable": {"thread_id": folder.name}}
     with lock(folder), open_checkpoints(folder) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
-        saved = graph.get_state(config)
+        saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:
             given = {key: request[key] for key in InputState.__annotations__ if key in request}
             start = None if saved.values else given
-            for _, event in graph.stream(
-                start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
-            ):
-                if on_event is not None:
-                    on_event(event)
-            saved = graph.get_state(config)
+            control = RunControl()
+            stream = graph.astream(
+                start,
+                config,
+                context=context,
+                stream_mode="custom",
+                subgraphs=True,
+                durability="sync",
+                control=control,
+            )
+            await _tell(stream, on_event, control)
+            saved = await graph.aget_state(config)
         if "status" not in saved.values:
             raise BadInput(
                 f"run {folder.name} stopped at a step that this egg-graph does not have: finish it with the version "
                 f"that started it, or start a new run of the reference that {folder / 'run.json'} keeps"
             )
         run = make_run(folder, saved.values)  # type: ignore[arg-type]
-        write_results(run)
+        await in_thread(write_results, run)
     return run
+
+
+async def _tell(stream: AsyncIterator[Any], on_event: Listener | None, control: RunControl) -> None:
+    """Hand every event to the listener. If it raises, the step in work is finished and saved before the run stops."""
+    failure: Exception | None = None
+    with suppress(GraphDrained):
+        async with aclosing(stream) as events:  # type: ignore[type-var]
+            async for _, event in events:
+                if on_event is None or failure is not None:
+                    continue
+                try:
+                    if inspect.isawaitable(told := on_event(event)):
+                        await told
+                except Exception as error:  # noqa: BLE001 - raised below
+                    failure = error
+                    control.request_drain("the listener failed")
+    if failure is not None:
+        raise failure
 
 
 def _saved_model(model: Any, team: Team | None) -> Any:

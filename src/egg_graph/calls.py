@@ -1,0 +1,186 @@
+"""One text for synchronous and asynchronous callers.
+
+A coroutine that awaits nothing but a `Call` runs under callers of both kinds: `run` makes each call in place, `arun`
+awaits it in the caller's event loop. What is asynchronous is awaited there; what is synchronous runs in a thread.
+"""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Call(Generic[T]):
+    """A call that may take long: `answer = await Call(team.write, brief)`.
+
+    Args:
+        function: an ordinary function, or an asynchronous one.
+        *args, **options: its arguments.
+        twin: the asynchronous form of an ordinary function, preferred in an event loop; by default the method whose
+            name has an `a` in front, if the object has one (`invoke` and `ainvoke`).
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., T | Awaitable[T]],
+        *args: Any,
+        twin: Callable[..., Awaitable[T]] | None = None,
+        **options: Any,
+    ) -> None:
+        self._here = partial(function, *args, **options)
+        self._in_loop = partial(twin or _twin(function) or function, *args, **options)
+
+    def __await__(self) -> Generator["Call[T]", T, T]:
+        return (yield self)
+
+    def make(self) -> T:
+        """Make the call from synchronous code."""
+        answer = self._here()
+        return finish(answer) if inspect.isawaitable(answer) else answer
+
+    async def amake(self) -> T:
+        """Make the call in the running event loop, which it never blocks."""
+        asynchronous = inspect.iscoroutinefunction(self._in_loop.func)
+        answer = self._in_loop() if asynchronous else await in_thread(self._in_loop)
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def _twin(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+    twin = getattr(owner, f"a{name}", None)
+    return twin if inspect.iscoroutinefunction(twin) else None
+
+
+@dataclass(frozen=True)
+class _End(Generic[T]):
+    """The end of a coroutine, and what it returned."""
+
+    value: T
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits `Call`s alone, from synchronous code."""
+    resume = partial(work.send, None)
+    while not isinstance(step := _advance(resume), _End):
+        try:
+            resume = partial(work.send, step.make())
+        except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
+            resume = partial(work.throw, error)
+    return step.value
+
+
+async def arun(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits `Call`s alone, from asynchronous code. What it does between them runs in threads.
+
+    All of it, the calls included, has one set of context variables, as it has under `run`.
+    """
+    context = contextvars.copy_context()
+    resume = partial(work.send, None)
+    while not isinstance(step := await in_thread(context.run, _advance, resume), _End):
+        try:
+            resume = partial(work.send, await asyncio.create_task(step.amake(), context=context))
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
+            resume = partial(work.throw, error)
+    return step.value
+
+
+def _advance(resume: Callable[[], Any]) -> Any:
+    """Resume a coroutine; return its next `Call`, or its end."""
+    try:
+        return resume()
+    except StopIteration as end:
+        return _End(end.value)
+
+
+def start_thread(function: Callable[..., T], *args: Any) -> "concurrent.futures.Future[T]":
+    """Run a function in a daemon thread of its own, with the caller's context variables.
+
+    An event loop's own executor has few threads, and loop and interpreter wait for them at their end; nobody waits for
+    this one.
+    """
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(function, *args))
+        except StopIteration:
+            future.set_exception(RuntimeError(f"{function} raised StopIteration"))  # no future takes that one
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="egg-graph", daemon=True).start()
+    return future
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in a thread, and wait for it. If the wait is cancelled, the thread is left to end by itself."""
+    return await asyncio.wrap_future(start_thread(function, *args))
+
+
+async def to_its_end(future: "concurrent.futures.Future[T]") -> T:
+    """Wait for a future. If the wait is cancelled, it ends only when the future has."""
+    waiting = asyncio.wrap_future(future)
+    try:
+        return await waiting
+    except asyncio.CancelledError:
+        await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
+        raise
+
+
+def finish(work: Awaitable[T]) -> T:
+    """Wait for something asynchronous from synchronous code, even inside a running event loop (a notebook).
+
+    It runs in one event loop for all such calls, so that the connections that a part opened stay usable. If the wait is
+    interrupted, the work is cancelled, and its end awaited.
+    """
+    loop = _background_loop()
+
+    async def awaited() -> T:
+        return await work
+
+    async def start() -> asyncio.Task[T]:
+        return loop.create_task(awaited())
+
+    async def end() -> None:
+        await asyncio.wait({task})
+
+    task = asyncio.run_coroutine_threadsafe(start(), loop).result()
+    ending = asyncio.run_coroutine_threadsafe(end(), loop)
+    try:
+        ending.result()
+    except BaseException:
+        loop.call_soon_threadsafe(task.cancel)
+        ending.result()
+        raise
+    return task.result()
+
+
+def run_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from synchronous code: in this thread, or in another one if this one runs an event loop already.
+
+    Ctrl-C cancels it, and raises KeyboardInterrupt when it has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return finish(work)
+
+
+@cache
+def _background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="egg-graph-loop", daemon=True).start()
+    return loop

@@ -1,0 +1,57 @@
+"""Ctrl-C on the command line: the candidate ends, no model is called any more, and the way to go on is told."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.graph.scripted import REFERENCE
+from tests.lab.processes import descendants
+from tests.paths import IMPORTABLE
+
+pytestmark = pytest.mark.slow
+
+
+def start(calls, temporary, *words):
+    command = [sys.executable, "-m", "tests.runs.looping", str(calls), *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": IMPORTABLE, "COLUMNS": "300", "TMPDIR": str(temporary)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+
+
+def interrupt(process):
+    """Press Ctrl-C while a candidate is at work; what was said, the processes that there were, seconds, exit status."""
+    until = time.monotonic() + 90
+    while not any("/job-" in cwd(p.pid) and p.cpu_seconds >= 0.2 for p in descendants(process.pid)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "no candidate was started"
+        time.sleep(0.05)
+    there = descendants(process.pid)
+    pressed = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    return said, there, time.monotonic() - pressed, process.returncode
+
+
+def cwd(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def test_ctrl_c_ends_the_candidate_and_tells_how_to_go_on(tmp_path):
+    (tmp_path / "relu.py").write_text(REFERENCE)
+    calls, runs, temporary = tmp_path / "calls", tmp_path / "my runs", tmp_path / "tmp"
+    temporary.mkdir()
+    words = [tmp_path / "relu.py", "--runs", runs, "--target", "h200", "--device", "none"]
+    said, there, seconds, status = interrupt(start(calls, temporary, "optimize", *words))
+    (folder,) = runs.iterdir()
+    assert said.strip() == f"stopped; go on with: egg-graph optimize --resume {folder.name} --runs '{runs}'"
+    assert status == 130 and seconds < 5, "with the end of a whole Python process"
+    assert not [process.command for process in there if process.alive]
+    assert not list(temporary.iterdir())
+    assert calls.read_text().split() == ["write"]
