@@ -85,10 +85,12 @@ def test_a_cancelled_coroutine_makes_no_further_call_and_cleans_up() -> None:
         leave.wait(30)
 
     async def work() -> None:
+        token = WHO.set("me")
         try:
             await Call(wait)
             await Call(done.append, "the next call")
         finally:
+            WHO.reset(token)  # fails among other context variables than its own
             done.append("cleaned up")
 
     async def cancel() -> None:
@@ -102,6 +104,33 @@ def test_a_cancelled_coroutine_makes_no_further_call_and_cleans_up() -> None:
 
     asyncio.run(cancel())
     assert done == ["cleaned up"]
+
+
+def test_a_coroutine_cancelled_between_its_calls_cleans_up_in_its_own_context() -> None:
+    entered, leave, cleaned = threading.Event(), threading.Event(), threading.Event()
+    done: list[str] = []
+
+    async def work() -> None:
+        token = WHO.set("me")
+        try:
+            entered.set()
+            leave.wait(30)
+            await Call(done.append, "the next call")
+        finally:
+            WHO.reset(token)
+            cleaned.set()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(arun(work()))
+        while not entered.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        leave.set()
+
+    asyncio.run(cancel())
+    assert cleaned.wait(10) and done == []
 
 
 def test_a_coroutine_runs_from_synchronous_code_inside_an_event_loop() -> None:

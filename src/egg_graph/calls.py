@@ -82,16 +82,27 @@ async def arun(work: Coroutine[Any, Any, T]) -> T:
     All of it, the calls included, has one set of context variables, as it has under `run`.
     """
     context = contextvars.copy_context()
-    resume = partial(work.send, None)
-    while not isinstance(step := await in_thread(context.run, _advance, resume), _End):
+    resume: Callable[[], Any] = partial(work.send, None)
+    while True:
+        stepping = start_thread(context.run, _advance, resume)
         try:
-            resume = partial(work.send, await asyncio.create_task(step.amake(), context=context))
+            step = await asyncio.wrap_future(stepping)
+            if isinstance(step, _End):
+                return step.value
+            resume = await asyncio.create_task(_answer(step, work), context=context)
         except asyncio.CancelledError:
-            work.close()
+            stepping.add_done_callback(lambda _: context.run(work.close))
             raise
-        except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
-            resume = partial(work.throw, error)
-    return step.value
+
+
+async def _answer(call: Call[Any], work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
+    """Make the call; return what resumes the coroutine with its answer or its error."""
+    try:
+        return partial(work.send, await call.amake())
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
+        return partial(work.throw, error)
 
 
 def _advance(resume: Callable[[], Any]) -> Any:
