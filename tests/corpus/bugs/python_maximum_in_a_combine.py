@@ -1,7 +1,7 @@
 # /// trick
 # id = "bug-107"
 # name = "Python's min where max is meant, in a combine function"
-# problem = "row_max"
+# problem = "positive_max"
 # expect = ["incorrect"]
 # ///
 """Planted: in a combine function, too, `min` is elementwise."""

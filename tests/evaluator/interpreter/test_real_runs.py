@@ -28,7 +28,7 @@ FAULTS = {
     "load_past_end": ("out_of_bounds", "element 130"),
     "store_past_end": ("out_of_bounds", "element 130"),
     "load_before_start": ("out_of_bounds", "element -1"),
-    "unknown_libdevice": ("unsupported_in_kernel", "'y1'"),
+    "unknown_libdevice": ("unsupported_in_kernel", "'jn'"),
     "unknown_assembly": ("unsupported_in_kernel", "bfe.u32"),
     "missing_import": ("exception", "name 'math' is not defined"),
     "no_such_function": ("exception", "has no attribute 'tanh'"),

@@ -7,66 +7,18 @@ keeps Python's meaning. On tensors, `and`, `or`, `not` are elementwise and evalu
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, to_float
-from egg_graph.evaluator.interpreter.run_state import current_run, in_kernel
-from egg_graph.evaluator.wire.faults import KernelFault
+from egg_graph.evaluator.interpreter.conditions import refuse, truth, unwrap
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.run_state import current_run
+from egg_graph.evaluator.interpreter.while_loops import WhileLoop
 
-CONDITIONS = (bool, int, type(None))
-"""Types of the conditions that the compiler decides itself."""
-
-
-def refuse(what: str, cure: str = "Write it with triton.language.") -> NoReturn:
-    """Refuse what the compiler has no meaning for.
-
-    Raises:
-        KernelFault: `unsupported_in_kernel`, with the candidate's line.
-    """
-    where = current_run().where() if in_kernel() else ""
-    raise KernelFault("unsupported_in_kernel", f"{what}: Triton cannot compile it", where, cure)
-
-
-def unwrap(value: Any) -> Any:
-    """Return the value of a `tl.constexpr`, and anything else as it is."""
-    return value.value if isinstance(value, tl.constexpr) else value
-
-
-def truth(value: Any) -> bool:
-    """Decide an `if`: a number that is known at compile time, or a tensor of one element.
-
-    Raises:
-        KernelFault: `unsupported_in_kernel`, for a block of several elements and for any other object.
-    """
-    value = unwrap(value)
-    if isinstance(value, tl.tensor):
-        return _truth_of_tensor(value)
-    if type(value) not in CONDITIONS:
-        refuse(f"a condition of type {type(value).__name__}", "Compare it, so that the condition is a boolean.")
-    return bool(value)
-
-
-def _truth_of_tensor(value: Any) -> bool:
-    data = to_float(value.handle)
-    if data.size != 1:
-        refuse(
-            f"the truth of a block of shape {list(data.shape)}, which is one answer for {data.size} elements",
-            "Use tl.where or a mask for each element, or reduce the block to a scalar first.",
-        )
-    return bool(data.reshape(-1)[0] != 0)
-
-
-def loop_goes_on(condition: Any) -> bool:
-    """Decide a `while`, whose condition the compiled kernel evaluates before each iteration."""
-    condition = getattr(condition, "condition", condition)  # tl.condition(…) only adds attributes to the loop
-    if not isinstance(condition, tl.tensor):
-        refuse("`while` on a condition that is known at compile time", "Let the condition depend on a tensor.")
-    current_run().steps += 1
-    return _truth_of_tensor(condition)
+__all__ = ["WhileLoop", "refuse", "truth"]
 
 
 def ternary(condition: Any, chosen: Any) -> Any:
@@ -76,15 +28,15 @@ def ternary(condition: Any, chosen: Any) -> Any:
 
 def conjunction(*operands: Callable[[], Any]) -> Any:
     """Evaluate `a and b`: up to the first false constant; tensors are combined element by element."""
-    return _combined(operands, ends=False, combine=interpreter.interpreter_semantic.logical_and)
+    return _combined("and", operands, ends=False, combine=interpreter.interpreter_semantic.logical_and)
 
 
 def disjunction(*operands: Callable[[], Any]) -> Any:
     """Evaluate `a or b`: up to the first true constant; tensors are combined element by element."""
-    return _combined(operands, ends=True, combine=interpreter.interpreter_semantic.logical_or)
+    return _combined("or", operands, ends=True, combine=interpreter.interpreter_semantic.logical_or)
 
 
-def _combined(operands: tuple[Callable[[], Any], ...], *, ends: bool, combine: Callable[..., Any]) -> Any:
+def _combined(word: str, operands: tuple[Callable[[], Any], ...], *, ends: bool, combine: Callable[..., Any]) -> Any:
     tensors: list[Any] = []
     value: Any = None
     for operand in operands:
@@ -93,13 +45,22 @@ def _combined(operands: tuple[Callable[[], Any], ...], *, ends: bool, combine: C
             tensors.append(value)
         elif bool(value) is ends:
             return value
+    if len(tensors) > 1:
+        _want_booleans(word, tensors)
     return reduce(combine, tensors) if tensors else value
+
+
+def _want_booleans(word: str, tensors: list[Any]) -> None:
+    for tensor in tensors:
+        if not tensor.type.scalar.is_int1():
+            refuse(f"`{word}` of a tensor of type {tensor.type}", "Compare it first: a tensor of booleans is needed.")
 
 
 def negation(operand: Any) -> Any:
     """Evaluate `not a`, element by element for a tensor."""
     operand = unwrap(operand)
     if isinstance(operand, tl.tensor):
+        _want_booleans("not", [operand])
         return interpreter.interpreter_semantic.not_(operand)
     return not operand
 

@@ -18,14 +18,14 @@ BUILTINS = {"min": "minimum", "max": "maximum", "print": "show", "int": "integer
 """Builtin functions that a kernel may call -> what they mean in it."""
 SAME_BUILTINS = frozenset({"len", "list", "range", "isinstance", "getattr", "hasattr"})
 """Builtin functions that mean the same in a kernel."""
-REFUSED_STATEMENTS: dict[type[ast.stmt], str] = {
+REFUSED_STATEMENTS: dict[type[ast.AST], str] = {
     ast.Break: "`break`", ast.Continue: "`continue`", ast.Try: "`try`", ast.TryStar: "`try`", ast.Raise: "`raise`",
     ast.Delete: "`del`", ast.Global: "`global`", ast.Nonlocal: "`nonlocal`", ast.Import: "`import`",
     ast.ImportFrom: "`import`", ast.ClassDef: "a class", ast.FunctionDef: "a nested function",
     ast.AsyncFunctionDef: "a nested function", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`",
     ast.Match: "`match`",
 }  # fmt: skip
-REFUSED_EXPRESSIONS: dict[type[ast.expr], str] = {
+REFUSED_EXPRESSIONS: dict[type[ast.AST], str] = {
     ast.NamedExpr: "`:=`", ast.Lambda: "`lambda`", ast.Dict: "a dictionary", ast.Set: "a set",
     ast.DictComp: "a dictionary comprehension", ast.SetComp: "a set comprehension",
     ast.GeneratorExp: "a generator expression", ast.Await: "`await`", ast.Yield: "`yield`", ast.YieldFrom: "`yield`",
@@ -42,7 +42,7 @@ def rewrite(tree: ast.Module, known: Container[str]) -> None:
     for function in tree.body:
         if isinstance(function, ast.FunctionDef):
             meaning = CompiledMeaning(_Known(known, _local_names(function)))
-            function.body = [meaning.visit(statement) for statement in function.body]
+            meaning.visit_body(function)
     ast.fix_missing_locations(tree)
 
 
@@ -73,11 +73,17 @@ class CompiledMeaning(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Rewrite one node."""
-        if what := REFUSED_STATEMENTS.get(type(node), ""):  # type: ignore[call-overload]
+        if what := REFUSED_STATEMENTS.get(type(node), ""):
             return _statement(node, _call("refuse", node, ast.Constant(what)))
-        if what := REFUSED_EXPRESSIONS.get(type(node), ""):  # type: ignore[call-overload]
+        if what := REFUSED_EXPRESSIONS.get(type(node), ""):
             return _call("refuse", node, ast.Constant(what))
         return super().visit(node)
+
+    def visit_body(self, function: ast.FunctionDef) -> None:
+        """Rewrite the statements of a function, but neither its arguments nor its decorators."""
+        body = ast.Module(function.body, [])
+        self.generic_visit(body)
+        function.body = body.body
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         """`x = 1` makes a scalar tensor."""
@@ -111,13 +117,15 @@ class CompiledMeaning(ast.NodeTransformer):
         node.test = _call("truth", node.test, node.test)
         return node
 
-    def visit_While(self, node: ast.While) -> ast.stmt:
-        """A condition is a scalar tensor; there is no `else`."""
+    def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
+        """A condition is a scalar tensor; there is no `else`. The loop is watched, for it may wait for ever."""
         if node.orelse:
             return _statement(node, _call("refuse", node, ast.Constant("`else` after a loop")))
         self.generic_visit(node)
-        node.test = _call("loop_goes_on", node.test, node.test)
-        return node
+        watched = f"loop at {node.lineno}:{node.col_offset}"
+        begin = ast.Assign([ast.Name(watched, ast.Store())], _call("WhileLoop", node))
+        node.test = ast.Call(ast.Attribute(ast.Name(watched, ast.Load()), "goes_on", ast.Load()), [node.test], [])
+        return [ast.copy_location(begin, node), node]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         """A loop runs over a range, whose numbers are scalar tensors unless the compiler unrolls it."""
@@ -165,8 +173,7 @@ class CompiledMeaning(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(operator, ast.Is | ast.IsNot):
             same = _call("identical", node, node.left, node.comparators[0])
-            same = ast.UnaryOp(ast.Not(), same) if isinstance(operator, ast.IsNot) else same
-            return ast.copy_location(same, node)
+            return ast.copy_location(ast.UnaryOp(ast.Not(), same), node) if isinstance(operator, ast.IsNot) else same
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -202,8 +209,11 @@ def _refused_target(target: ast.expr) -> str:
         return ""
     if isinstance(target, ast.Tuple):
         return next(filter(None, map(_refused_target, target.elts)), "")
-    words = {ast.Subscript: "an assignment to an element", ast.Attribute: "an assignment to an attribute"}
-    return words.get(type(target), "an assignment to this target")  # type: ignore[call-overload]
+    words: dict[type[ast.expr], str] = {
+        ast.Subscript: "an assignment to an element",
+        ast.Attribute: "an assignment to an attribute",
+    }
+    return words.get(type(target), "an assignment to this target")
 
 
 def _meaning(name: str, place: ast.AST) -> ast.expr:

@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter import compiled_python
+from egg_graph.evaluator.interpreter.conditions import refuse, unwrap
 
 OPERATORS = (
     "add", "sub", "mul", "mod", "truediv", "floordiv", "pow", "lshift", "rshift", "and", "or", "xor",
@@ -27,7 +28,7 @@ def _truth(self: Any) -> bool:
     Triton's own Python is told what it is told in a compiler: that there is a tensor.
     """
     if not sys._getframe(1).f_globals.get("__name__", "").startswith("triton.language."):
-        compiled_python.refuse(
+        refuse(
             f"the truth of a tensor of type {self.type}, asked for by Python itself",
             "Compare elements with ==, < and their kin, and combine them with &, |, tl.where.",
         )
@@ -36,7 +37,7 @@ def _truth(self: Any) -> bool:
 
 def _no_number(self: Any) -> int:
     """Refuse to give the value of a tensor where Python wants a number that is known at compile time."""
-    compiled_python.refuse(
+    refuse(
         f"a tensor of type {self.type} where Python wants a number that is known at compile time",
         "Pass the number as a tl.constexpr.",
     )
@@ -57,9 +58,9 @@ def _for_tensors_too(operator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _static_assert(condition: Any, message: Any = "") -> None:
-    condition = compiled_python.unwrap(condition)
+    condition = unwrap(condition)
     if not isinstance(condition, bool):
-        compiled_python.refuse("tl.static_assert of what is no boolean constant", "Compare values of type constexpr.")
+        refuse("tl.static_assert of what is no boolean constant", "Compare values of type constexpr.")
     assert condition, message
 
 

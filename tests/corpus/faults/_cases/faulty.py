@@ -96,7 +96,7 @@ def max_of_undefined(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def unknown_libdevice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
-    tl.store(out_ptr + offsets, libdevice.y1(x), mask=offsets < n)  # fault: unknown_libdevice
+    tl.store(out_ptr + offsets, libdevice.jn(2, x), mask=offsets < n)  # fault: unknown_libdevice
 
 
 @triton.jit
