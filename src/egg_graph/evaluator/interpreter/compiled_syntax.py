@@ -124,7 +124,8 @@ class CompiledMeaning(ast.NodeTransformer):
         self.generic_visit(node)
         watched = f"loop at {node.lineno}:{node.col_offset}"
         begin = ast.Assign([ast.Name(watched, ast.Store())], _call("WhileLoop", node))
-        node.test = ast.Call(ast.Attribute(ast.Name(watched, ast.Load()), "goes_on", ast.Load()), [node.test], [])
+        goes_on = ast.Attribute(ast.Name(watched, ast.Load()), "goes_on", ast.Load())
+        node.test = ast.copy_location(ast.Call(goes_on, [node.test], []), node.test)
         return [ast.copy_location(begin, node), node]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
