@@ -5,6 +5,7 @@ keeps Python's meaning. On tensors, `and`, `or`, `not` are elementwise and evalu
 `max` are `tl.minimum` and `tl.maximum`, and an assignment turns a number into a scalar tensor.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any
@@ -19,6 +20,20 @@ from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.interpreter.while_loops import WhileLoop
 
 __all__ = ["WhileLoop", "refuse", "truth"]
+
+COMPILED_VALUES = (tl.core.base_value, int, float, tuple)
+"""Types of what the compiled code holds; numbers and tuples stand for constants of it."""
+
+
+def kept(condition: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return those locals of the kernel that an `if` on a tensor leaves as they are, though one branch assigns them.
+
+    They are those that hold no value of the compiled code: None, a dtype, a function.
+    """
+    if not isinstance(condition, tl.tensor):
+        return {}
+    local = sys._getframe(1).f_locals
+    return {name: local[name] for name in names if name in local and not isinstance(local[name], COMPILED_VALUES)}
 
 
 def ternary(condition: Any, chosen: Any) -> Any:

@@ -7,7 +7,8 @@ does not visit the branches that it leaves out.
 
 import ast
 import builtins
-from collections.abc import Container
+from collections.abc import Container, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 MEANING = "compiled python"
@@ -41,7 +42,7 @@ def rewrite(tree: ast.Module, known: Container[str]) -> None:
     """
     for function in tree.body:
         if isinstance(function, ast.FunctionDef):
-            meaning = CompiledMeaning(_Known(known, _local_names(function)))
+            meaning = CompiledMeaning(_Known(known, _local_names(function)), _not_tensors(function))
             meaning.visit_body(function)
     ast.fix_missing_locations(tree)
 
@@ -57,8 +58,20 @@ class _Known:
 
 
 def _local_names(function: ast.FunctionDef) -> set[str]:
-    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return stored | {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    return _stored([function]) | {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some statements assign."""
+    inner = (n for node in nodes for n in ast.walk(node))
+    return {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _not_tensors(function: ast.FunctionDef) -> set[str]:
+    """Return the names that are assigned what may be no tensor: None, a part of something, another name, a choice."""
+    values = (ast.Constant, ast.Attribute, ast.Name, ast.IfExp)
+    assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and isinstance(n.value, values)]
+    return _stored(target for node in assigned for target in node.targets)
 
 
 class CompiledMeaning(ast.NodeTransformer):
@@ -66,10 +79,12 @@ class CompiledMeaning(ast.NodeTransformer):
 
     Args:
         known: names that are no builtins.
+        not_tensors: names that may hold None or a dtype somewhere.
     """
 
-    def __init__(self, known: Container[str]) -> None:
+    def __init__(self, known: Container[str], not_tensors: AbstractSet[str]) -> None:
         self.known = known
+        self.not_tensors = not_tensors
 
     def visit(self, node: ast.AST) -> Any:
         """Rewrite one node."""
@@ -111,11 +126,24 @@ class CompiledMeaning(ast.NodeTransformer):
         value = ast.copy_location(ast.BinOp(held, node.op, self.visit(node.value)), node)
         return ast.copy_location(ast.Assign([node.target], _call("assigned", node, value)), node)
 
-    def visit_If(self, node: ast.If) -> ast.stmt:
-        """A condition is a constant or a scalar tensor."""
+    def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
+        """A condition is a constant or a scalar tensor.
+
+        After a condition at run time, a name that one branch alone assigns holds what it held before, unless that was a
+        tensor: the compiler joins the branches' tensors only.
+        """
+        names = sorted((_stored(node.body) ^ _stored(node.orelse)) & self.not_tensors)
         self.generic_visit(node)
-        node.test = _call("truth", node.test, node.test)
-        return node
+        if not names:
+            node.test = _call("truth", node.test, node.test)
+            return node
+        place = f"{node.lineno}:{node.col_offset}"
+        condition, kept = f"condition at {place}", f"kept at {place}"
+        elements: list[ast.expr] = [ast.Constant(name) for name in names]
+        before = _call("kept", node, ast.Name(condition, ast.Load()), ast.Tuple(elements, ast.Load()))
+        begin = [_assign(condition, node.test, node), _assign(kept, before, node)]
+        node.test = _call("truth", node.test, ast.Name(condition, ast.Load()))
+        return [*begin, node, *(_restored(name, kept, node) for name in names)]
 
     def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
         """A condition is a scalar tensor; there is no `else`. The loop is watched, for it may wait for ever."""
@@ -123,10 +151,10 @@ class CompiledMeaning(ast.NodeTransformer):
             return _statement(node, _call("refuse", node, ast.Constant("`else` after a loop")))
         self.generic_visit(node)
         watched = f"loop at {node.lineno}:{node.col_offset}"
-        begin = ast.Assign([ast.Name(watched, ast.Store())], _call("WhileLoop", node))
+        begin = _assign(watched, _call("WhileLoop", node), node)
         goes_on = ast.Attribute(ast.Name(watched, ast.Load()), "goes_on", ast.Load())
         node.test = ast.copy_location(ast.Call(goes_on, [node.test], []), node.test)
-        return [ast.copy_location(begin, node), node]
+        return [begin, node]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         """A loop runs over a range, whose numbers are scalar tensors unless the compiler unrolls it."""
@@ -228,6 +256,17 @@ def _call(name: str, place: ast.AST, *arguments: ast.expr, keywords: list[ast.ke
 
 def _statement(place: ast.AST, value: ast.expr) -> ast.stmt:
     return ast.copy_location(ast.Expr(value), place)
+
+
+def _assign(name: str, value: ast.expr, place: ast.AST) -> ast.stmt:
+    return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), place)
+
+
+def _restored(name: str, kept: str, place: ast.AST) -> ast.stmt:
+    """Make `if name in kept: name = kept[name]`."""
+    held, key = ast.Name(kept, ast.Load()), ast.Constant(name)
+    restore = _assign(name, ast.Subscript(held, key, ast.Load()), place)
+    return ast.copy_location(ast.If(ast.Compare(key, [ast.In()], [held]), [restore], []), place)
 
 
 def _deferred(value: ast.expr) -> ast.expr:
