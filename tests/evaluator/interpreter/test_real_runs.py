@@ -38,7 +38,7 @@ FAULTS = {
     "chain_of_comparisons": ("unsupported_in_kernel", "a chain of comparisons"),
     "counts_down": ("unsupported_in_kernel", "a loop with the step -1"),
     "numbers_in_words": ("unsupported_in_kernel", "`not` of a tensor"),
-    "waits_for_the_next": ("unsupported_in_kernel", "program (0, 0, 0) waits"),
+    "waits_for_the_next": ("timeout", "program (0, 0, 0) waits"),
 }
 RACES = ["no_barrier", "wrote_after_its_ticket", "accumulate", "everyone_stores", "shift_in_place", "lanes_collide"]
 

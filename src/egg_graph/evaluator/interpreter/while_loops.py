@@ -40,7 +40,8 @@ class WhileLoop:
         A loop that waits for another program ends at once in a fake run.
 
         Raises:
-            KernelFault: `unsupported_in_kernel`, for a condition known at compile time, or a wait for a later program.
+            KernelFault: `unsupported_in_kernel`, for a condition known at compile time; `timeout`, for a wait that no
+                program before has ended.
             Waiting: for a wait in a launch of which programs are left out.
             Unfakeable: in a fake run, if the loop takes too long.
         """
@@ -76,7 +77,7 @@ class WhileLoop:
         if run.launch.incomplete:
             raise Waiting
         raise KernelFault(
-            "unsupported_in_kernel",
+            "timeout",
             f"program {run.launch.program} waits in a loop for what no program before it has written; the interpreter"
             " runs programs in order, and a GPU, too, may start the later ones only when the earlier ones have ended",
             run.where(),
