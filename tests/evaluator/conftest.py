@@ -14,12 +14,13 @@ from tests.paths import CORPUS, IMPORTABLE
 
 HERE = Path(__file__).parent
 MATRIX = {"shape": [2048, 2048]}
-REAL = ["pointwise.py", "rows.py", "matmuls.py", "launching.py", "shuffling.py"]
+REAL = ["pointwise.py", "rows.py", "matmuls.py", "launching.py", "shuffling.py", "python.py"]
 FAULTY = [
     "no_barrier", "wrote_after_its_ticket", "load_past_end", "store_past_end", "load_before_start", "accumulate",
     "everyone_stores", "shift_in_place",
     "lanes_collide", "off_by_one_mask", "max_of_undefined", "unknown_libdevice", "unknown_assembly", "missing_import",
-    "no_such_function", "uncovered", "unknown_option", "huge_grid",
+    "no_such_function", "uncovered", "unknown_option", "huge_grid", "branch_on_block", "while_on_block", "asks_python",
+    "chain_of_comparisons", "counts_down", "numbers_in_words", "waits_for_the_next",
 ]  # fmt: skip
 FAKE = {
     "matmul": ("matmuls.py", "matmul_tf32", [MATRIX, MATRIX]),
@@ -37,7 +38,7 @@ FAKE = {
     "aligned": ("pointwise.py", "add", [{"shape": [1024, 1024]}] * 2),
     "shared_memory_hog": ("matmuls.py", "shared_memory_hog", [MATRIX, MATRIX]),
     "overflow": ("faulty.py", "overflow", [{"shape": [70_000, 40_000]}]),
-    "break_in_loop": ("faulty.py", "break_in_loop", [{"shape": [130]}]),
+    "break_in_loop": ("faulty.py", "break_in_loop", [{"shape": [100]}]),  # the interpreter comes to no break
     "uncovered": ("faulty.py", "uncovered", [{"shape": [130]}]),
     "library": ("library.py", "mixed", [MATRIX, MATRIX]),
     "needs_values": ("library.py", "needs_values", [MATRIX]),

@@ -29,10 +29,12 @@ SAMPLE = {
     " keyboard_interrupt",
     "tricks/mathematics": "second_configuration",
     "tricks/timing": "fake_verdict_printed",
-    "bugs": "affine_ignored epsilon_dropped tf32_where_ieee tf32_truncated bf16_accumulator odd_rows_reach_out"
+    "bugs": "every_seventh_dropped affine_ignored epsilon_dropped tf32_where_ieee tf32_truncated bf16_accumulator"
+    " odd_rows_reach_out"
     " narrow_offsets output_not_zeroed running_statistics_forgotten one_buffer_for_all_calls stale_transpose"
     " attention_without_fading integer_sum_wraps nan_lost written_over_input tail_not_covered transposed_view",
-    "right": "helpers workspace_reused heuristics_and_hooks device_properties batch_norm_train column_sum_two_kernels"
+    "right": "python_words helpers workspace_reused heuristics_and_hooks device_properties batch_norm_train"
+    " column_sum_two_kernels"
     " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
     " positive_max_passes_nan_on matmul_bf16 softmax_autotuned row_max_with_index library_product_triton_tail"
     " integer_sum_wide softmax_of_columns_by_transpose",

@@ -1,11 +1,11 @@
 # /// trick
 # id = "fault-30"
-# name = "test code beside the module"
+# name = "test code that the module runs"
 # problem = "softmax"
 # expect = ["invalid"]
 # finding = ["test_code"]
 # ///
-"""Planted: test code beside the module."""
+"""Planted: the module runs its test code, so it cannot be left out."""
 
 import torch
 import torch.nn as nn
@@ -35,5 +35,4 @@ def get_inputs():
     return [torch.randn(4, 4)]
 
 
-if __name__ == "__main__":
-    print(ModelNew()(*get_inputs()))
+EXAMPLE = get_inputs()

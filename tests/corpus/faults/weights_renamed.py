@@ -1,11 +1,11 @@
 # /// trick
 # id = "fault-24"
-# name = "parameters by other names"
+# name = "parameters by other names and of other shapes"
 # problem = "linear_gelu"
 # expect = ["invalid"]
 # finding = ["weights_mismatch"]
 # ///
-"""Planted: the parameters have other names than the reference."""
+"""Planted: the parameters have other names than the reference, and one has another shape."""
 
 import torch
 import torch.nn as nn
@@ -47,7 +47,8 @@ CONFIG = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stag
 class ModelNew(nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()
-        self.dense = nn.Linear(in_features, out_features)
+        self.dense = nn.Linear(in_features, out_features, bias=False)
+        self.offset = nn.Parameter(torch.zeros(1, out_features))
 
     def forward(self, x):
         M, K = x.shape
@@ -55,7 +56,7 @@ class ModelNew(nn.Module):
         out = torch.empty((M, N), device=x.device, dtype=x.dtype)
         grid = (triton.cdiv(M, CONFIG["BLOCK_M"]), triton.cdiv(N, CONFIG["BLOCK_N"]))
         matmul_bias_gelu_kernel[grid](
-            x, self.dense.weight, self.dense.bias, out, M, N, K,
+            x, self.dense.weight, self.offset, out, M, N, K,
             BLOCK_M=CONFIG["BLOCK_M"], BLOCK_N=CONFIG["BLOCK_N"], BLOCK_K=CONFIG["BLOCK_K"],
             num_warps=CONFIG["num_warps"], num_stages=CONFIG["num_stages"],
         )  # fmt: skip

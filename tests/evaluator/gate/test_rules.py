@@ -2,7 +2,7 @@
 
 import pytest
 
-from egg_graph.evaluator.gate import check
+from egg_graph.evaluator.gate import check, without_test_code
 from egg_graph.schema import Candidate
 from tests.paths import read_source
 
@@ -71,6 +71,21 @@ HONEST = {
         "        out = ",
         "        triton.set_allocator(lambda size, align, stream: torch.empty(size, device='cuda'))\n        out = ",
     ),
+    "jit as a call": RIGHT.replace("@triton.jit\n", "").replace(
+        "class ModelNew", "softmax_kernel = triton.jit(softmax_kernel)\n\n\nclass ModelNew"
+    ),
+    "fans of a weight": RIGHT.replace(
+        "        out = ", "        assert torch.nn.init._calculate_fan_in_and_fan_out(x)\n        out = "
+    ),
+    "attributes of a module by number": RIGHT.replace(
+        "        out = ",
+        "        layers = x\n        assert not hasattr(x, 'w1') or getattr(layers, f'w_{1}')\n        out = ",
+    ),
+    "a logger": "import logging\n" + RIGHT + "\n\nlogger = logging.getLogger(__name__)\nlogger.warning('slow')\n",
+    "einops": "from einops import rearrange\nfrom einops.layers.torch import Rearrange\n" + RIGHT,
+    "test code": "import time\n" + RIGHT + "\n\ndef get_inputs():\n    return [torch.rand(2, 2)]\n\n\n"
+    "def get_init_inputs():\n    return []\n\n\ndef test_it():\n    exec('1')\n\n\n"
+    "if __name__ == '__main__':\n    started = time.time()\n    test_it()\n    print(ModelNew()(*get_inputs()))\n",
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
 }
 
@@ -210,7 +225,39 @@ BROKEN = {
         RIGHT + "\n\nclass At:\n    __array_interface__ = {'data': (4096, False)}\n",
         "forbidden_construct",
     ),
-    "a test function": (RIGHT + "\n\ndef test_it():\n    assert True\n", "test_code"),
+    "a test function that is called": (RIGHT + "\n\ndef test_it():\n    assert True\n\n\ntest_it()\n", "test_code"),
+    "a main block with an else": (
+        RIGHT + "\n\nif __name__ == '__main__':\n    pass\nelse:\n    open('x')\n",
+        "test_code",
+    ),
+    "a refused import that other code needs": (
+        "import ctypes\n" + RIGHT + "\n\nSIZE = ctypes.c_int\n\n\ndef get_inputs():\n    return [ctypes]\n",
+        "forbidden_import",
+    ),
+    "a computed name of a library with a public beginning": (
+        RIGHT.replace(IN_FORWARD, "        getattr(torch, f'ma{x.dim()}')\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed name that may be a refused one": (
+        RIGHT.replace(IN_FORWARD, "        getattr(x, f'comp{x.dim()}')\n        return out"),
+        "forbidden_construct",
+    ),
+    "a computed private name": (
+        RIGHT.replace(IN_FORWARD, "        getattr(x, f'_{x.dim()}')\n        return out"),
+        "forbidden_construct",
+    ),
+    "a log file": (
+        "import logging\n" + RIGHT + "\n\nlogging.getLogger('a').addHandler(logging.FileHandler('x'))\n",
+        "forbidden_construct",
+    ),
+    "logging handed on": (
+        "import logging\n" + RIGHT + "\n\ndef f(m):\n    m.FileHandler('x')\n\n\nf(logging)\n",
+        "forbidden_construct",
+    ),
+    "another module's import": ("from logging import os\n" + RIGHT, "forbidden_construct"),
+    "a handler of logging": ("import logging.handlers\n" + RIGHT, "forbidden_construct"),
+    "einops' insides": ("from einops import _backends\n" + RIGHT, "forbidden_construct"),
+    "its own name": (RIGHT + "\n\nWHO = __name__\n", "forbidden_construct"),
     "no forward": (RIGHT.replace("def forward", "def apply"), "missing_entry_point"),
     "nothing": ("", "no_code"),
     "null byte": ("x = 1\0", "syntax_error"),
@@ -228,3 +275,25 @@ def test_a_missing_answer_keeps_its_reason() -> None:
         source="", author="m", stage="algorithmic_structure", mode="seed", problem="the answer had no code"
     )
     assert check(made)[0].message == "the answer had no code"
+
+
+def test_test_code_is_cut_out_line_by_line() -> None:
+    """What is judged is what was checked: nothing of it is left, and every line keeps its number."""
+    source, left_out = without_test_code(HONEST["test code"])
+    assert left_out == (
+        "get_inputs()",
+        "get_init_inputs()",
+        "test_it()",
+        'the block `if __name__ == "__main__"`',
+        "`import time`",
+    )
+    assert "exec" not in source and "time" not in source
+    assert source.splitlines().index("class ModelNew(nn.Module):") == HONEST["test code"].splitlines().index(
+        "class ModelNew(nn.Module):"
+    )
+    assert without_test_code(source) == (source, ())
+
+
+def test_test_code_on_a_line_with_other_code_stays() -> None:
+    source = "def get_inputs(): pass\nx = 1; import os\n\nif __name__ == '__main__': os\n"
+    assert without_test_code(source)[0] == source

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from egg_graph.evaluator.host.candidate import load_weights, own_tensors
+from egg_graph.evaluator.host.candidate import load_weights, own_tensors, reference_names
+from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.leaf import describe_leaf, overlapping, shares_memory
 from egg_graph.evaluator.worker.poison import NAN_AT_ANY_WIDTH, free_blocks
 
@@ -91,3 +92,42 @@ def test_modules_within_each_other_end_somewhere() -> None:
     model = nn.Sequential()
     model._modules["itself"] = model
     assert list(own_tensors(model)) == []
+
+
+class Renamed(nn.Module):
+    """Parameters of a linear layer and a norm under names of their own, and a buffer that no `state_dict` holds."""
+
+    def __init__(self, size: int = 3) -> None:
+        super().__init__()
+        self.weight_t, self.offset = nn.Parameter(torch.zeros(4, size)), nn.Parameter(torch.zeros(4))
+        self.gain = nn.Parameter(torch.zeros(4))
+        self.register_buffer("workspace", torch.zeros(9), persistent=False)
+
+
+STATE = {"linear.weight": torch.ones(4, 3), "linear.bias": torch.full((4,), 2.0), "gain": torch.full((4,), 3.0)}
+
+
+def test_parameters_by_other_names_are_matched_in_order() -> None:
+    model = Renamed()
+    load_weights(model, STATE)
+    assert [float(p.mean()) for p in (model.weight_t, model.offset, model.gain)] == [1.0, 2.0, 3.0]
+    assert reference_names(model) == {"weight_t": "linear.weight", "offset": "linear.bias"}
+    own = dict(own_tensors(model))
+    assert own.keys() == {*STATE, "workspace"}
+    assert all(torch.equal(own[name], value) for name, value in STATE.items())
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {**STATE, "linear.weight": torch.ones(3, 4)},
+        {**STATE, "linear.bias": torch.ones(4, dtype=torch.int64)},
+        {**STATE, "further": torch.ones(4)},
+        {name: value for name, value in STATE.items() if name != "linear.bias"},
+    ],
+    ids=["another shape", "another kind of number", "one more", "one less"],
+)
+def test_parameters_that_do_not_fit_one_to_one_are_refused(state: dict[str, torch.Tensor]) -> None:
+    with pytest.raises(KernelFault) as caught:
+        load_weights(Renamed(), state)
+    assert caught.value.kind == "weights_mismatch"

@@ -42,7 +42,7 @@ FINDINGS: dict[FindingKind, FindingRow] = {
         "invalid", "The source imports what a kernel does not need.", "Import torch, triton and math.", "gate"
     ),
     "test_code": FindingRow(
-        "invalid", "Test code was left in the module.", "Remove get_inputs, __main__ and tests.", "gate"
+        "invalid", "Other code of the module needs its test code.", "Remove get_inputs, __main__ and tests.", "gate"
     ),
     "no_triton_kernel": FindingRow(
         "invalid",
@@ -120,7 +120,7 @@ FINDINGS: dict[FindingKind, FindingRow] = {
     ),
     "not_deterministic": FindingRow("incorrect", "Right once, wrong when repeated.", "Look for a race.", "gpu"),
     "weights_mismatch": FindingRow(
-        "invalid", "ModelNew's parameters have other names or shapes.", "Use the reference's state_dict.", "both"
+        "invalid", "ModelNew's parameters do not fit the reference's.", "Use the reference's state_dict.", "both"
     ),
     "library_call": FindingRow(
         "invalid", "The task allows Triton only, and PyTorch computes.", "Compute it in Triton.", "both"

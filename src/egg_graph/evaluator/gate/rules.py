@@ -73,8 +73,25 @@ FORBIDDEN = {
     **dict.fromkeys(("enum.global_enum",), SHARED),
 }  # fmt: skip
 """Dotted name -> why it is forbidden, with everything below it."""
-ALLOWED_PRIVATE = frozenset({"_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"})
-"""PyTorch's operators that have no public name."""
+ALLOWED_PRIVATE = frozenset(
+    {
+        *("_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"),
+        *("_calculate_fan_in_and_fan_out", "_calculate_correct_fan"),  # torch.nn.init, copied from torch.nn.Linear
+    }
+)
+"""PyTorch's operators and functions that have no public name."""
+ALLOWED_NAMES = {
+    "logging": frozenset(
+        {
+            *("getLogger", "Logger", "debug", "info", "warning", "error", "critical", "exception", "log"),
+            *("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET", "NullHandler"),
+        }
+    ),
+    "einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack", "parse_shape", "layers"}),
+    "einops.layers": frozenset({"torch"}),
+    "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
+}
+"""Modules that may be imported where they are installed -> the only names that may be used of them."""
 SYSTEM_MODULES = frozenset(
     {
         *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
@@ -113,6 +130,7 @@ ON_NOTHING = {
     **dict.fromkeys(("compile", "_dynamo", "_inductor"), OTHER_COMPILER),
     **dict.fromkeys(("cpp_extension", "load_inline", "load_library", "_compile_kernel", "cudart", "_C"), ONLY_TRITON),
     **dict.fromkeys(("custom_op", "triton_op", "_python_dispatch", "_disable_current_modes"), HIDES),
+    **dict.fromkeys(("findCaller", "makeRecord", "addFilter", "setLogRecordFactory", "addHandler"), INSIDE),
     **dict.fromkeys(("add_pre_run_hook", "launch_enter_hook", "launch_exit_hook", "jit_hook"), SHARED),
     **dict.fromkeys(("_convert_",), SHARED),
     **dict.fromkeys(("_make_subclass", "_make_wrapper_subclass", "as_subclass"), "a result is a plain tensor"),
@@ -137,7 +155,7 @@ MODULE_METHODS = frozenset(
 COPIES_ATTRIBUTES = {"functools.update_wrapper": 2, "functools.wraps": 1}
 """Functions that can copy attributes by name -> how many arguments they may have; more would name attributes."""
 LIBRARIES = frozenset({"torch", "triton", "numpy"})
-ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES)})
+ROOTS = frozenset({name.split(".")[0] for name in (*MODULES, *SINGLE_NAMES, *ALLOWED_NAMES)})
 """Top-level packages that a candidate may import from."""
 WITHIN_TREES = frozenset(
     {
@@ -156,6 +174,8 @@ ASKS = frozenset({"hasattr", "getattr", "isinstance", "id", "print", "repr", "st
 
 def is_module(dotted: str) -> bool:
     """Return whether a dotted name is a library's module, rather than something in one."""
+    if dotted in ALLOWED_NAMES:
+        return True
     return dotted.split(".")[0] in LIBRARIES and (dotted in MODULES or dotted in WITHIN_TREES)
 
 
@@ -164,6 +184,8 @@ def import_refused(module: str, name: str | None = None) -> str:
     if module in SINGLE_NAMES:
         allowed = SINGLE_NAMES[module]
         return "" if name in allowed else f"of {module}, only {', '.join(allowed)} may be imported"
+    if module in ALLOWED_NAMES:
+        return "" if name in (None, *ALLOWED_NAMES[module]) else f"of {module}, {_only(module)}"
     why = use_refused(module) or (use_refused(f"{module}.{name}") if name else "")
     if why or module in MODULES or any(module == tree or module.startswith(tree + ".") for tree in TREES):
         return why
@@ -173,6 +195,8 @@ def import_refused(module: str, name: str | None = None) -> str:
 def use_refused(dotted: str) -> str:
     """Return why a part of a library, by its dotted name, may not be used; empty if it may."""
     root, *parts = dotted.split(".")
+    if root in ALLOWED_NAMES:
+        return _refused_name(dotted)
     for end in range(len(parts) + 1):
         why = FORBIDDEN.get(".".join([root, *parts[:end]]))
         if why:
@@ -189,6 +213,20 @@ def use_refused(dotted: str) -> str:
         public = all(part in ALLOWED_PRIVATE or part.startswith("_foreach_") for part in inside)
         return "" if public else INSIDE
     return ""
+
+
+def _refused_name(dotted: str) -> str:
+    """Return why a part of one of `ALLOWED_NAMES` may not be used."""
+    module, _, name = dotted.rpartition(".")
+    if dotted in ALLOWED_NAMES or not module:
+        return ""
+    if module in ALLOWED_NAMES:
+        return "" if name in ALLOWED_NAMES[module] else _only(module)
+    return _refused_name(module) or ("" if not name.startswith("_") else INSIDE)
+
+
+def _only(module: str) -> str:
+    return f"only {', '.join(sorted(ALLOWED_NAMES[module]))} may be used"
 
 
 def _hands_out_a_module(root: str, parts: list[str]) -> bool:

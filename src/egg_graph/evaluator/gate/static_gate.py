@@ -13,19 +13,17 @@ from collections.abc import Iterator
 
 from egg_graph.evaluator.gate.names import Names
 from egg_graph.evaluator.gate.report import Report
+from egg_graph.evaluator.gate.test_code import is_test_name, without_test_code
 from egg_graph.evaluator.gate.uses import UseCheck
 from egg_graph.schema import Candidate, Finding
 
-TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
-"""Functions of a reference or a test, which a candidate does not define."""
-
 
 def check(candidate: Candidate) -> tuple[Finding, ...]:
-    """Return everything that is wrong with a candidate's text; empty if it may run."""
+    """Return everything that is wrong with a candidate's text, its test code left out; empty if it may run."""
     if not candidate.source.strip():
         return (Finding(kind="no_code", message=candidate.problem or "there is no source"),)
     try:
-        tree = ast.parse(candidate.source)
+        tree = ast.parse(without_test_code(candidate.source)[0])
         if finding := _other_encoding(candidate.source):
             return (finding,)
         return tuple(_check_tree(tree))
@@ -81,7 +79,7 @@ def _check_tree(tree: ast.Module) -> list[Finding]:
 def _refuse_tests(tree: ast.Module, names: Names, report: Report) -> Iterator[ast.AST]:
     """Report test code; yields the uses of `__name__` in it, which need no finding of their own."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and (node.name in TEST_NAMES or node.name.startswith("test_")):
+        if isinstance(node, ast.FunctionDef) and is_test_name(node.name):
             if not any(_is_jit(d, names) for d in node.decorator_list):
                 cure = "leave only imports, kernels, wrappers, ModelNew"
                 report.add("test_code", node, f"test code: {node.name}()", cure)
@@ -98,8 +96,18 @@ def _is_jit(node: ast.expr, names: Names) -> bool:
 
 
 def _kernels(tree: ast.Module, names: Names) -> Iterator[ast.FunctionDef]:
+    """Yield the functions that `@triton.jit` decorates, or that `triton.jit(function)` names."""
+    wrapped = {
+        argument.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _is_jit(node.func, names)
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(_is_jit(d, names) for d in node.decorator_list):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        if node.name in wrapped or any(_is_jit(d, names) for d in node.decorator_list):
             yield node
 
 

@@ -24,6 +24,7 @@ from egg_graph.evaluator.gate.rules import (
     use_refused,
 )
 
+LOGGER = "logging.getLogger"
 HIDDEN_FIELD = re.compile(r"\{[^{}]*[.\[]_")
 """Matches a field of a format string that reads a private attribute."""
 
@@ -88,13 +89,20 @@ class UseCheck:
     def _check_name(self, node: ast.Name) -> None:
         if self.names.is_bound(node) or id(node) in self.refused:
             return
-        if node.id in BUILTINS:
+        if node.id in BUILTINS and not self._names_a_logger(node):
             word = "call of" if id(node) in self.called else "use of"
             self.report.refuse(
                 node, f"{word} {node.id}{'()' if word == 'call of' else ''}", "write the code out instead"
             )
         elif node.id in ("getattr", "setattr", "delattr") and id(node) not in self.called:
             self.report.refuse(node, f"{node.id} as a value", "name the attribute where it is used")
+
+    def _names_a_logger(self, node: ast.Name) -> bool:
+        """Whether this is the `__name__` of `logging.getLogger(__name__)`."""
+        return node.id == "__name__" and any(
+            isinstance(outer, ast.Call) and outer.args == [node] and self.names.dotted(outer.func) == {LOGGER}
+            for outer in ast.walk(self.tree)
+        )
 
     def _check_attribute(self, node: ast.Attribute) -> None:
         dotted = self.names.dotted(node)
@@ -205,7 +213,7 @@ class UseCheck:
         owner, name = node.args[:2]
         strings = self.names.strings(name)
         if strings is None:
-            if not self.names.made_here(owner):
+            if not self.names.made_here(owner) and (self.names.dotted(owner) or not _is_harmless_prefix(name)):
                 self.report.refuse(node, "getattr() with a computed name", "write the attribute's name")
             return
         for attribute in sorted(strings):
@@ -226,6 +234,21 @@ class UseCheck:
             strings = frozenset(_literals(self.tree)) if not isinstance(text, ast.JoinedStr) else None
         if any(HIDDEN_FIELD.search(string) for string in strings or ()):
             self.report.refuse(node, "a format string that reads private attributes")
+
+
+def _is_harmless_prefix(name: ast.expr) -> bool:
+    """Whether a computed name begins with literal letters, as `f"weight_{i}"` does, with which nothing refused begins.
+
+    Such a name is public, and no library's own part is asked for by it.
+    """
+    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
+        return _is_harmless_prefix(name.left)
+    first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else name
+    if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+        return False
+    prefix = first.value
+    refused = (*ON_NOTHING, *ATTRIBUTES, *NEVER_ASKED_FOR)
+    return len(prefix) > 1 and prefix[0].isalpha() and not any(word.startswith(prefix) for word in refused)
 
 
 def _is_dunder(name: str) -> bool:

@@ -232,7 +232,8 @@ class ProcessReader:
             outcome.findings.append(Finding(kind="exited", message=f"the process left no readable answer: {error}"))
             return
         outcome.checks += [check] if check is not None else []
-        outcome.notes += [] if index or check is None else stride_notes(call.case, report["forms"])
+        if not index and check is not None:
+            outcome.notes += [*stride_notes(call.case, report["forms"]), *_rename_notes(report["renamed"])]
         stale = call.manner.in_place  # the weights of before, with inputs of before: no answer was kept
         if index and not stale and any(finding.kind in VALUES for finding in findings):
             findings = [*self._replayed(index, call), *findings]
@@ -383,6 +384,13 @@ class ProcessReader:
         found.sections["causality"].findings += judge_integrity(
             self.problem.task, found.integrity, operators, moving=moving, traffic=traffic
         ) or judge_makers(found.integrity, operators, made_by)
+
+
+def _rename_notes(told: Any) -> list[str]:
+    """Say which parameters were matched in order, for they have other names than the reference's."""
+    pairs = [f"{own} is {name}" for own, name in told.items()] if isinstance(told, dict) else []
+    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+    return [f"parameters have other names and were matched in order: {', '.join(pairs[:3])}{more}"] if pairs else []
 
 
 def _launches(told: Any) -> list[Launch]:

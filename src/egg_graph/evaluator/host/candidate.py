@@ -24,6 +24,8 @@ MAX_DEPTH = 64
 """Levels of modules within modules that are read."""
 _load = torch.nn.Module.load_state_dict
 _attributes = object.__getattribute__
+_reference_names: dict[int, dict[str, str]] = {}
+"""id of a model -> its own name of a tensor -> the reference's."""
 
 
 def load_module(path: str | Path) -> ModuleType:
@@ -77,13 +79,15 @@ def construct(module: ModuleType, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
-    """Load the reference's parameters and buffers into the model.
+    """Load the reference's parameters and buffers into the model, matched by name, else in order (see `_renamed`).
 
     Raises:
         KernelFault: `weights_mismatch`.
     """
+    renamed = _renamed(model, state_dict)
+    _reference_names[id(model)] = {own: name for name, own in renamed.items()}
     try:
-        _load(model, state_dict, strict=True)
+        _load(model, {renamed.get(name, name): value for name, value in state_dict.items()}, strict=True)
     except RuntimeError as error:
         raise KernelFault(
             "weights_mismatch",
@@ -94,16 +98,47 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
 
 
 def own_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield parameters and buffers by the names that `state_dict` gives them; a shared one comes under every name."""
-    return _tensors_within(model, "", MAX_DEPTH)
+    """Yield parameters and buffers by the reference's names for them, which are the model's own unless it has others.
+
+    A shared one comes under every name.
+    """
+    names = reference_names(model)
+    return ((names.get(name, name), tensor) for name, tensor, _ in _tensors_within(model, "", MAX_DEPTH))
 
 
-def _tensors_within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+def reference_names(model: Any) -> dict[str, str]:
+    """Return the model's own name -> the reference's name, for those tensors of which they differ."""
+    return _reference_names.get(id(model), {})
+
+
+def _renamed(model: Any, state_dict: Mapping[str, Any]) -> dict[str, str]:
+    """Match the reference's names that the model lacks with the model's own that the reference lacks.
+
+    They are matched in order, and only if there are as many of them and each pair agrees in shape and kind of number.
+
+    Returns:
+        The reference's name -> the model's own.
+    """
+    own = {name: tensor for name, tensor, kept in _tensors_within(model, "", MAX_DEPTH) if kept}
+    lacking = [name for name in state_dict if name not in own]
+    further = [name for name in own if name not in state_dict]
+    pairs = dict(zip(lacking, further, strict=False))
+    fits = len(lacking) == len(further) and all(_alike(state_dict[name], own[its]) for name, its in pairs.items())
+    return pairs if fits else {}
+
+
+def _alike(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left.shape == right.shape and left.is_floating_point() == right.is_floating_point()
+
+
+def _tensors_within(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, torch.Tensor, bool]]:
+    """Yield name, tensor, and whether a `state_dict` holds it."""
     held = _attributes(module, "__dict__")
+    left_out = held.get("_non_persistent_buffers_set", ())
     for kind in ("_parameters", "_buffers"):
         for name, tensor in held.get(kind, {}).items():
             if tensor is not None:
-                yield prefix + name, tensor
+                yield prefix + name, tensor, kind == "_parameters" or name not in left_out
     for name, child in held.get("_modules", {}).items():
         if child is not None and depth:
             yield from _tensors_within(child, f"{prefix}{name}.", depth - 1)

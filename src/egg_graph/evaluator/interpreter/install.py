@@ -32,6 +32,7 @@ def install() -> None:
         handles,
         inline_asm,
         kernel_source,
+        language,
         launch,
         libdevice,
         memory_ops,
@@ -45,7 +46,8 @@ def install() -> None:
     for module in (allocations, autotune, kernel_source, launch, libdevice, reductions):
         module.install()
     interpreter.interpreter_builder.options = _options(interpreter)
-    _patch_language(interpreter, tl)
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    language.install()
     _name_as_compiled(interpreter.InterpretedFunction)
     _warm_up(interpreter, tl)
     _installed = True
@@ -88,11 +90,3 @@ def _warm_up(interpreter: Any, tl: Any) -> None:
     for function in (*vars(tl.standard).values(), *vars(tl.random).values()):
         if isinstance(function, interpreter.InterpretedFunction):
             function.rewrite()
-
-
-def _patch_language(interpreter: Any, tl: Any) -> None:
-    """Point `triton.language` at the interpreter for good. Triton does so again for every launch, which takes long."""
-    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
-    # Triton 3.6 takes int() of a one-element array here, which numpy 2.4 refuses.
-    tl.tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])
-    tl.tensor.__bool__ = lambda self: bool(self.handle.data.reshape(-1)[0]) if self.handle.data.size == 1 else True

@@ -1,6 +1,7 @@
 """`kernel[grid](...)` under the guard: specialise the arguments, interpret the programs, record the launch."""
 
 import inspect
+import operator
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,22 +140,29 @@ def _unspecialised(self: Any) -> set[str]:
 
 
 def _grid(grid: Any, bound: dict[str, Any], kernel: str) -> Grid:
-    """Return the grid as three integers.
+    """Return the grid as three integers. As Triton's launcher does, take no notice of entries after the third.
 
     Raises:
         KernelFault: if the GPU would refuse it.
     """
-    sizes = grid(dict(bound)) if callable(grid) else grid
-    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, tuple | list) else (sizes,)))
-    if not 1 <= len(sizes) <= 3 or any(s < 0 or s > limit for s, limit in zip(sizes, GRID_LIMITS, strict=False)):
-        raise KernelFault(
-            "exception",
-            f"grid {sizes} of kernel {kernel} is not launchable: at most {GRID_LIMITS} programs along x, y and z",
-            f"kernel {kernel}",
-            "Put the large dimension first, or loop inside of the kernel.",
-        )
+    given = grid(dict(bound)) if callable(grid) else grid
+    if not isinstance(given, tuple | list) or not given:
+        raise _unlaunchable(given, kernel, "it is no tuple", "Write kernel[(programs,)](…).")
+    try:
+        sizes = [operator.index(size) for size in given[:3]]
+    except TypeError:
+        raise _unlaunchable(given, kernel, "its entries are no integers", "Divide with triton.cdiv or //.") from None
+    if any(s < 0 or s > limit for s, limit in zip(sizes, GRID_LIMITS, strict=False)):
+        limits = f"at most {GRID_LIMITS} programs along x, y and z"
+        raise _unlaunchable(given, kernel, limits, "Put the large dimension first, or loop inside of the kernel.")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
+
+
+def _unlaunchable(grid: Any, kernel: str, why: str, cure: str) -> KernelFault:
+    return KernelFault(
+        "exception", f"grid {grid} of kernel {kernel} is not launchable: {why}", f"kernel {kernel}", cure
+    )
 
 
 @contextmanager

@@ -66,13 +66,17 @@ def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options
         return
     values = np.broadcast_to(value.data, pointers.data.shape)
     _note_computed(run, value, access)
+    assert run.launch is not None
     addresses, active, values = _contiguous(access.addresses, access.mask, values)
     if access.region is None:
+        run.launch.memory_changes += 1
         native.store(addresses, values, active)
         return
     lanes = _bits(values)[active]
     before = _bits(native.load(addresses, active, np.zeros_like(values), values.dtype))[active]
-    races.check_store(run, access, itemsize, before != lanes)
+    changed = before != lanes
+    run.launch.memory_changes += bool(changed.any())
+    races.check_store(run, access, itemsize, changed)
     native.store(addresses, values, active)
     _note_written(run, access, itemsize)
     after = _bits(native.load(addresses, active, np.zeros_like(values), values.dtype))[active]
@@ -93,10 +97,14 @@ def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, 
     _record_atomic(run, access, dtype.itemsize)
     values = np.broadcast_to(value.data, pointers.data.shape)
     if str(element) == "bf16":
+        run.launch.memory_changes += 1
         return make(_atomic_bfloat16(operation, access, values), value.dtype.scalar)
     addresses, active, values = _contiguous(access.addresses, access.mask, values)
     kind, order = self.ir_rmw_op_to_interpreter_rmw_op[operation], self.ir_sem_to_interpreter_sem[sem]
-    before = native.atomic_rmw(kind, addresses, values, active, order)
+    exchanged = _bits(values) if str(operation).endswith("XCHG") else values  # the original exchanges integers only
+    before = native.atomic_rmw(kind, addresses, exchanged, active, order).view(values.dtype)
+    after = native.load(addresses, active, np.zeros_like(before), before.dtype)
+    run.launch.memory_changes += bool((_bits(after) != _bits(before))[active].any())
     if access.active < active.size:
         before = np.where(active, before, undefined(active.shape, before.dtype, str(element)))
     return make(before, value.dtype.scalar)
@@ -138,7 +146,10 @@ def atomic_cas(self: Any, pointers: Any, expected: Any, value: Any, sem: Any, sc
     _record_atomic(run, access, dtype.itemsize)
     operands = [np.broadcast_to(x.data, pointers.data.shape) for x in (expected, value)]
     addresses, wanted, new = _contiguous(access.addresses, *operands)
-    return make(native.atomic_cas(addresses, wanted, new, self.ir_sem_to_interpreter_sem[sem]), expected.dtype.scalar)
+    order = self.ir_sem_to_interpreter_sem[sem]
+    before = native.atomic_cas(addresses, _bits(wanted), _bits(new), order).view(wanted.dtype)
+    run.launch.memory_changes += bool(((_bits(before) == _bits(wanted)) & (_bits(new) != _bits(wanted))).any())
+    return make(before, expected.dtype.scalar)
 
 
 def _checked(pointers: Any, mask: np.ndarray, itemsize: int, verb: str) -> tuple[RunState, Access]:

@@ -10,6 +10,7 @@ from typing import Any
 from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState
+from egg_graph.evaluator.interpreter.while_loops import Waiting
 
 REMAINDER_SAMPLE = 16
 """Programs that are interpreted of those that remain when a real run's step budget is spent."""
@@ -82,7 +83,10 @@ def run_programs(
         launch.loaded_values = []
         launch.barrier()
         builder.set_grid_idx(*program)
-        body()
+        try:
+            body()
+        except Waiting:
+            continue  # for a program that is left out
         counts.add(linear, _launch_counts(run, launch))
     return counts
 
@@ -105,6 +109,8 @@ def _within_step_budget(run: RunState, total: int) -> Iterator[int]:
     for linear in range(total):
         spent = run.step_budget is not None and run.steps > run.step_budget
         if spent and total - linear > REMAINDER_SAMPLE:
+            assert run.launch is not None
+            run.launch.incomplete = True
             yield from _draw_from_shares(linear, total - 1, REMAINDER_SAMPLE - 1)
             yield total - 1
             return

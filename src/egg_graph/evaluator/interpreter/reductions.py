@@ -28,11 +28,10 @@ def _tensor(data: np.ndarray, dtype: Any) -> Any:
 
 def combiner(function: Any, dtypes: list[Any]) -> Combine:
     """Turn the kernel's combine function into one on arrays of the operands' bits."""
-    callable_ = getattr(function, "fn", function)
 
     def combine(left: Arrays, right: Arrays) -> Arrays:
         operands = [_tensor(x, t) for side in (left, right) for x, t in zip(side, dtypes, strict=True)]
-        result = callable_(*operands)
+        result = function(*operands)
         results = result if isinstance(result, tuple | list | tl.tuple) else (result,)
         shape = left[0].shape
         return tuple(np.broadcast_to(_raw(r, t), shape) for r, t in zip(results, dtypes, strict=True))

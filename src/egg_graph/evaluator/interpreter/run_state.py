@@ -41,6 +41,10 @@ class LaunchState:
     store_bytes: int = 0
     atomics: int = 0
     """Elements updated atomically."""
+    memory_changes: int = 0
+    """Stores and atomics that changed memory."""
+    incomplete: bool = False
+    """Whether programs are left out, so that those interpreted may wait for them."""
     dot_flops: dict[str, float] = field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`) -> floating-point operations of `tl.dot`."""
     loaded_values: list[Any] = field(default_factory=list)

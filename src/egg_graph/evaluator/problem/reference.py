@@ -78,9 +78,12 @@ class Reference:
         """
         import torch
 
+        from egg_graph.evaluator.problem.on_the_host import OnTheHost
+
         args, kwargs = self.init_arguments()
         torch.manual_seed(seed)
-        return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
+        with OnTheHost():
+            return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
     def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
         """Seed torch's generator and draw the positional arguments of `forward`; integers include their range's ends.
@@ -94,10 +97,11 @@ class Reference:
         """
         import torch
 
+        from egg_graph.evaluator.problem.on_the_host import OnTheHost
         from egg_graph.evaluator.problem.randint_ends import RandintEnds
 
         torch.manual_seed(seed)
-        with ends or RandintEnds():
+        with ends or RandintEnds(), OnTheHost():
             answer = self._call("get_inputs()", self.module.get_inputs)
         if not isinstance(answer, list | tuple):
             raise BadInput(f"reference: get_inputs() must return a list, it returned {type(answer).__name__}")

@@ -17,7 +17,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.host.candidate import own_tensors
+from egg_graph.evaluator.host.candidate import own_tensors, reference_names
 from egg_graph.evaluator.interpreter.poison import fill_with_poison
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.faults import KernelFault
@@ -104,6 +104,7 @@ class InterpretedCalls:
             "changed": list(run.changed),
             "aliases": aliases,
             "untried": self.model.trials.untried(),
+            "renamed": reference_names(self.model.model),
         }
         self._leave(f"call_{index}.json", report)
 

@@ -96,7 +96,7 @@ def max_of_undefined(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def unknown_libdevice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
-    tl.store(out_ptr + offsets, libdevice.y1(x), mask=offsets < n)  # fault: unknown_libdevice
+    tl.store(out_ptr + offsets, libdevice.jn(2, x), mask=offsets < n)  # fault: unknown_libdevice
 
 
 @triton.jit
@@ -150,11 +150,67 @@ def uncovered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
 
 
+@triton.jit
+def branch_on_block(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    if x > 0:  # fault: branch_on_block
+        x = -x
+    tl.store(out_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def while_on_block(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    while x > 0:  # fault: while_on_block
+        x -= 1
+    tl.store(out_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def asks_python(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    least = sorted((x, -x))  # fault: asks_python
+    tl.store(out_ptr + offsets, least[0], mask=offsets < n)
+
+
+@triton.jit
+def chain_of_comparisons(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = 0 <= offsets < n  # fault: chain_of_comparisons
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def counts_down(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    step = tl.program_id(0) - 1
+    for start in range(n, 0, step):  # fault: counts_down
+        tl.store(out_ptr + start - 1, tl.load(x_ptr + start - 1))
+
+
+@triton.jit
+def numbers_in_words(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    tl.store(out_ptr + offsets, not x, mask=offsets < n)  # fault: numbers_in_words
+
+
+@triton.jit
+def waits_for_the_next(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    done = 0.0
+    while done < tl.num_programs(0):  # fault: waits_for_the_next
+        done = tl.atomic_add(out_ptr, 0.0)
+    tl.atomic_add(out_ptr, 1.0)
+
+
 KERNELS = {k.__name__: k for k in (
     no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores,
     shift_in_place, lanes_collide,
     off_by_one_mask, max_of_undefined, unknown_libdevice, unknown_assembly, missing_import, break_in_loop,
-    no_such_function, uncovered,
+    no_such_function, uncovered, branch_on_block, while_on_block, asks_python, chain_of_comparisons, counts_down,
+    numbers_in_words, waits_for_the_next,
 )}  # fmt: skip
 SCALARS = {"accumulate", "everyone_stores", "max_of_undefined", "break_in_loop"}
 
@@ -170,7 +226,7 @@ class ModelNew(nn.Module):
             out = torch.empty_like(x)
             overflow[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
             return out
-        if self.case == "accumulate":
+        if self.case in ("accumulate", "waits_for_the_next"):
             out = torch.zeros((), device=x.device)
         elif self.case == "wrote_after_its_ticket":
             out = torch.zeros(2, device=x.device)

@@ -1,0 +1,208 @@
+"""Python's constructs as the compiler understands them, and libdevice's functions of integers."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+FOUR = tl.constexpr(4)
+
+
+@triton.jit
+def words_kernel(x_ptr, y_ptr, out_ptr, n, ALL: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = ALL and i < n
+    x = tl.load(x_ptr + i, mask=inside, other=0.0)
+    y = tl.load(y_ptr + i, mask=inside, other=0.0)
+    both = x > 0 and y > 0 and x < 100
+    either = x > 0 or y > 0 or not ALL
+    out = tl.where(both, max(x, y), tl.where(not either, min(x, y, -1.0), 0.0))
+    tl.store(out_ptr + i, out, mask=inside)
+
+
+@triton.jit
+def two_of(a, b):
+    if a is None:  # the compiler visits what follows an `if`, even one that returns
+        return b, 1
+    else:  # noqa: RET505
+        return a, 2
+
+
+@triton.jit
+def numbers_kernel(out_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Nine numbers, by an assignment, a tuple, a choice, a loop, an assertion that does nothing."""
+    less, by = -7, 2
+    assigned: tl.int32 = -7
+    ROWS -= 14
+    chosen = (-7 if n > 0 else 7) // 2
+    first, _ = two_of(None, 5)
+    total, last = 0, 0
+    for i in range(7, 0, -3):
+        total = total * 10 + i
+        last = i
+    steps = 0
+    while not (steps >= FOUR):
+        steps += 1
+    assert n < 0, "checked in debugging only"
+    doubled = [part * 2 for part in (less, by)]
+    unrolled = 0
+    for i in tl.static_range(1, 4):
+        unrolled += i // 2
+    i = tl.arange(0, BLOCK)
+    out = tl.where(i == 0, less // by, 0) + tl.where(i == 1, assigned // by, 0) + tl.where(i == 2, -7 // 2, 0)
+    out += tl.where(i == 3, ROWS // by, 0) + tl.where(i == 4, chosen, 0) + tl.where(i == 5, total, 0)
+    out += tl.where(i == 6, steps + first, 0) + tl.where(i == 7, doubled[0] + doubled[1], 0)
+    out += tl.where(i == 8, unrolled + last, 0)
+    tl.store(out_ptr + i, out, mask=i < n)
+
+
+def scaled_by(factor):
+    @triton.jit
+    def scale_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + i, factor * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+    return scale_kernel
+
+
+THREE_TIMES = scaled_by(tl.constexpr(3.0))
+
+
+@triton.jit
+def converted(x, dtype, wide: tl.constexpr = tl.float32):
+    return x.to(dtype).to(wide.value)
+
+
+@triton.jit
+def larger(a, b):
+    return max(a, b)
+
+
+@triton.jit
+def members_kernel(x_ptr, out_ptr, n, DTYPE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    out = x.cos() + x.abs().max(0) + converted(x, DTYPE) + converted(x, x.dtype) + x.reduce(0, larger)
+    tl.store(out_ptr + i, out, mask=i < n)
+
+
+@triton.jit
+def bits_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.store(out_ptr + i, libdevice.clz(x), mask=i < n)
+    tl.store(out_ptr + n + i, libdevice.ffs(x), mask=i < n)
+    tl.store(out_ptr + 2 * n + i, libdevice.popc(x), mask=i < n)
+    tl.store(out_ptr + 3 * n + i, libdevice.brev(x), mask=i < n)
+    tl.store(out_ptr + 4 * n + i, libdevice.mulhi(x, x), mask=i < n)
+    tl.store(out_ptr + 5 * n + i, libdevice.byte_perm(x, x, 0x0123), mask=i < n)
+    tl.store(out_ptr + 6 * n + i, libdevice.rhadd(x, x + 1), mask=i < n)
+    tl.store(out_ptr + 7 * n + i, libdevice.mulhi(x.to(tl.int64) << 24, x.to(tl.int64) << 24).to(tl.int32), mask=i < n)
+
+
+@triton.jit
+def roundings_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.store(out_ptr + i, libdevice.llrint(x), mask=i < n)
+    tl.store(out_ptr + n + i, libdevice.llround(x), mask=i < n)
+    tl.store(out_ptr + 2 * n + i, libdevice.float2int_rz(x), mask=i < n)
+    tl.store(out_ptr + 3 * n + i, libdevice.float2int_rd(x), mask=i < n)
+    tl.store(out_ptr + 4 * n + i, libdevice.float2ll_ru(x), mask=i < n)
+    tl.store(out_ptr + 5 * n + i, libdevice.ilogb(x), mask=i < n)
+
+
+def words(x, y):
+    out = torch.empty_like(x)
+    words_kernel[(triton.cdiv(x.numel(), 128), 1, 1, 1)](x, y, out, x.numel(), ALL=True, BLOCK=128)
+    return out
+
+
+def numbers(x):
+    out = torch.empty(9, dtype=torch.int32, device=x.device)
+    numbers_kernel[(1,)](out, 9, ROWS=7, BLOCK=16)
+    return out
+
+
+def captured(x):
+    out = torch.empty_like(x)
+    THREE_TIMES[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)
+    return out
+
+
+def members(x):
+    out = torch.empty_like(x)
+    members_kernel[(1,)](x, out, x.numel(), DTYPE=tl.float16, BLOCK=triton.next_power_of_2(x.numel()))
+    return out
+
+
+def bits(x):
+    out = torch.empty(8, x.numel(), dtype=torch.int32, device=x.device)
+    bits_kernel[(1,)](x, out, x.numel(), BLOCK=8)
+    return out
+
+
+def roundings(x):
+    out = torch.empty(6, x.numel(), dtype=torch.int64, device=x.device)
+    roundings_kernel[(1,)](x, out, x.numel(), BLOCK=16)
+    return out
+
+
+def words_in_torch(x, y):
+    both, either = (x > 0) & (y > 0), (x > 0) | (y > 0)
+    least = torch.minimum(torch.minimum(x, y), torch.tensor(-1.0, dtype=x.dtype))
+    return torch.where(both, torch.maximum(x, y), torch.where(either, 0.0, least))
+
+
+def bits_of(x):
+    """The same by Python's integers."""
+
+    def word(value):
+        return (value + 2**31) % 2**32 - 2**31
+
+    def column(value):
+        text = f"{value % 2**32:032b}"
+        ordered = (value % 2**32).to_bytes(4, "little")
+        return [
+            32 - len(text.lstrip("0")), len(text) - len(text.rstrip("0")) + 1 if value else 0, text.count("1"),
+            word(int(text[::-1], 2)), (value * value) >> 32, word(int.from_bytes(ordered, "big")), value + 1,
+            word(((value << 24) ** 2) >> 64),
+        ]  # fmt: skip
+
+    return torch.tensor([column(int(value)) for value in x]).T
+
+
+def roundings_of(x):
+    away = torch.sign(x) * torch.floor(x.abs() + 0.5)
+    exponent = torch.floor(torch.log2(x.abs()))
+    return torch.stack([torch.round(x), away, torch.trunc(x), torch.floor(x), torch.ceil(x), exponent])
+
+
+CASES = {
+    "words": (words, lambda: (torch.randn(300), torch.randn(300)), words_in_torch, 0.0),
+    "numbers": (
+        numbers, lambda: (torch.zeros(1),),
+        lambda x: torch.tensor([-3, -3, -4, -3, -3, 741, 9, -10, 3]), 0.0,
+    ),
+    "captured": (captured, lambda: (torch.randn(300),), lambda x: 3.0 * x, 1e-7),
+    "members": (
+        members, lambda: (torch.randn(100),),
+        lambda x: x.cos() + x.abs().max() + x.half() + x + x.max().clamp_min(0), 1e-4,
+    ),
+    "bits": (bits, lambda: (torch.tensor([0, 1, -1, 12345678, -(2**31), 2**31 - 2, 40, -7], dtype=torch.int32),),
+             bits_of, 0.0),
+    "roundings": (
+        roundings, lambda: (torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, -2.7, 0.49999997, 1e9, -3.0, 7.2]),),
+        roundings_of, 0.0,
+    ),
+}  # fmt: skip
+
+
+class ModelNew(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.case = case
+
+    def forward(self, *inputs):
+        return CASES[self.case][0](*inputs)
