@@ -3,6 +3,7 @@
 Names load on first use: `import egg_graph` alone loads neither torch, triton, openai nor langgraph.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     )
     from egg_graph.state import InputState, OutputState, State
     from egg_graph.team import Team
+
+logging.getLogger("egg_graph").addHandler(logging.NullHandler())
 
 _HOMES = {
     "BadInput": "schema",

@@ -11,13 +11,13 @@ from egg_graph.evaluator.client import JudgeClient, JudgeLost
 from egg_graph.evaluator.device.detect import resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.schema import (
     BadInput,
     Baseline,
     Candidate,
     Environment,
     Evaluation,
-    InfrastructureError,
     KernelTask,
     StageName,
     Trial,
@@ -134,16 +134,20 @@ class LocalEvaluator:
 
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
         if self._judge is None:
+            report_progress("starts the judge")
             self._judge = JudgeClient(self._settings)
         try:
             return self._judge.ask(method, params, seconds + self._patience)
-        except InfrastructureError:
+        except BadInput:
+            raise
+        except BaseException:  # it may yet answer this request, and no later one may take that answer for its own
             self._drop()
             raise
 
     def _measured_again(self, first: Evaluation, params: Mapping[str, Any], seconds: float) -> Evaluation:
         """Repeat a finalist's measurement in a new judge, which then ends."""
         assert first.seed is not None, "the judge reveals its seed with every verdict"
+        report_progress("measures again with a new judge")
         self._call("release", {}, START_SECONDS)
         settings = {**self._settings, "seed": second_seed(first.seed), "profile": False}
         try:

@@ -8,7 +8,10 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageN
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`)."""
+    """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`).
+
+    An evaluator may say what it is doing (`egg_graph.evaluator.report_progress`); none has to.
+    """
 
     def baseline(self, task: KernelTask) -> Baseline:
         """Run the reference and, on a GPU, measure it.

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from egg_graph.context import Context, choose_target, resolve, save_knobs
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -21,6 +22,7 @@ class PrepareNodes:
 
     services: Services
 
+    @announced
     @count_seconds
     def prepare(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
@@ -54,6 +56,7 @@ class PrepareNodes:
             seconds=0.0,
         )
 
+    @announced
     @count_seconds
     def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""

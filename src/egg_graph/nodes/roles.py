@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
@@ -24,6 +25,7 @@ class RoleNodes:
     stage: Stage
     services: Services
 
+    @announced
     def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
         self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
@@ -36,6 +38,7 @@ class RoleNodes:
             evaluation=evaluation_of_best(state),
         )
 
+    @announced
     @count_seconds
     def analyst(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
@@ -50,6 +53,7 @@ class RoleNodes:
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return StageState(analysis=analysis, mode="optimize", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
 
+    @announced
     @count_seconds
     def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
@@ -77,6 +81,7 @@ class RoleNodes:
         )
         return StageState(candidate=candidate, mode=brief.mode, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
 
+    @announced
     @count_seconds
     def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
@@ -84,6 +89,7 @@ class RoleNodes:
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
+    @announced
     def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
         summary = summarize(state, self.stage.name, resolve(runtime.context, state))

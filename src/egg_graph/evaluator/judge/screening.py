@@ -12,6 +12,7 @@ from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_o
 from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.progress import hear_progress, heard_here, report_progress
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
@@ -32,7 +33,15 @@ def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequ
 
     One broken configuration is one failed Trial; the others do not notice.
     """
-    return list(ladder.pool.map(lambda candidate: _trial(ladder, problem, candidate), candidates))
+
+    def screen(number: int, candidate: Candidate) -> Trial:
+        report_progress("compiles and launches at full shape", number=number)
+        with hear_progress(None):  # the rungs of several configurations at once would tell nothing
+            trial = _trial(ladder, problem, candidate)
+        report_progress(number=number, trial=trial)
+        return trial
+
+    return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates))
 
 
 def _trial(ladder: GpulessLadder, problem: Problem, candidate: Candidate) -> Trial:
@@ -64,7 +73,7 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     trials: list[Trial] = []
     together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     for at in range(0, len(candidates), together):
-        trials += _batch(ladder, problem, candidates[at : at + together])
+        trials += _batch(ladder, problem, candidates[at : at + together], at)
     return trials
 
 
@@ -76,7 +85,8 @@ def _together(nbytes: int) -> int:
     return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
 
 
-def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
+def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate], first: int) -> list[Trial]:
+    """Screen some of the candidates; `first` is the number of the first one in the sweep."""
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
     case = ladder.baseline(problem).case
@@ -89,10 +99,13 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
         # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.
         stack.callback(lambda: list(ladder.base.pool.map(WorkerSession.close, sessions)))
 
-        def prepare(candidate: Candidate, folder: Path) -> WorkerSession | Trial:
+        def prepare(number: int, candidate: Candidate, folder: Path) -> WorkerSession | Trial:
             """Start and warm a worker; return the failed trial if that fails."""
+            report_progress("compiles", number=number)
             builder = EvaluationBuilder()
-            if not ladder.base.gate(candidate, builder):
+            with hear_progress(None):
+                passed = ladder.base.gate(candidate, builder)
+            if not passed:
                 return _rejected(candidate, builder.findings)
             try:
                 session = ladder.open(folder, watched=False)
@@ -104,11 +117,14 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
                 return _rejected(candidate, [failure.finding])
             return session
 
-        ready = list(ladder.base.pool.map(prepare, candidates, folders))
-        return [
-            session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
-            for candidate, session in zip(candidates, ready, strict=True)
-        ]
+        numbers = range(first, first + len(candidates))
+        ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders))
+        trials: list[Trial] = []
+        for number, candidate, session in zip(numbers, candidates, ready, strict=True):
+            trial = session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
+            report_progress(number=number, trial=trial)
+            trials.append(trial)
+        return trials
 
 
 def _measured(
