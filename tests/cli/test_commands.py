@@ -1,15 +1,18 @@
 """The command as a user meets it: help, exit statuses, one-line errors, and what a run shows and leaves."""
 
 import functools
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import egg_graph
 from egg_graph.cli import app
+from egg_graph.cli.progress import Progress
 from egg_graph.schema import InfrastructureError, ModelRefused
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
@@ -44,6 +47,24 @@ def test_every_command_explains_itself(egg, command):
     assert result.exit_code == 0
     assert command in egg("--help").output
     assert command != "optimize" or "[s]" in result.output, "a unit in a knob's description was taken for markup"
+
+
+def test_the_last_line_on_a_terminal_says_who_works_at_what():
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=120)
+    with Progress(console) as progress:
+        progress({"event": "started", "node": "baseline"})
+        progress({"event": "working", "node": "baseline", "doing": "times the reference", "seconds": 12.2})
+        assert progress.working == "the reference is run and measured: times the reference, 12 s"
+        coder = {"node": "coder", "stage": "tensor_tiling", "attempt": 3, "mode": "repair"}
+        progress({"event": "started", **coder})
+        assert progress.working == "attempt 3 (repair): the coder writes"
+        tuner = {"node": "tuner", "stage": "tensor_tiling", "attempt": 4, "mode": "tune"}
+        progress({"event": "started", **tuner, "number": 2, "of": 12, "config": {"B": 64}, "doing": "compiles"})
+        assert progress.working == "attempt 4 (tune): the tuner sweeps: configuration 2 of 12: compiles"
+        progress({"event": "working", **tuner, "doing": "", "seconds": 4.0})
+        assert progress.working == "attempt 4 (tune): the tuner sweeps: configuration 2 of 12, 4 s"
+    assert "configuration 2 of 12, 4 s" in written.getvalue(), "the line was not shown"
 
 
 def test_optimize_shows_each_step_and_leaves_everything(egg, reference, monkeypatch, tmp_path):

@@ -34,20 +34,34 @@ def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequ
     One broken configuration is one failed Trial; the others do not notice.
     """
 
-    def screen(number: int, candidate: Candidate) -> Trial:
+    def screen(number: int, candidate: Candidate, rejected: Trial | None) -> Trial:
         report_progress("compiles and launches at full shape", number=number)
         with hear_progress(None):  # the rungs of several configurations at once would tell nothing
-            trial = _trial(ladder, problem, candidate)
+            trial = rejected or _trial(ladder, problem, candidate)
         report_progress(number=number, trial=trial)
         return trial
 
-    return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates))
+    gated = _gate(ladder, candidates)
+    return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates, gated))
+
+
+def _gate(ladder: GpulessLadder, candidates: Sequence[Candidate]) -> list[Trial | None]:
+    """Apply the static gate to each: the failed trial of those that it rejects, None for the others.
+
+    One after the other, because `ast.parse` of CPython 3.11 counts its depth for all threads together and raises a
+    SystemError where two threads parse at once.
+    """
+    builders = [EvaluationBuilder() for _ in candidates]
+    with hear_progress(None):
+        passed = [ladder.gate(candidate, builder) for candidate, builder in zip(candidates, builders, strict=True)]
+    return [
+        None if right else _rejected(candidate, builder.findings)
+        for candidate, builder, right in zip(candidates, builders, passed, strict=True)
+    ]
 
 
 def _trial(ladder: GpulessLadder, problem: Problem, candidate: Candidate) -> Trial:
-    builder = EvaluationBuilder()
-    if ladder.gate(candidate, builder):
-        builder = ladder.full_shape(problem, candidate)
+    builder = ladder.full_shape(problem, candidate)
     rejected = rejecting(builder.findings)
     if rejected:
         return _rejected(candidate, builder.findings)
@@ -99,14 +113,11 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate],
         # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.
         stack.callback(lambda: list(ladder.base.pool.map(WorkerSession.close, sessions)))
 
-        def prepare(number: int, candidate: Candidate, folder: Path) -> WorkerSession | Trial:
+        def prepare(number: int, candidate: Candidate, folder: Path, rejected: Trial | None) -> WorkerSession | Trial:
             """Start and warm a worker; return the failed trial if that fails."""
             report_progress("compiles", number=number)
-            builder = EvaluationBuilder()
-            with hear_progress(None):
-                passed = ladder.base.gate(candidate, builder)
-            if not passed:
-                return _rejected(candidate, builder.findings)
+            if rejected is not None:
+                return rejected
             try:
                 session = ladder.open(folder, watched=False)
                 sessions.append(session)
@@ -117,8 +128,9 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate],
                 return _rejected(candidate, [failure.finding])
             return session
 
+        gated = _gate(ladder.base, candidates)
         numbers = range(first, first + len(candidates))
-        ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders))
+        ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders, gated))
         trials: list[Trial] = []
         for number, candidate, session in zip(numbers, candidates, ready, strict=True):
             trial = session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
