@@ -49,6 +49,54 @@ def test_every_command_explains_itself(egg, command):
     assert command != "optimize" or "[s]" in result.output, "a unit in a knob's description was taken for markup"
 
 
+@pytest.mark.parametrize(
+    ("words", "everywhere", "expected"),
+    [
+        (["openai:one"], "", "openai:one"),
+        (["openai:one", "coder=anthropic:two"], "", ["openai:one", "anthropic:two", "openai:one"]),
+        (["coder=b", "analyst=a", "debugger=c"], "", ["a", "b", "c"]),
+        (["coder=openai:two"], "openai:one", ["openai:one", "openai:two", "openai:one"]),
+        (["openai:three"], "openai:one, coder=openai:two", ["openai:three", "openai:two", "openai:three"]),
+        ([], "openai:one", "openai:one"),
+        ([], "", None),
+    ],
+)
+def test_each_role_may_be_given_a_model(egg, reference, monkeypatch, words, everywhere, expected):
+    given = []
+
+    def stop(*_, model, **__):
+        given.append(model)
+        raise InfrastructureError("far enough")
+
+    monkeypatch.setattr(egg_graph, "optimize", stop)
+    monkeypatch.setenv("EGG_MODEL", everywhere)
+    egg("optimize", reference, *(part for word in words for part in ("--model", word)))
+    roles = dict(zip(("analyst", "coder", "debugger"), expected, strict=True)) if type(expected) is list else expected
+    assert given == [roles]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["coder=openai:x"], "no model for the analyst: add analyst=NAME, or a NAME for all other roles"),
+        (["judge=openai:x"], "no role 'judge'; the roles are analyst, coder, debugger"),
+        (["coder="], "the name is empty; write for example coder=openai:gpt-5"),
+        (["a", "b"], "the team has the model 'a' already"),
+        (["anthropic:claude", "coder=openai:x"], "ANTHROPIC_API_KEY is not set"),
+        (["groq:llama"], "pip install langchain-groq"),
+    ],
+)
+def test_a_model_that_cannot_play_is_refused_in_one_line_before_anything_runs(
+    egg, reference, monkeypatch, tmp_path, words, said
+):
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    result = egg("optimize", reference, *(part for word in words for part in ("--model", word)))
+    assert result.exit_code == 2
+    assert said in result.stderr and len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_last_line_on_a_terminal_says_who_works_at_what():
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=120)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_a_judge_that_was_lost_between_calls_is_replaced_and_nothing_survives(
 
 
 def test_a_judge_whose_answer_nobody_waited_for_answers_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Judge] = []
+    made: list[Any] = []
 
     class Judge:
         """Takes a while: its caller loses patience."""

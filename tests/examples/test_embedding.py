@@ -56,7 +56,7 @@ def test_foreign_state_takes_the_hottest_first():
 
 
 def test_tool_answers_with_verdict_and_kernel(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("EGG_MODEL", raising=False)
     graph = load("embed_as_tool").build(egg(kernel("timed", 2.0)))
     messages = graph.invoke({"messages": [HumanMessage(REFERENCE)]})["messages"]
     assert "Accepted as faster" in messages[2].text and "# timed 2.0" in messages[2].text
@@ -64,7 +64,7 @@ def test_tool_answers_with_verdict_and_kernel(monkeypatch):
 
 
 def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("EGG_MODEL", raising=False)
     messages = (
         load("embed_as_tool").build(egg(kernel("timed"))).invoke({"messages": [HumanMessage("def (")]})["messages"]
     )
@@ -83,7 +83,7 @@ for path in sys.argv[1:]:
 @pytest.mark.slow
 def test_each_file_runs_with_no_key_and_no_gpu(tmp_path, monkeypatch):
     """One after the other in one process, which starts the evaluator once."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("EGG_MODEL", raising=False)
     files = [str(EXAMPLES / f"{name}.py") for name in ("embed_shared_state", "embed_foreign_state", "embed_as_tool")]
     command = [sys.executable, "-c", RUN_ALL, *files]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)

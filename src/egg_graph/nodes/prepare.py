@@ -28,8 +28,9 @@ class PrepareNodes:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
 
         Raises:
-            BadInput: if there is no readable reference.
+            BadInput: if there is no readable reference, or the team's model cannot be loaded.
         """
+        self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
         name, source = read_reference(state.get("reference"), state.get("name"))
         task = KernelTask(
