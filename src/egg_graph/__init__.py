@@ -11,29 +11,44 @@ if TYPE_CHECKING:
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
+    from egg_graph.nodes.events import Event
     from egg_graph.runs.optimize import optimize, resume
     from egg_graph.runs.results import Run
     from egg_graph.schema import (
+        Analysis,
+        Attempt,
         BadInput,
+        Baseline,
+        Brief,
         Candidate,
+        Diagnosis,
+        Draft,
         EggError,
         Evaluation,
         InfrastructureError,
         KernelTask,
         ModelRefused,
+        Trial,
     )
-    from egg_graph.state import InputState, OutputState, State
+    from egg_graph.state import InputState, OutputState, State, to_json
     from egg_graph.team import Team
 
 logging.getLogger("egg_graph").addHandler(logging.NullHandler())
 
 _HOMES = {
+    "Analysis": "schema",
+    "Attempt": "schema",
     "BadInput": "schema",
+    "Baseline": "schema",
+    "Brief": "schema",
     "Candidate": "schema",
     "Context": "context",
+    "Diagnosis": "schema",
+    "Draft": "schema",
     "EggError": "schema",
     "Evaluation": "schema",
     "Evaluator": "evaluator.protocol",
+    "Event": "nodes.events",
     "InfrastructureError": "schema",
     "InputState": "state",
     "KernelTask": "schema",
@@ -42,19 +57,28 @@ _HOMES = {
     "Run": "runs.results",
     "State": "state",
     "Team": "team",
+    "Trial": "schema",
     "build_egg_graph": "graph",
     "egg_graph_builder": "graph",
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
+    "to_json": "state",
 }
 
 __all__ = [
+    "Analysis",
+    "Attempt",
     "BadInput",
+    "Baseline",
+    "Brief",
     "Candidate",
     "Context",
+    "Diagnosis",
+    "Draft",
     "EggError",
     "Evaluation",
     "Evaluator",
+    "Event",
     "InfrastructureError",
     "InputState",
     "KernelTask",
@@ -63,10 +87,12 @@ __all__ = [
     "Run",
     "State",
     "Team",
+    "Trial",
     "build_egg_graph",
     "egg_graph_builder",
     "optimize",
     "resume",
+    "to_json",
 ]
 
 

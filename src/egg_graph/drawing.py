@@ -31,7 +31,8 @@ The second stage has three parts, in this order.
 
 `algorithmic_structure` and each part of `hardware_tuning` are the same subgraph, with another objective, another system
 prompt, other metrics and other knobs. After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a
-spent budget leads to `accept`.
+spent budget leads to `accept`. From the analyst a plan that changes the source goes to the coder (`rewrite`), one that
+only turns knobs to the tuner (`sweep`), and so does a kernel that no plan would improve (`accept`).
 
 ```mermaid
 {stage}

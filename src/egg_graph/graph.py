@@ -4,6 +4,13 @@ START → prepare → baseline → algorithmic_structure → hardware_tuning ─
                                                        ├ parallel_mapping
                                                        ├ tensor_tiling
                                                        └ memory_optimization
+
+Each of the four is the same subgraph (stage_graph.py):
+
+open → analyst ─┬ rewrite → coder → evaluator ─┬ repair → debugger → coder
+                │                              ├ optimize → analyst
+                └ sweep or accept ──→ tuner ←──┴ accept
+                                        └ close
 """
 
 from collections.abc import Sequence

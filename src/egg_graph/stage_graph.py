@@ -19,10 +19,10 @@ from egg_graph.state import StageState
 def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageState, Context, Any, Any]:
     """Build the subgraph of one stage.
 
-    START → open → analyst → coder → evaluator ─┬ repair → debugger → coder
-                      ▲                         ├ optimize → analyst
-                      └─────────────────────────┘
-                                                └ accept → tuner → close → END
+    START → open → analyst ─┬ rewrite → coder → evaluator ─┬ repair → debugger → coder
+                            │                              ├ optimize → analyst
+                            └ sweep or accept ──→ tuner ←──┴ accept
+                                                    └ close → END
 
     A kernel that a person put in place of the best one goes from open, or from the analyst, to the evaluator first.
     """
@@ -57,7 +57,7 @@ def build_stage(stage: Stage, services: Services) -> CompiledStateGraph[StageSta
     builder.add_conditional_edges(
         "analyst",
         routing.after_analysis,
-        {"judge": "evaluator", "rewrite": "coder", "sweep": "tuner", "not_worth_optimizing": "tuner"},
+        {"judge": "evaluator", "rewrite": "coder", "sweep_or_accept": "tuner"},
     )
     builder.add_edge("coder", "evaluator")
     builder.add_conditional_edges(

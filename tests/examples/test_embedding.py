@@ -1,4 +1,4 @@
-"""The three ways of embedding, with parts that follow a script; and each file run as a user runs it."""
+"""The ways of embedding and the parts of one's own, on scripts; and files run as a user runs them."""
 
 import importlib.util
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import Context, Evaluator, Team, build_egg_graph
 from egg_graph.knowledge import load_hardware, load_principles
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 from tests.paths import EXAMPLES
@@ -71,6 +71,30 @@ def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
     assert messages[2].text.startswith("Bad input: ")
 
 
+def test_a_team_of_ones_own_answers_where_it_can_and_asks_another_where_it_cannot():
+    example = load("own_team")
+    other = ScriptedTeam([kernel("ok", 8)], worth=(False,))
+    team = example.LibraryTeam({("aten.relu",): kernel("bad")}, other)
+    assert isinstance(team, Team)
+    state = example.run(team, evaluator=ScriptedEvaluator())
+    assert [a.candidate.author for a in state["attempts"]] == ["house library"] * 2
+    assert other.calls() == ["debugger", "coder", "analyst"]
+    assert (state["status"], state["attempts"][0].candidate.plan) == ("correct", "from the library: aten.relu")
+
+
+def test_an_evaluator_of_ones_own_refuses_what_the_house_forbids_and_asks_another_about_the_rest():
+    example = load("own_evaluator")
+    assert isinstance(example.NoAtomics(ScriptedEvaluator()), Evaluator)
+    atomic = "# ok 1\n    tl.atomic_add(pointer, value)\n"
+    inner, team = ScriptedEvaluator(), ScriptedTeam([atomic, kernel("ok", 8)], worth=(False,))
+    state = example.run(inner, team=team)
+    assert [a.evaluation.status for a in state["attempts"]] == ["invalid", "correct"]
+    assert state["attempts"][0].evaluation.reason == "tl.atomic_add makes results differ from run to run (line 2)"
+    repair = next(brief for role, brief in team.briefs if role == "debugger")
+    assert repair.evaluation.findings[0].cure.startswith("write partial results")
+    assert len(inner.evaluated) == 1 and state["kernel"] == kernel("ok", 8)
+
+
 RUN_ALL = """
 import runpy, sys
 for path in sys.argv[1:]:
@@ -84,7 +108,8 @@ for path in sys.argv[1:]:
 def test_each_file_runs_with_no_key_and_no_gpu(tmp_path, monkeypatch):
     """One after the other in one process, which starts the evaluator once."""
     monkeypatch.delenv("EGG_MODEL", raising=False)
-    files = [str(EXAMPLES / f"{name}.py") for name in ("embed_shared_state", "embed_foreign_state", "embed_as_tool")]
+    names = ("embed_shared_state", "embed_foreign_state", "embed_as_tool", "own_team")
+    files = [str(EXAMPLES / f"{name}.py") for name in names]
     command = [sys.executable, "-c", RUN_ALL, *files]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert result.returncode == 0, result.stderr[-3000:]

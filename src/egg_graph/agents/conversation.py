@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
-from egg_graph.schema import Role, Usage
+from egg_graph.schema import Usage
 
 T = TypeVar("T")
 
@@ -32,9 +32,12 @@ class Conversation(Generic[T]):
 
 
 def converse(
-    model: Runnable[Any, Any], role: Role, system: str, prompt: str, read: Callable[[Reply], T]
+    model: Runnable[Any, Any], config: RunnableConfig, system: str, prompt: str, read: Callable[[Reply], T]
 ) -> Conversation[T]:
     """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
+
+    Args:
+        config: of every call; tags, name and metadata by which a trace shows it.
 
     Raises:
         ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
@@ -44,7 +47,7 @@ def converse(
     usage = Usage()
     problem = ""
     for _ in range(2):
-        reply, cost = _ask(model, role, messages)
+        reply, cost = _ask(model, config, messages)
         usage += cost
         try:
             return Conversation(read(reply), "", usage)
@@ -58,10 +61,10 @@ def converse(
     return Conversation(None, problem, usage)
 
 
-def _ask(model: Runnable[Any, Any], role: Role, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+def _ask(model: Runnable[Any, Any], config: RunnableConfig, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
     start = time.monotonic()
     try:
-        message = model.invoke(messages, config={"tags": ["egg", role], "run_name": f"egg {role}"})
+        message = model.invoke(messages, config=config)
     except Exception as error:
         failure = endpoint_failure(error, model)
         if failure is None:
