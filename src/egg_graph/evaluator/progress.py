@@ -1,7 +1,7 @@
-"""What an evaluator is doing, told while it works.
+"""What an evaluator or a team is doing, told while it works.
 
-An evaluator calls `report_progress`; whoever waits for its answer hears it inside `hear_progress`. An evaluator that
-reports nothing is as good as any other: the graph then says how long it has been at work.
+It calls `report_progress`; whoever waits for its answer hears it inside `hear_progress`. One that reports nothing is as
+good as any other: the graph then says how long it has been at work.
 """
 
 from __future__ import annotations
