@@ -46,8 +46,9 @@ def egg_graph_builder(
     """Build the graph without compiling it, so that nodes can be added or it can be compiled in another way.
 
     Args:
-        model: a chat model, a name (`"openai:gpt-5"`, any OpenAI-compatible endpoint through `OPENAI_BASE_URL`), a
-            mapping role -> model, or None for the embedded expert, which needs no key and no network.
+        model: a chat model, a name (`"openai:gpt-5"`, `"anthropic:..."`, any OpenAI-compatible endpoint through
+            `OPENAI_BASE_URL`: see `egg_graph.agents.load_chat_model`), a mapping role -> model, or None for the
+            embedded expert, which needs no key and no network.
         team: plays the three roles; `model` is then ignored.
         evaluator: judges the candidates; None for the evaluator of this machine.
         principles: expert rules in place of the shipped ones.

@@ -1,15 +1,20 @@
 """What a run tells while it works: who is at it, what the evaluator reports, and the same as lines of a log."""
 
 import asyncio
+import contextvars
 import json
 import logging
 import threading
+import types
 
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import Context, State, build_egg_graph
 from egg_graph.evaluator import report_progress
 from egg_graph.nodes import announce
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import Event
 from egg_graph.schema import InfrastructureError
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
@@ -93,6 +98,62 @@ def test_a_node_that_takes_long_goes_on_saying_so(monkeypatch, asynchronous):
             see(event)
     assert {beat["doing"] for beat in beats} == {"waits"}
     assert beats[0]["seconds"] <= beats[-1]["seconds"]
+
+
+class Waiting:
+    """A node that is a coroutine function."""
+
+    def __init__(self):
+        self.seen = asyncio.Event()
+
+    @announced
+    async def baseline(self, state, runtime):
+        report_progress("waits")
+        await asyncio.wait_for(self.seen.wait(), PATIENCE)
+        return {}
+
+
+def test_a_node_may_be_a_coroutine_function(monkeypatch):
+    monkeypatch.setattr(announce, "BEAT", 0.02)
+
+    async def watch():
+        waiting, builder = Waiting(), StateGraph(State, context_schema=Context)
+        builder.add_node("baseline", waiting.baseline)
+        builder.add_edge(START, "baseline")
+        events = []
+        async for event in builder.compile().astream(INPUT, stream_mode="custom"):
+            events.append(event)
+            if len(events) == 4:
+                waiting.seen.set()
+        return events
+
+    events = asyncio.run(watch())
+    assert events[0] == {"event": "started", "node": "baseline"}
+    assert {(e["event"], e["doing"]) for e in events[1:]} == {("working", "waits")}
+
+
+class Paused:
+    """A node that is a coroutine function, at a point where it waits."""
+
+    @announced
+    async def coder(self, state, runtime):
+        report_progress("waits")
+        await self.pause()
+
+    @types.coroutine
+    def pause(self):
+        yield
+
+
+def test_a_coroutine_that_is_given_up_falls_silent_wherever_it_is_closed():
+    events, before = [], set(threading.enumerate())
+    work = Paused().coder({}, Runtime(stream_writer=events.append))
+    contextvars.copy_context().run(work.send, None)
+    (beating,) = set(threading.enumerate()) - before
+    work.close()
+    beating.join(PATIENCE)
+    assert not beating.is_alive()
+    assert [event["event"] for event in events] == ["started", "working"]
 
 
 class ReportingSweep(ScriptedEvaluator):

@@ -45,11 +45,11 @@ def report_progress(doing: str = "", *, number: int | None = None, trial: Trial 
 def hear_progress(listener: Listener | None) -> Iterator[Listener | None]:
     """Call `listener` with every report of this thread inside the block; yield the listener from outside of it."""
     outer = _LISTENER.get()
-    token = _LISTENER.set(listener)
+    _LISTENER.set(listener)
     try:
         yield outer
     finally:
-        _LISTENER.reset(token)
+        _LISTENER.set(outer)  # a token would not do: a coroutine may be closed in another context than it ran in
 
 
 def heard_here(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
