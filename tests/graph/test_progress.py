@@ -145,15 +145,24 @@ class Paused:
         yield
 
 
-def test_a_coroutine_that_is_given_up_falls_silent_wherever_it_is_closed():
-    events, before = [], set(threading.enumerate())
-    work = Paused().coder({}, Runtime(stream_writer=events.append))
-    contextvars.copy_context().run(work.send, None)
-    (beating,) = set(threading.enumerate()) - before
-    work.close()
-    beating.join(PATIENCE)
-    assert not beating.is_alive()
-    assert [event["event"] for event in events] == ["started", "working"]
+def test_a_coroutine_that_is_given_up_falls_silent_wherever_it_is_closed(monkeypatch):
+    monkeypatch.setattr(announce, "BEAT", 0.02)
+    given_up, other, seen = [], [], threading.Semaphore(0)
+
+    def write(event):
+        other.append(event)
+        seen.release()
+
+    works = [Paused().coder({}, Runtime(stream_writer=writer)) for writer in (given_up.append, write)]
+    for work in works:
+        contextvars.copy_context().run(work.send, None)
+    works[0].close()
+    told = len(given_up)
+    for _ in range(6):
+        assert seen.acquire(timeout=PATIENCE), "the other one fell silent as well"
+    works[1].close()
+    assert [event["event"] for event in other[:6]] == ["started"] + 5 * ["working"]
+    assert len(given_up) == told
 
 
 class ReportingSweep(ScriptedEvaluator):

@@ -8,6 +8,7 @@ establishes at level INFO, what is only being done at DEBUG, a node that fails a
 import functools
 import inspect
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +27,9 @@ from egg_graph.schema import Mode, Role
 
 LOG = logging.getLogger("egg_graph")
 BEAT = 2.0
-"""Seconds between two `working` events."""
+"""Most seconds between two `working` events."""
+LOOKS = 4
+"""How often the ticker looks, within one beat, whose turn it is."""
 
 _IN_PROGRESS = frozenset({"started", "working", "trial"})
 """Events that are logged at level DEBUG."""
@@ -78,7 +81,8 @@ class _Announcer:
         self.runtime = runtime.override(stream_writer=self._send)
         self._began = time.monotonic()
         self._doing = ""
-        self._ended = threading.Event()
+        self._beaten = self._began
+        self._ended = False
         self._sending = threading.Lock()
         self._hearing = ExitStack()
 
@@ -86,15 +90,16 @@ class _Announcer:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it
         self._send(Event(event="started", **self._about))
         self._hearing.enter_context(hear_progress(self._hear))
-        threading.Thread(target=self._beat, name=f"egg-graph-{self._about['node']}", daemon=True).start()
+        _TICKER.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._hearing.close()
+        _TICKER.discard(self)
         with self._sending:
-            self._ended.set()
+            self._ended = True
         if isinstance(error, Exception) and not isinstance(error, GraphBubbleUp):
             LOG.warning("%s failed: %s", _words(self._about), error, extra=self._extra(self._about))
 
@@ -106,15 +111,17 @@ class _Announcer:
         seconds = round(time.monotonic() - self._began, 1)
         return Event(event="working", **self._about, doing=self._doing, seconds=seconds)
 
-    def _beat(self) -> None:
-        while not self._ended.wait(BEAT):
-            with self._sending:
-                if self._ended.is_set():
-                    return
-                try:
-                    self._context.copy().run(self._write, self._working())
-                except RuntimeError:  # the event loop that streamed is closed: nobody listens any more
-                    return
+    def beat(self) -> None:
+        """Send `working` if it is time to."""
+        with self._sending:
+            now = time.monotonic()
+            if self._ended or now - self._beaten < BEAT - BEAT / LOOKS:
+                return
+            self._beaten = now
+            try:
+                self._context.copy().run(self._write, self._working())
+            except RuntimeError:  # the event loop that streamed is closed: nobody listens any more
+                self._ended = True
 
     def _send(self, event: Event) -> None:
         level = logging.DEBUG if event["event"] in _IN_PROGRESS else logging.INFO
@@ -124,6 +131,50 @@ class _Announcer:
 
     def _extra(self, event: Event) -> dict[str, Any]:
         return {"egg_event": event, "egg_thread": self._thread_id}
+
+
+class _Ticker:
+    """Lets every node at work beat, from one thread, because a thread for each node would cost more than the node.
+
+    The thread ends when there has been no node for a while, and starts again with the next one.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with no node and no thread, as every forked process has to."""
+        self._lock = threading.Lock()
+        self._at_work: set[_Announcer] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, announcer: _Announcer) -> None:
+        with self._lock:
+            self._at_work.add(announcer)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tick, name="egg-graph-ticker", daemon=True)
+                self._thread.start()
+
+    def discard(self, announcer: _Announcer) -> None:
+        with self._lock:
+            self._at_work.discard(announcer)
+
+    def _tick(self) -> None:
+        never, idle = threading.Event(), 0
+        while True:
+            never.wait(BEAT / LOOKS)
+            with self._lock:
+                at_work = tuple(self._at_work)
+                idle = 0 if at_work else idle + 1
+                if idle > LOOKS:
+                    self._thread = None
+                    return
+            for announcer in at_work:
+                announcer.beat()
+
+
+_TICKER = _Ticker()
+os.register_at_fork(after_in_child=_TICKER.begin)
 
 
 def _words(event: Event) -> str:
