@@ -1,7 +1,7 @@
 """Embedding, third way: egg-graph as a tool that an agent calls.
 
-The agent is a plain LangGraph loop of a model and its tools. With OPENAI_API_KEY and EGG_MODEL set, that model answers;
-without them a scripted one stands in, so that the example runs with no key and no network.
+The agent is a plain LangGraph loop of a model and its tools. With EGG_MODEL set to the name of a chat model, that model
+answers; without it a scripted one stands in, so that the example runs with no key and no network.
 
     python examples/embed_as_tool.py
 """
@@ -77,10 +77,10 @@ def scripted_model(messages: list[Any]) -> AIMessage:
 def build(egg: Any = None) -> Any:
     """The agent. `egg` is the graph to embed; the default needs no key and no GPU."""
     tools = [egg_tool(egg)]
-    if os.environ.get("OPENAI_API_KEY") and os.environ.get("EGG_MODEL"):
-        from langchain_openai import ChatOpenAI
+    if os.environ.get("EGG_MODEL"):
+        from egg_graph.agents import load_chat_model
 
-        answer = ChatOpenAI(model=os.environ["EGG_MODEL"].removeprefix("openai:")).bind_tools(tools).invoke
+        answer = load_chat_model(os.environ["EGG_MODEL"]).bind_tools(tools).invoke
     else:
         answer = scripted_model
 

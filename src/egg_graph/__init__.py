@@ -3,6 +3,7 @@
 Names load on first use: `import egg_graph` alone loads neither torch, triton, openai nor langgraph.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,30 +11,47 @@ if TYPE_CHECKING:
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
+    from egg_graph.nodes.events import Event
     from egg_graph.runs.optimize import aoptimize, aresume, optimize, resume
     from egg_graph.runs.results import Run
     from egg_graph.schema import (
+        Analysis,
+        Attempt,
         BadInput,
+        Baseline,
+        Brief,
         Candidate,
+        Diagnosis,
+        Draft,
         EggError,
         Evaluation,
         InfrastructureError,
         KernelTask,
         ModelRefused,
+        Trial,
     )
     from egg_graph.serde import checkpoint_serde
     from egg_graph.serving import served
-    from egg_graph.state import InputState, OutputState, State
+    from egg_graph.state import InputState, OutputState, State, to_json
     from egg_graph.team import Team
     from egg_graph.topology import Insert
 
+logging.getLogger("egg_graph").addHandler(logging.NullHandler())
+
 _HOMES = {
+    "Analysis": "schema",
+    "Attempt": "schema",
     "BadInput": "schema",
+    "Baseline": "schema",
+    "Brief": "schema",
     "Candidate": "schema",
     "Context": "context",
+    "Diagnosis": "schema",
+    "Draft": "schema",
     "EggError": "schema",
     "Evaluation": "schema",
     "Evaluator": "evaluator.protocol",
+    "Event": "nodes.events",
     "InfrastructureError": "schema",
     "InputState": "state",
     "Insert": "topology",
@@ -43,6 +61,7 @@ _HOMES = {
     "Run": "runs.results",
     "State": "state",
     "Team": "team",
+    "Trial": "schema",
     "aoptimize": "runs.optimize",
     "aresume": "runs.optimize",
     "build_egg_graph": "graph",
@@ -51,15 +70,23 @@ _HOMES = {
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
     "served": "serving",
+    "to_json": "state",
 }
 
 __all__ = [
+    "Analysis",
+    "Attempt",
     "BadInput",
+    "Baseline",
+    "Brief",
     "Candidate",
     "Context",
+    "Diagnosis",
+    "Draft",
     "EggError",
     "Evaluation",
     "Evaluator",
+    "Event",
     "InfrastructureError",
     "InputState",
     "Insert",
@@ -69,6 +96,7 @@ __all__ = [
     "Run",
     "State",
     "Team",
+    "Trial",
     "aoptimize",
     "aresume",
     "build_egg_graph",
@@ -77,6 +105,7 @@ __all__ = [
     "optimize",
     "resume",
     "served",
+    "to_json",
 ]
 
 

@@ -33,6 +33,8 @@ Two hierarchical stages, the second in three parts. Each stage is drawn as one b
 Every stage has the same seven steps, with another objective, another system prompt, other metrics and other knobs.
 After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
 that is left out goes from `open` to the next stage (`skip`).
+From the analyst a plan that changes the source goes to the coder (`rewrite`), one that only turns knobs to the tuner
+(`sweep`), and so does a kernel that no plan would improve (`accept`).
 
 ```mermaid
 {stage}

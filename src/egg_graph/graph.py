@@ -4,6 +4,13 @@ START → prepare → baseline → algorithmic_structure → parallel_mapping �
 
 Each stage is seven steps of this one graph, named `stage.step` (stage_graph.py), so that a thread's history holds every
 step of every role, and a person can pause at it, edit it and fork from it.
+
+Each of the four stages:
+
+open → analyst ─┬ rewrite → coder → evaluator ─┬ repair → debugger → coder
+                │                              ├ optimize → analyst
+                └ sweep or accept ──→ tuner ←──┴ accept
+                                        └ close
 """
 
 from collections.abc import Sequence
@@ -45,8 +52,9 @@ def egg_graph_builder(
     """Build the graph without compiling it, so that nodes can be added or it can be compiled in another way.
 
     Args:
-        model: a chat model, a name (`"openai:gpt-5"`, any OpenAI-compatible endpoint through `OPENAI_BASE_URL`), a
-            mapping role -> model, or None for the embedded expert, which needs no key and no network.
+        model: a chat model, a name (`"openai:gpt-5"`, `"anthropic:..."`, any OpenAI-compatible endpoint through
+            `OPENAI_BASE_URL`: see `egg_graph.agents.load_chat_model`), a mapping role -> model, or None for the
+            embedded expert, which needs no key and no network.
         team: plays the three roles; `model` is then ignored.
         evaluator: judges the candidates; None for the evaluator of this machine.
         principles: expert rules in place of the shipped ones.

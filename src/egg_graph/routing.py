@@ -1,6 +1,9 @@
 """Where a run goes next: pure functions of the state and the knobs.
 
     open, analyst ─ judge → evaluator       a person put a kernel in place of the best one
+    analyst ──── rewrite ─→ coder           the plan changes the source
+              ── sweep ───→ tuner           the plan only turns knobs
+              ── accept ──→ tuner           no plan is worth it: the stage keeps its best kernel
     evaluator ── repair ──→ debugger        the candidate is broken, and repairs are left
               ── optimize → analyst         there is a kernel, and optimizations are left
               ── accept ──→ tuner           otherwise: the stage keeps its best kernel
@@ -103,14 +106,16 @@ def after_opening(
     return "optimize" if context.max_optimizations > 0 else "tune"
 
 
-def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep", "not_worth_optimizing"]:
-    """A plan that only turns knobs goes to the tuner. Without a plan the tuner sweeps the knobs that are left."""
+def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_accept"]:
+    """A plan that only turns knobs goes to the tuner. Without a plan the kernel is accepted, which is the same way: the
+    tuner then sweeps the knobs that are left.
+    """
     if unjudged(state):
         return "judge"
     analysis = state.get("analysis")
-    if analysis is None or not analysis.worth_optimizing:
-        return "not_worth_optimizing"
-    return analysis.by
+    if analysis is None or not analysis.worth_optimizing or analysis.by == "sweep":
+        return "sweep_or_accept"
+    return "rewrite"
 
 
 def _stuck(attempts: list[Attempt]) -> bool:

@@ -18,10 +18,10 @@ from egg_graph.topology import SEPARATOR, Topology
 def add_stage(topology: Topology, stage: Stage, services: Services, following: str) -> None:
     """Add the steps of one stage.
 
-    open → analyst → coder → evaluator ─┬ repair → debugger → coder
-              ▲                         ├ optimize → analyst
-              └─────────────────────────┘
-                                        └ accept → tuner → close → the following step
+    open → analyst ─┬ rewrite → coder → evaluator ─┬ repair → debugger → coder
+                    │                              ├ optimize → analyst
+                    └ sweep or accept ──→ tuner ←──┴ accept
+                                            └ close → the following step
 
     A stage that is left out goes from open to the following step. A kernel that a person put in place of the best one
     goes from open, or from the analyst, to the evaluator first.
@@ -33,7 +33,7 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
     def after_opening(state: StageState) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
         return routing.after_opening(state, _knobs(state), stage.name)
 
-    def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep", "not_worth_optimizing"]:
+    def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep_or_accept"]:
         return routing.after_analysis(state)
 
     def after_evaluation(state: StageState) -> Literal["repair", "optimize", "accept"]:
@@ -66,12 +66,7 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
     topology.branch(
         step("analyst"),
         after_analysis,
-        {
-            "judge": step("evaluator"),
-            "rewrite": step("coder"),
-            "sweep": step("tuner"),
-            "not_worth_optimizing": step("tuner"),
-        },
+        {"judge": step("evaluator"), "rewrite": step("coder"), "sweep_or_accept": step("tuner")},
     )
     topology.edge(step("coder"), step("evaluator"))
     topology.branch(

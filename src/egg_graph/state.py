@@ -7,16 +7,19 @@ channels of deltas: a checkpoint stores what a step added. The whole list of att
 that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required
 
+import pydantic_core
 from langgraph.channels import DeltaChannel
 from typing_extensions import TypedDict
 
 from egg_graph.schema import (
     Analysis,
     Attempt,
+    BadInput,
     Baseline,
     Candidate,
     Diagnosis,
@@ -92,6 +95,22 @@ class OutputState(TypedDict, total=False):
     """Cost of all answers of the run."""
     seconds: float
     """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
+
+
+def to_json(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state, or any part of it, as JSON values: dicts, lists, texts, numbers, booleans and None.
+
+    Numbers that are not finite become the texts `Infinity`, `-Infinity` and `NaN`, which the schema reads back.
+
+    Raises:
+        BadInput: if a key of your own holds what has no JSON form.
+    """
+    try:
+        text = pydantic_core.to_json(dict(state), inf_nan_mode="strings")
+    except pydantic_core.PydanticSerializationError as error:
+        raise BadInput(f"the state has no JSON form: {error}") from error
+    values: dict[str, Any] = json.loads(text)
+    return values
 
 
 class StageState(OutputState, total=False):

@@ -33,12 +33,14 @@ def check_model(model: Any) -> None:
     """Refuse a `model=` argument that can never become a team.
 
     Raises:
-        BadInput: if `model` is an empty name, a mapping with an unknown role, or of another type altogether.
+        BadInput: if `model` is an empty name, a mapping that lacks a role or has an unknown one, or of another type
+            altogether.
     """
     if isinstance(model, Mapping):
-        if not model or (unknown := set(model) - set(ROLES)):
-            wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if model else "it is empty"
-            raise BadInput(f"model={dict(model)!r}: {wrong}; map one or more of {', '.join(ROLES)} to a model")
+        unknown, missing = set(model) - set(ROLES), [role for role in ROLES if role not in model]
+        if unknown or missing:
+            wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if unknown else f"no model for the {missing[0]}"
+            raise BadInput(f"model={dict(model)!r}: {wrong}; map each of {', '.join(ROLES)} to a model")
         for one in model.values():
             check_model(one)
     elif isinstance(model, str):
@@ -51,6 +53,54 @@ def check_model(model: Any) -> None:
             f"model={model!r}: pass a chat model, a name such as 'openai:gpt-5', a mapping role -> model, "
             "a Team, or None for the embedded expert"
         )
+
+
+def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dict[str, str] | None:
+    """Make a `model=` argument of words: `NAME` for all roles, `ROLE=NAME` for one.
+
+    Args:
+        names: the words, such as `["openai:gpt-5", "coder=anthropic:claude-opus-4-1"]`.
+        otherwise: such words in one text, separated by commas or spaces, that hold where `names` says nothing.
+
+    Returns:
+        A name, a mapping from each role to a name, or None where nothing is said.
+
+    Raises:
+        BadInput: if a role is unknown, named twice, or has no model.
+    """
+    roles: dict[str, str] = {}
+    for words in ((otherwise or "").replace(",", " ").split(), names):
+        roles |= _read_words(words)
+    everyone = roles.pop("", None)
+    if not roles:
+        return everyone
+    missing = [role for role in ROLES if role not in roles]
+    if everyone is None and missing:
+        raise BadInput(f"no model for the {missing[0]}: add {missing[0]}=NAME, or a NAME for all other roles")
+    return {role: roles.get(role, everyone or "") for role in ROLES}
+
+
+def name_models(model: str | Mapping[str, str] | None) -> str:
+    """Say who plays the team, as `read_models` reads it."""
+    if isinstance(model, Mapping):
+        return ", ".join(f"{role}={name}" for role, name in model.items())
+    return model or "the embedded expert"
+
+
+def _read_words(words: Sequence[str]) -> dict[str, str]:
+    """Model by role; the role "" stands for all others."""
+    roles: dict[str, str] = {}
+    for word in words:
+        before, equals, after = word.strip().partition("=")
+        role, name = (before, after) if equals else ("", before)
+        if equals and role not in ROLES:
+            raise BadInput(f"model {word!r}: no role {role!r}; the roles are {', '.join(ROLES)}")
+        if role in roles:
+            raise BadInput(f"model {word!r}: the {role or 'team'} has the model {roles[role]!r} already")
+        if not name:
+            raise BadInput(f"model {word!r}: the name is empty; write for example {word}openai:gpt-5")
+        roles[role] = name
+    return roles
 
 
 def resolve_team(model: Any = None) -> Team:

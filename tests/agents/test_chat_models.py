@@ -1,6 +1,8 @@
 """Models by name, and a model played through files."""
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 import threading
@@ -8,17 +10,19 @@ import time
 from pathlib import Path
 
 import pytest
+from langchain.chat_models import init_chat_model
 
 from egg_graph.agents import HandoffModel, ModelTeam, load_chat_model
+from egg_graph.agents.models import PROVIDERS
 from egg_graph.schema import BadInput, ModelRefused
 from tests.agents.answers import MODULE, fenced
 from tests.agents.briefs import seed_brief
-from tests.agents.openai_server import OpenAIServer, completion
+from tests.agents.openai_server import OpenAIServer, Response, completion, raw
 
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -30,11 +34,50 @@ def test_the_endpoint_may_come_from_the_environment_and_needs_no_key(monkeypatch
     assert "temperature" not in server.requests[0]
 
 
-@pytest.mark.parametrize("name", ["qwen2.5-coder:32b", "org/model", "gpt-5.2-pro", "ollama:codellama"])
+@pytest.mark.parametrize("name", ["qwen2.5-coder:32b", "org/model", "gpt-5.2-pro", "claude-opus", "ft:gpt-4o:me::1"])
 def test_an_endpoint_gets_the_name_as_it_is_on_chat_completions(name):
     with OpenAIServer([completion("hello")]) as server:
         assert load_chat_model(name, base_url=server.url).invoke("hi").text == "hello"
     assert server.requests[0]["model"] == name
+
+
+def test_the_endpoint_gets_a_providers_name_only_where_openai_is_named():
+    with OpenAIServer([completion("hello")]) as server:
+        load_chat_model("openai:anthropic:claude", base_url=server.url).invoke("hi")
+    assert server.requests[0]["model"] == "anthropic:claude"
+
+
+def test_another_providers_name_goes_to_no_openai_endpoint(monkeypatch):
+    said = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus",
+        "content": [{"type": "text", "text": "hello"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    }
+    refused = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
+    script = [raw(json.dumps(said)), Response(401, json.dumps(refused).encode())]
+    with OpenAIServer([completion("wrong")]) as openai, OpenAIServer(script) as anthropic:
+        monkeypatch.setenv("OPENAI_BASE_URL", openai.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic.url.removesuffix("/v1"))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+        model = load_chat_model("anthropic:claude-opus")
+        assert model.invoke("hi").text == "hello"
+        with pytest.raises(ModelRefused, match=r"HTTP 401: .*set ANTHROPIC_API_KEY to a key") as error:
+            ModelTeam(model).write(seed_brief())
+    assert openai.requests == []
+    assert [request["model"] for request in anthropic.requests] == ["claude-opus"] * 2
+    assert "OPENAI" not in str(error.value)
+
+
+def test_the_providers_are_those_of_langchain():
+    with pytest.raises(ValueError, match="Supported providers: ") as error:
+        init_chat_model("nonsense")
+    listed = re.search(r"Supported providers: (.*)", str(error.value)).group(1)
+    assert set(listed.split(", ")) == PROVIDERS
 
 
 def test_a_temperature_is_sent_where_one_is_given():
@@ -58,7 +101,12 @@ def test_tokens_are_counted_when_the_answer_is_streamed():
         ("", {}, "the name is empty"),
         ("openai:", {}, "the name is empty"),
         ("openai:gpt-5", {}, "OPENAI_API_KEY is not set"),
-        ("anthropic:claude", {}, "pass the anthropic chat model itself"),
+        ("antropic:claude", {}, "no provider 'antropic'; there are anthropic, "),
+        ("anthropic:claude-opus", {}, "ANTHROPIC_API_KEY is not set"),
+        ("claude-opus", {}, "ANTHROPIC_API_KEY is not set"),
+        ("anthropic:", {}, "the name is empty"),
+        ("ollama:codellama", {}, "pip install langchain-ollama"),
+        ("azure_openai:gpt-5", {}, "AZURE_OPENAI_API_KEY"),
         ("m", {"base_url": "localhost:8000"}, "not an http"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 
 from egg_graph import Context, build_egg_graph
 from egg_graph.agents import load_chat_model
@@ -133,6 +134,35 @@ def test_a_model_that_is_always_wrong_is_stopped_by_the_budget():
     with OpenAIServer([step]) as server:
         state = run(server, max_attempts=5, max_repairs=100)
     assert state["status"] == "reference_kept" and len(state["attempts"]) == 5
+
+
+class Watch(BaseCallbackHandler):
+    """Records what a tracer is told of each call of a model."""
+
+    def __init__(self):
+        self.calls = []
+
+    def on_chat_model_start(self, *_, metadata=None, name=None, **__):
+        told = metadata or {}
+        self.calls.append((name, told["role"], told["stage"], told["attempt"], told["mode"]))
+
+
+def test_a_trace_shows_which_attempt_each_call_was_for():
+    coder = [completion(fenced(module("bad 3"))), completion(fenced(module("ok 3")))]
+    watch = Watch()
+    with OpenAIServer(by_role(coder)) as server:
+        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator())
+        knobs = Context(target="h100", stages=("algorithmic_structure", "tensor_tiling"))
+        graph.invoke({"reference": REFERENCE}, {"callbacks": [watch]}, context=knobs)
+    first, second = "algorithmic_structure", "tensor_tiling"
+    assert [call[1:] for call in watch.calls] == [
+        ("coder", first, 1, "seed"),
+        ("debugger", first, 2, "repair"),
+        ("coder", first, 2, "repair"),
+        ("analyst", first, 3, "optimize"),
+        ("analyst", second, 3, "optimize"),
+    ]
+    assert watch.calls[2][0] == "egg coder: repair, attempt 2 in algorithmic_structure"
 
 
 def test_tokens_are_counted_also_when_the_run_is_streamed():

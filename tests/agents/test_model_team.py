@@ -215,19 +215,24 @@ def test_an_endpoint_that_is_not_there_is_named():
         team.write(seed_brief())
 
 
-def test_calls_are_tagged_with_their_role():
-    seen: list[list[str]] = []
+def test_a_trace_shows_role_stage_attempt_and_mode_of_each_call():
+    seen: list[tuple[str, list[str], dict]] = []
     from langchain_core.callbacks import BaseCallbackHandler
 
     class Watch(BaseCallbackHandler):
-        def on_chat_model_start(self, *_, tags=None, **__):
-            seen.append(tags or [])
+        def on_chat_model_start(self, *_, tags=None, metadata=None, name=None, **__):
+            seen.append((name, tags or [], metadata or {}))
 
     with OpenAIServer([completion(json.dumps(ANALYSIS))]) as server:
         model = load_chat_model("m", base_url=server.url)
         model.callbacks = [Watch()]
         ModelTeam(model).analyze(make_brief())
-    assert seen == [["egg", "analyst"]]
+    brief = make_brief()
+    ((name, tags, metadata),) = seen
+    assert tags == ["egg", "analyst"]
+    told = {key: metadata[key] for key in ("role", "stage", "attempt", "mode")}
+    assert told == {"role": "analyst", "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode}
+    assert name == f"egg analyst: {brief.mode}, attempt {brief.attempt} in {brief.stage}"
 
 
 @pytest.mark.parametrize(

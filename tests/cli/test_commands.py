@@ -1,15 +1,18 @@
 """The command as a user meets it: help, exit statuses, one-line errors, and what a run shows and leaves."""
 
 import functools
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import egg_graph
 from egg_graph.cli import app
+from egg_graph.cli.progress import Progress
 from egg_graph.schema import InfrastructureError, ModelRefused
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
@@ -44,6 +47,72 @@ def test_every_command_explains_itself(egg, command):
     assert result.exit_code == 0
     assert command in egg("--help").output
     assert command != "optimize" or "[s]" in result.output, "a unit in a knob's description was taken for markup"
+
+
+@pytest.mark.parametrize(
+    ("words", "everywhere", "expected"),
+    [
+        (["openai:one"], "", "openai:one"),
+        (["openai:one", "coder=anthropic:two"], "", ["openai:one", "anthropic:two", "openai:one"]),
+        (["coder=b", "analyst=a", "debugger=c"], "", ["a", "b", "c"]),
+        (["coder=openai:two"], "openai:one", ["openai:one", "openai:two", "openai:one"]),
+        (["openai:three"], "openai:one, coder=openai:two", ["openai:three", "openai:two", "openai:three"]),
+        ([], "openai:one", "openai:one"),
+        ([], "", None),
+    ],
+)
+def test_each_role_may_be_given_a_model(egg, reference, monkeypatch, words, everywhere, expected):
+    given = []
+
+    def stop(*_, model, **__):
+        given.append(model)
+        raise InfrastructureError("far enough")
+
+    monkeypatch.setattr(egg_graph, "optimize", stop)
+    monkeypatch.setenv("EGG_MODEL", everywhere)
+    egg("optimize", reference, *(part for word in words for part in ("--model", word)))
+    roles = dict(zip(("analyst", "coder", "debugger"), expected, strict=True)) if type(expected) is list else expected
+    assert given == [roles]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["coder=openai:x"], "no model for the analyst: add analyst=NAME, or a NAME for all other roles"),
+        (["judge=openai:x"], "no role 'judge'; the roles are analyst, coder, debugger"),
+        (["coder="], "the name is empty; write for example coder=openai:gpt-5"),
+        (["a", "b"], "the team has the model 'a' already"),
+        (["anthropic:claude", "coder=openai:x"], "ANTHROPIC_API_KEY is not set"),
+        (["groq:llama"], "pip install langchain-groq"),
+    ],
+)
+def test_a_model_that_cannot_play_is_refused_in_one_line_before_anything_runs(
+    egg, reference, monkeypatch, tmp_path, words, said
+):
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    result = egg("optimize", reference, *(part for word in words for part in ("--model", word)))
+    assert result.exit_code == 2
+    assert said in result.stderr and len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_last_line_on_a_terminal_says_who_works_at_what():
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=120)
+    with Progress(console) as progress:
+        progress({"event": "started", "node": "baseline"})
+        progress({"event": "working", "node": "baseline", "doing": "times the reference", "seconds": 12.2})
+        assert progress.working == "the reference is run and measured: times the reference, 12 s"
+        coder = {"node": "coder", "stage": "tensor_tiling", "attempt": 3, "mode": "repair"}
+        progress({"event": "started", **coder})
+        assert progress.working == "attempt 3 (repair): the coder writes"
+        tuner = {"node": "tuner", "stage": "tensor_tiling", "attempt": 4, "mode": "tune"}
+        progress({"event": "started", **tuner, "number": 2, "of": 12, "config": {"B": 64}, "doing": "compiles"})
+        assert progress.working == "attempt 4 (tune): the tuner sweeps: configuration 2 of 12: compiles"
+        progress({"event": "working", **tuner, "doing": "", "seconds": 4.0})
+        assert progress.working == "attempt 4 (tune): the tuner sweeps: configuration 2 of 12, 4 s"
+    assert "configuration 2 of 12, 4 s" in written.getvalue(), "the line was not shown"
 
 
 def test_optimize_shows_each_step_and_leaves_everything(egg, reference, monkeypatch, tmp_path):

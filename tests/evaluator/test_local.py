@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from egg_graph.evaluator import Evaluator, LocalEvaluator, environment, gpu_present
+from egg_graph.evaluator import Evaluator, LocalEvaluator, Progress, environment, gpu_present, hear_progress
 from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask
 from tests.paths import read_source
 
@@ -113,7 +114,11 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     broken = MATMUL.replace('"BLOCK_M": 64', '"BLOCK_M": 48')
     huge = MATMUL.replace('"num_stages": 3', '"num_stages": 30')
     sources = [MATMUL, small, broken, huge, "def ("]
-    trials = evaluator.screen(task, [candidate(source, number=i) for i, source in enumerate(sources)])
+    told: list[Progress] = []
+    with hear_progress(told.append):
+        trials = evaluator.screen(task, [candidate(source, number=i) for i, source in enumerate(sources)])
+    assert sorted(one.number for one in told if one.number is not None and one.doing) == [0, 1, 2, 3, 4]
+    assert {one.number: one.trial for one in told if one.trial is not None} == dict(enumerate(trials))
     assert [trial.config["number"] for trial in trials] == [0, 1, 2, 3, 4]
     assert [trial.status for trial in trials[:2]] == ["correct", "correct"]
     assert trials[2].status in ("compile_error", "runtime_error")
@@ -155,6 +160,33 @@ def test_a_judge_that_was_lost_between_calls_is_replaced_and_nothing_survives(
     assert not Path(f"/proc/{group}").exists()
 
 
+def test_a_judge_whose_answer_nobody_waited_for_answers_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Judge:
+        """Takes a while: its caller loses patience."""
+
+        def __init__(self, settings: dict) -> None:
+            self.killed = False
+            made.append(self)
+
+        def ask(self, method: str, params: dict, seconds: float) -> dict:
+            if len(made) == 1:
+                raise KeyboardInterrupt
+            return environment().model_dump(mode="json")
+
+        def kill(self) -> None:
+            self.killed = True
+
+    monkeypatch.setattr("egg_graph.evaluator.local.JudgeClient", Judge)
+    impatient = LocalEvaluator(device="none")
+    with pytest.raises(KeyboardInterrupt):
+        impatient.environment()
+    assert made[0].killed
+    assert impatient.environment().torch
+    assert len(made) == 2
+
+
 def _processes_in(folder: str) -> list[str]:
     """Processes whose working directory lies in a folder."""
     found = []
@@ -187,7 +219,11 @@ def test_threads_take_turns(evaluator: LocalEvaluator, h200: Hardware) -> None:
 
 def test_the_same_seed_gives_the_same_evidence(evaluator: LocalEvaluator, h200: Hardware) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
-    first, again = (evaluator.evaluate(task, candidate(RIGHT)) for _ in range(2))
+    told: list[Progress] = []
+    with hear_progress(told.append):
+        first, again = (evaluator.evaluate(task, candidate(RIGHT)) for _ in range(2))
+    doing = [progress.doing for progress in told]
+    assert doing.count("makes inputs and expected answers") == doing.count("static gate passed") == 2
     assert first.checks == again.checks
     assert first.merit == again.merit
 

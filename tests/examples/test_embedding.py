@@ -1,4 +1,4 @@
-"""The three ways of embedding, with parts that follow a script; and each file run as a user runs it."""
+"""The ways of embedding and the parts of one's own, on scripts; and files run as a user runs them."""
 
 import functools
 import importlib.util
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import Context, Evaluator, Team, build_egg_graph
 from egg_graph.knowledge import load_hardware, load_principles
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 from tests.paths import EXAMPLES
@@ -58,7 +58,7 @@ def test_foreign_state_takes_the_hottest_first():
 
 
 def test_tool_answers_with_verdict_and_kernel(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("EGG_MODEL", raising=False)
     graph = load("embed_as_tool").build(egg(kernel("timed", 2.0)))
     messages = graph.invoke({"messages": [HumanMessage(REFERENCE)]})["messages"]
     assert "Accepted as faster" in messages[2].text and "# timed 2.0" in messages[2].text
@@ -66,7 +66,7 @@ def test_tool_answers_with_verdict_and_kernel(monkeypatch):
 
 
 def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("EGG_MODEL", raising=False)
     messages = (
         load("embed_as_tool").build(egg(kernel("timed"))).invoke({"messages": [HumanMessage("def (")]})["messages"]
     )
@@ -123,6 +123,30 @@ def test_without_a_terminal_everything_is_approved(monkeypatch, capsys):
     assert said.count("approved") == 3 and "Accepted as correct" in said
 
 
+def test_a_team_of_ones_own_answers_where_it_can_and_asks_another_where_it_cannot():
+    example = load("own_team")
+    other = ScriptedTeam([kernel("ok", 8)], worth=(False,))
+    team = example.LibraryTeam({("aten.relu",): kernel("bad")}, other)
+    assert isinstance(team, Team)
+    state = example.run(team, evaluator=ScriptedEvaluator())
+    assert [a.candidate.author for a in state["attempts"]] == ["house library"] * 2
+    assert other.calls() == ["debugger", "coder", "analyst"]
+    assert (state["status"], state["attempts"][0].candidate.plan) == ("correct", "from the library: aten.relu")
+
+
+def test_an_evaluator_of_ones_own_refuses_what_the_house_forbids_and_asks_another_about_the_rest():
+    example = load("own_evaluator")
+    assert isinstance(example.NoAtomics(ScriptedEvaluator()), Evaluator)
+    atomic = "# ok 1\n    tl.atomic_add(pointer, value)\n"
+    inner, team = ScriptedEvaluator(), ScriptedTeam([atomic, kernel("ok", 8)], worth=(False,))
+    state = example.run(inner, team=team)
+    assert [a.evaluation.status for a in state["attempts"]] == ["invalid", "correct"]
+    assert state["attempts"][0].evaluation.reason == "tl.atomic_add makes results differ from run to run (line 2)"
+    repair = next(brief for role, brief in team.briefs if role == "debugger")
+    assert repair.evaluation.findings[0].cure.startswith("write partial results")
+    assert len(inner.evaluated) == 1 and state["kernel"] == kernel("ok", 8)
+
+
 RUN_ALL = """
 import runpy, sys
 for path in sys.argv[1:]:
@@ -135,8 +159,9 @@ for path in sys.argv[1:]:
 @pytest.mark.slow
 def test_each_file_runs_with_no_key_and_no_gpu(tmp_path, monkeypatch):
     """One after the other in one process, which starts the evaluator once."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    files = [str(EXAMPLES / f"{name}.py") for name in ("embed_shared_state", "embed_foreign_state", "embed_as_tool")]
+    monkeypatch.delenv("EGG_MODEL", raising=False)
+    names = ("embed_shared_state", "embed_foreign_state", "embed_as_tool", "own_team")
+    files = [str(EXAMPLES / f"{name}.py") for name in names]
     command = [sys.executable, "-c", RUN_ALL, *files]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert result.returncode == 0, result.stderr[-3000:]

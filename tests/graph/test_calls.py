@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import math
 
-from egg_graph import Context, build_egg_graph
+import pytest
+
+from egg_graph import Attempt, BadInput, Context, build_egg_graph, to_json
 from egg_graph.nodes.events import Event
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
@@ -50,11 +53,21 @@ def test_updates_show_kernel_profile_and_debug_analysis():
 
 def test_events_are_small_json_dicts_with_documented_keys():
     events = [e for _, e in graph().stream(INPUT, context=CONTEXT, stream_mode="custom", subgraphs=True)]
-    assert {e["event"] for e in events} == {"baseline", "stage", "role", "attempt", "verdict"}
+    assert {e["event"] for e in events} == {"started", "baseline", "stage", "role", "attempt", "verdict"}
     for event in events:
         assert set(event) <= set(Event.__annotations__), event
         json.dumps(event)
     assert [e["stage"] for e in events if e["event"] == "stage" and e["status"] == "opened"] == list(CONTEXT.stages)
+
+
+def test_a_state_becomes_json_values_and_comes_back():
+    state = graph().invoke(INPUT, context=CONTEXT)
+    data = json.loads(json.dumps(to_json({**state, "own": {"limit": math.inf}}), allow_nan=False))
+    assert data["own"] == {"limit": "Infinity"}
+    assert [Attempt.model_validate(one) for one in data["attempts"]] == state["attempts"]
+    assert data["kernel"] == state["kernel"] and data["status"] == "correct"
+    with pytest.raises(BadInput, match="no JSON form"):
+        to_json({"own": object()})
 
 
 def test_the_context_may_be_a_dict_or_left_out():

@@ -35,6 +35,17 @@ def test_every_public_name_is_there():
     assert not hasattr(egg_graph, "nonsense")
 
 
+def test_the_values_of_teams_evaluators_and_listeners_are_public():
+    names = {"Analysis", "Baseline", "Brief", "Diagnosis", "Draft", "Event", "Trial", "Team", "Evaluator", "to_json"}
+    assert names <= set(egg_graph.__all__)
+
+
+def test_every_drawing_shows_that_a_sweep_goes_from_the_analyst_to_the_tuner():
+    drawn = egg_graph.build_egg_graph().get_graph(xray=True).draw_mermaid()
+    sweeps = [line for line in drawn.splitlines() if "analyst" in line and "tuner" in line]
+    assert len(sweeps) == 4 and all("sweep" in line for line in sweeps)
+
+
 def test_the_drawing_in_the_docs_is_the_codes():
     told = (ROOT / "docs" / "graph.md").read_text(encoding="utf-8")
     assert told == page(), "run: python -m egg_graph.drawing > docs/graph.md"

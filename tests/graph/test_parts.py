@@ -39,7 +39,12 @@ def test_models_make_a_model_team(model):
 
 @pytest.mark.parametrize(
     ("model", "message"),
-    [("", "names no model"), ({"writer": "x"}, "unknown role 'writer'"), ({}, "empty"), (7, "pass a chat model")],
+    [
+        ("", "names no model"),
+        ({"writer": "x"}, "unknown role 'writer'"),
+        ({}, "no model for the analyst"),
+        (7, "pass a chat model"),
+    ],
 )
 def test_what_is_no_model_is_refused_when_the_graph_is_built(model, message):
     with pytest.raises(BadInput, match=message):
@@ -48,6 +53,15 @@ def test_what_is_no_model_is_refused_when_the_graph_is_built(model, message):
 
 def test_a_graph_is_built_without_making_team_or_evaluator():
     build_egg_graph("openai:some-model")
+
+
+def test_a_model_out_of_reach_is_refused_before_the_baseline(monkeypatch, tmp_path):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    log = tmp_path / "log"
+    graph = build_egg_graph("anthropic:some-model", evaluator=ScriptedEvaluator(log=log))
+    with pytest.raises(BadInput, match="ANTHROPIC_API_KEY is not set"):
+        graph.invoke({"reference": REFERENCE})
+    assert not log.exists()
 
 
 def openai_error(status):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from egg_graph.agents.conversation import converse
 from egg_graph.agents.parsing import Reply
@@ -55,6 +55,14 @@ class ChatRole(Generic[Answer]):
                 raise BadInput(f"brief.{field}: missing; the {self.name} needs it in {brief.mode} mode")
         return prompts.render(template.file, brief)
 
+    def _call_config(self, brief: Brief) -> RunnableConfig:
+        """How a call of the model is named in traces, and what is told about it there."""
+        return RunnableConfig(
+            tags=["egg", self.name],
+            run_name=f"egg {self.name}: {brief.mode}, attempt {brief.attempt} in {brief.stage}",
+            metadata={"role": self.name, "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode},
+        )
+
     async def answer(self, model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Answer:
         """Ask the model, at most twice.
 
@@ -64,7 +72,11 @@ class ChatRole(Generic[Answer]):
         """
         prompt = self.prompt(prompts, brief)
         conversation = await converse(
-            model, self.name, prompts.system(self.name, brief), prompt, lambda reply: self.read(reply, brief)
+            model,
+            self._call_config(brief),
+            prompts.system(self.name, brief),
+            prompt,
+            lambda reply: self.read(reply, brief),
         )
         answer = conversation.value
         if answer is None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
 from egg_graph.calls import Call
-from egg_graph.schema import Role, Usage
+from egg_graph.schema import Usage
 
 T = TypeVar("T")
 
@@ -33,9 +33,12 @@ class Conversation(Generic[T]):
 
 
 async def converse(
-    model: Runnable[Any, Any], role: Role, system: str, prompt: str, read: Callable[[Reply], T]
+    model: Runnable[Any, Any], config: RunnableConfig, system: str, prompt: str, read: Callable[[Reply], T]
 ) -> Conversation[T]:
     """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
+
+    Args:
+        config: of every call; tags, name and metadata by which a trace shows it.
 
     Raises:
         ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
@@ -45,7 +48,7 @@ async def converse(
     usage = Usage()
     problem = ""
     for _ in range(2):
-        reply, cost = await _ask(model, role, messages)
+        reply, cost = await _ask(model, config, messages)
         usage += cost
         try:
             return Conversation(read(reply), "", usage)
@@ -59,10 +62,9 @@ async def converse(
     return Conversation(None, problem, usage)
 
 
-async def _ask(model: Runnable[Any, Any], role: Role, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
+async def _ask(model: Runnable[Any, Any], config: RunnableConfig, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
     start = time.monotonic()
     try:
-        config = {"tags": ["egg", role], "run_name": f"egg {role}"}
         message: Any = await Call(model.invoke, messages, config=config)
     except Exception as error:
         failure = endpoint_failure(error, model)

@@ -14,13 +14,15 @@ _READERS = frozenset({"_create_chat_result", "_convert_chunk_to_generation_chunk
 
 _CALLERS = tuple(("langchain_core.language_models.chat_models", name) for name in ("invoke", "ainvoke"))
 """Functions of langchain-core, by module and name, that take the first of the choices."""
+_URLS = ("openai_api_base", "anthropic_api_url", "base_url", "api_base")
+"""Attributes in which chat models keep the address of their endpoint."""
 
 _CURES = {
     400: "check the model's name, its context length and the parameters it accepts",
-    401: "set OPENAI_API_KEY to a key that this endpoint knows",
+    401: "set {key} to a key that this endpoint knows",
     402: "add credit to the account",
     403: "use a key that may use this model",
-    404: "check the model's name and OPENAI_BASE_URL (it usually ends in /v1)",
+    404: "check the model's name{url}",
     413: "use a model with a longer context",
     422: "check the parameters the endpoint accepts",
     429: "add credit to the account, or use another model",
@@ -37,11 +39,12 @@ def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | 
         said = f"{who}: HTTP {status}: {_message(error)}"
         if is_transient_status(status) and not _exhausted(error):
             return InfrastructureError(f"{said}; it is busy or broken, try again later")
-        return ModelRefused(f"{said}; {_CURES.get(status, 'the request must change')}")
+        return ModelRefused(f"{said}; {_cure(status, model)}")
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
         return InfrastructureError(f"{who}: no answer in time; raise the model's timeout, or try again later")
     if is_lost_connection(error):
-        return InfrastructureError(f"{who}: {_message(error)}; check that it runs and OPENAI_BASE_URL names it")
+        where = " and OPENAI_BASE_URL names it" if _of_openai(model) else ""
+        return InfrastructureError(f"{who}: {_message(error)}; check that it runs{where}")
     if _not_a_completion(error):
         return InfrastructureError(
             f"{who}: its answer is no chat completion ({_message(error)}); check OPENAI_BASE_URL"
@@ -49,9 +52,21 @@ def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | 
     return None
 
 
+def _cure(status: int, model: Runnable[Any, Any]) -> str:
+    keys = [variable for variable in getattr(model, "lc_secrets", {}).values() if variable.endswith("API_KEY")]
+    url = " and OPENAI_BASE_URL (it usually ends in /v1)" if _of_openai(model) else ""
+    cure = _CURES.get(status, "the request must change")
+    return cure.format(key=keys[0] if keys else "the API key", url=url)
+
+
+def _of_openai(model: Runnable[Any, Any]) -> bool:
+    """True for a model that OPENAI_BASE_URL steers, or one that is hidden inside another runnable."""
+    return getattr(model, "_llm_type", "openai-chat") == "openai-chat"
+
+
 def _endpoint(model: Runnable[Any, Any]) -> str:
     name = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
-    url = getattr(model, "openai_api_base", None)
+    url = next((u for u in (getattr(model, name, None) for name in _URLS) if isinstance(u, str)), None)
     return f"model {name}" + (f" at {url}" if url else "")
 
 

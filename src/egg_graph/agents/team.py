@@ -23,7 +23,8 @@ class ModelTeam:
 
     Each answer takes one prompt, rendered from the brief alone, and at most one re-ask with the reason. An answer that
     stays unreadable raises nothing: it becomes a draft with a `problem`, an analysis that is not worth optimizing, or a
-    diagnosis made from the evaluator's finding. Every call carries the tags "egg" and the role.
+    diagnosis made from the evaluator's finding. In traces every call carries
+    the tags "egg" and the role, a name, and `role`, `stage`, `attempt` and `mode` as metadata.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from egg_graph.bench.values import Results, Row, row_of, summarize
 from egg_graph.bench.writing import read_earlier, write_results
 from egg_graph.context import Context, choose_target
 from egg_graph.schema import BadInput, Environment, InfrastructureError
+from egg_graph.team import name_models
 
 
 def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
@@ -55,7 +56,7 @@ def run_suite(
     references: Sequence[Path],
     out: Path,
     *,
-    model: str | None = None,
+    model: str | Mapping[str, str] | None = None,
     runs_dir: Path = Path("runs"),
     keep: bool = False,
     on_start: Callable[[str], None] = lambda name: None,
@@ -69,7 +70,7 @@ def run_suite(
     Args:
         references: paths of the references.
         out: the results' path without suffix; its last part is the results' name.
-        model: name of a chat model, None for the embedded expert.
+        model: name of a chat model, or a mapping from each role to one; None for the embedded expert.
         runs_dir: where each run's folder is made.
         keep: keep the rows of an earlier run of the same suite with the same settings, and run the rest; a run that
             could not be made is tried again.
@@ -90,7 +91,7 @@ def run_suite(
         name=out.name,
         version=version(),
         started=utc_now(),
-        model=model or "embedded expert",
+        model=name_models(model) if model else "embedded expert",
         precision=context.precision,
         target=choose_target(context.target).name,
         settings=json.loads(json.dumps(asdict(context))),

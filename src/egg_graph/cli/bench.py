@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.options import given, knob
+from egg_graph.cli.options import MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.context import Device, check_device
 from egg_graph.schema import Precision
+from egg_graph.team import read_models
 
 
 def bench(
@@ -20,7 +21,7 @@ def bench(
     only: Annotated[str, typer.Option(help="Run the references whose name matches this pattern.")] = "*",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out already has; run the rest.")] = False,
     runs: Annotated[Path, typer.Option(help="Where the runs' folders are made.")] = Path("runs"),
-    model: Annotated[str | None, typer.Option(help="Chat model.", show_default="the embedded expert")] = None,
+    model: Annotated[list[str] | None, MODEL] = None,
     target: Annotated[str | None, knob("target")] = None,
     precision: Annotated[Precision | None, knob("precision")] = None,
     device: Annotated[Device | None, knob("device")] = None,
@@ -41,7 +42,7 @@ def bench(
         results = run_suite(
             find_references(suite, only),
             out,
-            model=model,
+            model=read_models(model or []),
             runs_dir=runs,
             keep=keep,
             on_start=lambda name: console.rule(f"[bold]{plain(name)}[/]", align="left"),

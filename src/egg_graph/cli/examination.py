@@ -92,7 +92,7 @@ def prospects(items: tuple[Item, ...]) -> tuple[str, ...]:
     )
     team = (
         "A chat model can play the team (egg-graph optimize --model NAME); without --model the embedded expert does."
-        if ok & {"OPENAI_API_KEY", "OPENAI_BASE_URL"}
+        if ok & {name for name, *_ in VARIABLES}
         else "No model is set up: the embedded expert plays analyst, coder and debugger, with no key and no network."
     )
     return judging, team

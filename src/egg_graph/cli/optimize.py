@@ -13,11 +13,12 @@ from rich.padding import Padding
 
 from egg_graph.cli.console import REJECTED, plain, stderr, stdout
 from egg_graph.cli.files import read_source
-from egg_graph.cli.options import given, knob
+from egg_graph.cli.options import MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.context import Device
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision
+from egg_graph.team import name_models, read_models
 
 if TYPE_CHECKING:
     from egg_graph import Run
@@ -30,10 +31,7 @@ def optimize(
     reference: Annotated[
         Path | None, typer.Argument(help="PyTorch module in KernelBench's form: Model, get_inputs, get_init_inputs.")
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Chat model that plays the team, such as openai:gpt-5.", show_default="the embedded expert"),
-    ] = None,
+    model: Annotated[list[str] | None, MODEL] = None,
     name: Annotated[str | None, typer.Option(help="What to call the task.", show_default="the file's name")] = None,
     kernel: Annotated[
         Path | None, typer.Option(help="A kernel to start from: judged in place of a seed, then improved.")
@@ -89,9 +87,9 @@ def optimize(
         raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
-    model = model or (None if resume else os.environ.get(FROM_EGG_MODEL) or None)
+    models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
     console = stdout()
-    run = _run(console, reference, model, name, runs, resume, {**handed_in, **knobs})
+    run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs})
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
@@ -100,7 +98,7 @@ def optimize(
 def _run(
     console: Console,
     reference: Path | None,
-    model: str | None,
+    model: str | dict[str, str] | None,
     name: str | None,
     runs: Path,
     resume: str | None,
@@ -108,7 +106,7 @@ def _run(
 ) -> "Run":
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
-        console.print(f"[bold]{plain(reference)}[/] by {plain(model or 'the embedded expert')}")
+        console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
     import egg_graph
 
     with Progress(console) as progress, _resume_hint(runs, resume):

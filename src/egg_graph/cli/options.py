@@ -11,6 +11,12 @@ from egg_graph.context import Context
 DEVICE = typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
 PRECISION = typer.Option(help="Precision policy; it binds both sides alike.")
 OUT = typer.Option(help="Results: .json, and a page .md beside it.")
+MODEL = typer.Option(
+    metavar="[ROLE=]NAME",
+    help="Chat model that plays the team, such as openai:gpt-5 or anthropic:claude-opus-4-1; repeat it with "
+    "analyst=, coder= or debugger= before the name to give that role another.",
+    show_default="the embedded expert",
+)
 _FIELDS = {field.name: field for field in fields(Context)}
 
 

@@ -11,20 +11,34 @@ from rich.text import Text
 from egg_graph.cli.console import plain
 from egg_graph.cli.verdict import color
 
-_NEXT = {"analyst": "coder writes", "coder": "evaluator judges", "debugger": "coder repairs"}
-"""What happens after a role has answered."""
+_WORK = {
+    "prepare": "the task is prepared",
+    "baseline": "the reference is run and measured",
+    "analyst": "the analyst looks for the bottleneck",
+    "coder": "the coder writes",
+    "evaluator": "the evaluator judges",
+    "debugger": "the debugger looks for the cause",
+    "tuner": "the tuner sweeps",
+    "conclude": "the finalist is judged",
+}
+"""What a node does while it works. Those that are not here take no time."""
 
 
 class Progress:
     """Prints the events of a run (`egg_graph.nodes.events`). A context manager: the last line disappears at its end.
 
     Where standard output is no terminal the lines stay the same, without the moving last one.
+
+    Attributes:
+        working: what the last line says.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.trials = 0
-        self._status: Status = console.status("prepares the task", spinner="dots")
+        self.working = "starts"
+        self._sweep = ""
+        self._status: Status = console.status(self.working, spinner="dots")
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -39,6 +53,8 @@ class Progress:
     def __call__(self, event: Any) -> None:
         """Show one event; unknown kinds are ignored."""
         match event.get("event"):
+            case "started" | "working":
+                self._at_work(event)
             case "baseline":
                 self._baseline(event)
             case "stage":
@@ -50,7 +66,7 @@ class Progress:
             case "attempt":
                 self._attempt(event)
             case "verdict":
-                self._working("writes the run folder")
+                self._say("the run's folder is written")
 
     def _line(self, text: str) -> None:
         self.console.print(Text.from_markup(text), overflow="ellipsis", no_wrap=self.console.is_terminal)
@@ -64,8 +80,21 @@ class Progress:
         grid.add_row("", f"[dim]{plain(who)}[/]", text)
         self.console.print(grid)
 
-    def _working(self, what: str) -> None:
+    def _say(self, what: str) -> None:
+        self.working = what
         self._status.update(f"[dim]{plain(what)}[/]")
+
+    def _at_work(self, event: Any) -> None:
+        """Tell on the last line who works, at what, and for how long."""
+        node = str(event.get("node"))
+        if node not in _WORK:
+            return
+        if event["event"] == "started":
+            self._sweep = f"configuration {event['number']} of {event['of']}" if "number" in event else ""
+        place = f"attempt {event['attempt']} ({event.get('mode')})" if "attempt" in event else ""
+        seconds = event.get("seconds", 0.0)
+        told = ": ".join(filter(None, [place, _WORK[node], self._sweep, event.get("doing")]))
+        self._say(f"{told}, {seconds:.0f} s" if seconds >= 1 else told)
 
     def _baseline(self, event: Any) -> None:
         parts = [
@@ -78,14 +107,12 @@ class Progress:
         elif not event.get("eager_ms"):
             parts.append("[dim]nothing is timed here[/]")
         self._line(f"[bold]baseline[/]  {'  '.join(parts)}")
-        self._working("first stage")
 
     def _stage(self, event: Any) -> None:
         name = str(event["stage"]).replace("_", " ")
         if event.get("status") == "opened":
             self.trials = 0
             self._line(f"[bold]{name}[/]")
-            self._working(f"{name}: team at work")
         else:
             ended = str(event.get("status", "")).replace("_", " ")
             left = f"; left: {plain(event['reason'])}" if event.get("reason") else ""
@@ -97,12 +124,11 @@ class Progress:
             self._detail(str(event.get("role")), reason or plain(status.replace("_", " ")))
         elif status == "no_code":
             self._detail("coder", f"[red]no code[/] {reason}")
-        self._working(_NEXT.get(str(event.get("role")), "team at work"))
 
     def _trial(self, event: Any) -> None:
         self.trials += 1
         knobs = ", ".join(f"{knob}={value}" for knob, value in event.get("config", {}).items())
-        self._working(f"tuner: {self.trials} configurations, the last {event.get('status')} ({knobs})")
+        self._say(f"{_WORK['tuner']}: {self.trials} configurations done, the last {event.get('status')} ({knobs})")
 
     def _attempt(self, event: Any) -> None:
         status = str(event["status"])
@@ -117,7 +143,6 @@ class Progress:
         )
         if status not in ("faster", "correct"):
             self._detail("", plain(event.get("reason", "")))
-        self._working("team at work")
 
 
 def _error(event: Any) -> str:

@@ -7,6 +7,7 @@ Importing this package loads none of these but pydantic: functions import what t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.progress import Progress, hear_progress, heard_here, report_progress
 from egg_graph.evaluator.protocol import Evaluator
 
 if TYPE_CHECKING:
@@ -22,12 +23,16 @@ __all__ = [
     "Evaluator",
     "EvaluatorPool",
     "LocalEvaluator",
+    "Progress",
     "RayPool",
     "Reference",
     "choose_shapes",
     "environment",
     "gpu_present",
+    "hear_progress",
+    "heard_here",
     "load_reference",
+    "report_progress",
     "shape_knobs",
 ]
 

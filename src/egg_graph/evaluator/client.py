@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
+from egg_graph.evaluator.progress import Progress, report_progress
 from egg_graph.schema import BadInput, InfrastructureError
 
 REMOVAL_SECONDS = 1.0
@@ -57,6 +58,7 @@ class JudgeClient:
                 start_new_session=True,
             )
         self.socket = ours
+        self._unread = bytearray()
         self._finalizer = weakref.finalize(self, _end, self.process, ours, self.folder)
 
     def __enter__(self) -> Self:
@@ -68,7 +70,7 @@ class JudgeClient:
         self.kill()
 
     def ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
-        """Send one request and wait for the answer.
+        """Send one request and wait for the answer. What the judge reports meanwhile is reported here.
 
         Args:
             method: the judge's method.
@@ -80,28 +82,48 @@ class JudgeClient:
             JudgeLost: if the judge died, or broke while it answered.
             InfrastructureError: if it takes too long, or reports that the machine failed.
         """
-        answer = json.loads(self._exchange(json.dumps({"method": method, "params": params}).encode(), seconds))
+        answer = self._exchange(json.dumps({"method": method, "params": params}).encode(), seconds)
         error = answer.get("error")
         if error is None:
             return answer["result"]
         kinds = {"BadInput": BadInput, "InfrastructureError": InfrastructureError, "JudgeLost": JudgeLost}
         raise kinds[error["type"]](error["message"])
 
-    def _exchange(self, request: bytes, seconds: float) -> bytes:
+    def _exchange(self, request: bytes, seconds: float) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
         try:
             self.socket.settimeout(seconds)
             self.socket.sendall(request + b"\n")
-            data = bytearray()
-            while not data.endswith(b"\n"):
-                piece = self.socket.recv(1 << 20)
-                if not piece:
-                    raise JudgeLost(f"the judge process was lost: {self._last_words()}")
-                data += piece
+            message = self._read_message(deadline)
+            while "progress" in message:
+                progress = Progress.model_validate(message["progress"])
+                report_progress(progress.doing, number=progress.number, trial=progress.trial)
+                message = self._read_message(deadline)
         except TimeoutError as error:
             raise InfrastructureError(f"the judge process did not answer within {seconds:.0f} s") from error
         except OSError as error:
             raise JudgeLost(f"the judge process was lost ({error}): {self._last_words()}") from error
-        return bytes(data)
+        return message
+
+    def _read_message(self, deadline: float) -> dict[str, Any]:
+        """Read one line of JSON.
+
+        Raises:
+            TimeoutError: at the deadline, by the monotonic clock.
+            JudgeLost: if the judge died.
+        """
+        while b"\n" not in self._unread:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.socket.settimeout(left)
+            piece = self.socket.recv(1 << 20)
+            if not piece:
+                raise JudgeLost(f"the judge process was lost: {self._last_words()}")
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def _last_words(self) -> str:
         log = (self.folder / "judge.log").read_text(errors="replace").strip()

@@ -13,6 +13,7 @@ from egg_graph.evaluator.client import JudgeClient, JudgeLost
 from egg_graph.evaluator.device.detect import environment, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -143,6 +144,7 @@ class LocalEvaluator(AsynchronousTwins):
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
         this_call().check()
         if self._judge is None:
+            report_progress("starts the judge")
             self._judge = JudgeClient(self._settings)
         try:
             with this_call().ending_by(self._judge.interrupt):
@@ -156,6 +158,7 @@ class LocalEvaluator(AsynchronousTwins):
     def _measured_again(self, first: Evaluation, params: Mapping[str, Any], seconds: float) -> Evaluation:
         """Repeat a finalist's measurement in a new judge, which then ends."""
         assert first.seed is not None, "the judge reveals its seed with every verdict"
+        report_progress("measures again with a new judge")
         self._call("release", {}, START_SECONDS)
         settings = {**self._settings, "seed": second_seed(first.seed), "profile": False}
         try:

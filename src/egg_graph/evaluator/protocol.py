@@ -10,6 +10,9 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageN
 class Evaluator(Protocol):
     """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`).
 
+    An evaluator may say what it is doing (`egg_graph.evaluator.report_progress`); none has to.
+
+
     A method may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the evaluator
     has an asynchronous twin of it (`abaseline`, `aevaluate`, `ascreen`). When the run is cancelled, a coroutine is
     cancelled, and a thread is left to end by itself.

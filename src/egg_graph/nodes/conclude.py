@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import Event, numbers
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -24,6 +25,7 @@ class ConcludeNode:
 
     services: Services
 
+    @announced
     @count_seconds
     async def conclude(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Hand over the best kernel that passes a finalist's checks, with the verdict; else keep the reference.

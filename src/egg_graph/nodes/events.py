@@ -2,6 +2,9 @@
 
 | event | sent by | keys beside `event` |
 | --- | --- | --- |
+| `started` | every node | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode` |
+| `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
+| `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
 | `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |
 | `stage` | open, close | `stage`, `status` (`opened`, or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `diagnosed`), `reason` |
@@ -12,19 +15,23 @@
 `error` and `budget` are those of the check with the largest error relative to its budget. Milliseconds are None where
 no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is the baseline's time over the candidate's.
 `author` is the team's name, `tuner`, or `user` for a kernel that a person handed in or edited.
+A configuration's `started`, and its `trial` as soon as it is known, need an evaluator that reports its progress
+(`egg_graph.evaluator.report_progress`); without reports the trials come together when the sweep is over.
 """  # noqa: E501
 
+from collections.abc import Sequence
 from typing import Literal
 
 from typing_extensions import TypedDict
 
-from egg_graph.schema import Attempt, Baseline, Evaluation, Knob, Mode, Role, StageName, Trial
+from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, Knob, Mode, Role, StageName, Trial
 
 
 class Event(TypedDict, total=False):
     """One event. The table above lists the keys of each kind."""
 
-    event: Literal["baseline", "stage", "role", "attempt", "trial", "verdict"]
+    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "verdict"]
+    node: str
     stage: StageName
     role: Role
     attempt: int
@@ -36,6 +43,10 @@ class Event(TypedDict, total=False):
     improved: bool
     repeated: bool
     config: dict[str, Knob]
+    number: int
+    of: int
+    doing: str
+    seconds: float
     error: float | None
     budget: float | None
     milliseconds: float | None
@@ -84,6 +95,21 @@ def attempt_event(attempt: Attempt, *, repeated: bool) -> Event:
         improved=attempt.improved,
         repeated=repeated,
         **numbers(attempt.evaluation),
+    )
+
+
+def configuration_event(stage: StageName, candidates: Sequence[Candidate], number: int, doing: str) -> Event:
+    """The event that a configuration of a sweep is being tried; `number` counts from 0."""
+    return Event(
+        event="started",
+        node="tuner",
+        stage=stage,
+        mode="tune",
+        candidate=candidates[number].id,
+        config=candidates[number].config,
+        number=number + 1,
+        of=len(candidates),
+        doing=doing,
     )
 
 

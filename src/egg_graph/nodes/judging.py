@@ -1,12 +1,16 @@
 """The evaluator and the tuner of a stage: what turns a candidate into an attempt."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
 
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
-from egg_graph.nodes.events import attempt_event, trial_event
+from egg_graph.evaluator.progress import Progress, hear_progress
+from egg_graph.nodes.announce import announced
+from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
 from egg_graph.nodes.roles import edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -27,6 +31,7 @@ class JudgingNodes:
     stage: Stage
     services: Services
 
+    @announced
     @count_seconds
     async def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again.
@@ -40,6 +45,7 @@ class JudgingNodes:
             return {**judged, "drafted": None}
         return {**_join(judged, await self._record(candidate, state, runtime)), "drafted": None}
 
+    @announced
     @count_seconds
     async def tuner(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Sweep the knobs that the best kernel leaves to this stage. No model is called.
@@ -123,14 +129,41 @@ class JudgingNodes:
         from egg_graph.tuning import best
 
         evaluator = self.services.get_evaluator(resolve(runtime.context, state))
-        trials: tuple[Trial, ...] = await Call(evaluator.screen, state["task"], candidates)
-        for trial in trials:
-            runtime.stream_writer(trial_event(self.stage.name, trial))
+        trials: tuple[Trial, ...]
+        with self._trials_told(candidates, state, runtime) as told:
+            trials = await Call(evaluator.screen, state["task"], candidates)
+        for number, trial in enumerate(trials):
+            if number not in told:
+                runtime.stream_writer(trial_event(self.stage.name, trial))
         winner = best(trials)
         if winner is None:
             return None
         candidate = next(c for c, trial in zip(candidates, trials, strict=True) if trial is winner)
         return None if candidate is state["best"] else candidate
+
+    @contextmanager
+    def _trials_told(
+        self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]
+    ) -> Iterator[set[int]]:
+        """Send `started` and `trial` of each configuration as the evaluator reports them.
+
+        Yields:
+            The numbers of the configurations whose trial was sent.
+        """
+        told: set[int] = set()
+
+        def hear(progress: Progress) -> None:
+            if progress.trial is not None and progress.number is not None:
+                told.add(progress.number)
+                runtime.stream_writer(trial_event(self.stage.name, progress.trial))
+            elif progress.number is not None:
+                event = configuration_event(self.stage.name, candidates, progress.number, progress.doing)
+                runtime.stream_writer({**event, "attempt": _next_number(state)})
+            elif outer is not None:
+                outer(progress)
+
+        with hear_progress(hear) as outer:
+            yield told
 
     async def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
@@ -143,7 +176,7 @@ class JudgingNodes:
         planned = candidate.mode != "tune" or (analysis is not None and analysis.by == "sweep")
         analysis = analysis if planned else None
         attempt = Attempt(
-            number=len(state.get("attempts", [])) + 1,
+            number=_next_number(state),
             candidate=candidate,
             evaluation=evaluation,
             analysis=analysis,
@@ -175,6 +208,10 @@ def _apply(update: StageState, state: StageState) -> StageState:
 def _join(first: StageState, second: StageState) -> StageState:
     """Two updates as one: of both the attempts, of the rest the later value."""
     return _apply(second, first)
+
+
+def _next_number(state: StageState) -> int:
+    return len(state.get("attempts", [])) + 1
 
 
 def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:

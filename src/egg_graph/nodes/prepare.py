@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.checked import OVERWRITE
 from egg_graph.context import Context, choose_target, resolve, save_knobs
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -22,6 +23,7 @@ class PrepareNodes:
 
     services: Services
 
+    @announced
     @count_seconds
     async def prepare(self, state: State, runtime: Runtime[Context]) -> State:
         """Build the task, keep the run's knobs, and clear what an earlier run left on the same thread.
@@ -29,8 +31,10 @@ class PrepareNodes:
         A kernel that was handed in becomes the best one, not judged yet.
 
         Raises:
-            BadInput: if there is no readable reference, or what was handed in cannot be read.
+            BadInput: if there is no readable reference, if what was handed in cannot be read, or if the team's model
+                cannot be loaded.
         """
+        self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
         name, source = read_reference(state.get("reference"), state.get("name"))
         kernel = read_kernel(state.get("kernel"))
@@ -60,6 +64,7 @@ class PrepareNodes:
             seconds=0.0,
         )
 
+    @announced
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""

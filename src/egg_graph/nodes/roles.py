@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
+from egg_graph.nodes.announce import announced
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
@@ -40,6 +41,7 @@ class RoleNodes:
     stage: Stage
     services: Services
 
+    @announced
     async def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Empty the intra-stage context. What the earlier stages learned stays in their summaries.
 
@@ -58,6 +60,7 @@ class RoleNodes:
             evaluation=evaluation_of_best(state),
         )
 
+    @announced
     @count_seconds
     async def analyst(self, state: State, runtime: Runtime[Context]) -> State:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
@@ -77,6 +80,7 @@ class RoleNodes:
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
 
+    @announced
     @count_seconds
     async def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
@@ -104,6 +108,7 @@ class RoleNodes:
         cost = _add_usage(state, draft.usage)
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
 
+    @announced
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
@@ -111,6 +116,7 @@ class RoleNodes:
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
+    @announced
     async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
         summary = summarize(state, self.stage.name, resolve(runtime.context, state))

@@ -39,6 +39,11 @@ class Brief(Value):
     """A kernel that the coder may start from and must beat, such as the embedded expert's."""
 
     @property
+    def attempt(self) -> int:
+        """Number, in the whole run, of the attempt that the answer leads to."""
+        return 1 + sum(summary.attempts for summary in self.summaries) + len(self.attempts)
+
+    @property
     def dead_ends(self) -> tuple[str, ...]:
         """What this stage tried without improving the best kernel, one line each, so that it is not tried again."""
         return tuple(

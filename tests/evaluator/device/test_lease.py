@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from egg_graph.evaluator import hear_progress
 from egg_graph.evaluator.device.lease import GpuAccess, Lease
 from egg_graph.schema import InfrastructureError
 
@@ -44,8 +45,13 @@ def test_a_lease_is_held_by_one_process_and_waiting_for_it_is_bounded(tmp_path: 
 
 def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen) -> None:
     threading.Timer(0.3, holder.kill).start()
-    with Lease("GPU-x", folder=tmp_path, patience=20).held() as waited:
-        assert 0.1 < waited < 20
+    told: list[str] = []
+    with hear_progress(lambda progress: told.append(progress.doing)):
+        with Lease("GPU-x", folder=tmp_path, patience=20).held() as waited:
+            assert 0.1 < waited < 20
+        with Lease("GPU-x", folder=tmp_path, patience=20).held():
+            pass
+    assert told == ["waits for its turn on the GPU"], "told once, and only by whoever waits"
     assert Lease("GPU-x", folder=tmp_path).holders() == ()
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, capture_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.process import _capture
@@ -68,8 +69,10 @@ def test_a_reference_that_does_not_load_is_bad_input():
 
 
 def test_control_flow_on_values_has_no_graph():
-    with pytest.raises(CannotCapture):
+    told = []
+    with pytest.raises(CannotCapture), hear_progress(lambda progress: told.append(progress.doing)):
         capture_graph(task(module("if x.sum() > 0:\n    return x\nreturn -x")))
+    assert told == ["captures what the reference computes"]
 
 
 def test_importing_the_expert_loads_no_torch():

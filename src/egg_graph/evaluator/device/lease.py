@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.schema import InfrastructureError
 
 FOLDER = Path("/tmp/egg-graph-leases")
@@ -74,7 +75,7 @@ class Lease:
         return self.folder / f"{self.gpu.replace('/', '_')}.lock"
 
     def _acquire(self, file: int, how: int) -> None:
-        started = time.monotonic()
+        started, waiting = time.monotonic(), False
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(file, how | fcntl.LOCK_NB)
@@ -85,6 +86,9 @@ class Lease:
                 raise InfrastructureError(
                     f"{self.gpu} is in use{by}: no turn within {self.patience:.0f} s; wait for it, or take another GPU"
                 )
+            if not waiting:
+                report_progress("waits for its turn on the GPU")
+                waiting = True
             time.sleep(POLL)
 
     def _open(self, path: Path) -> int:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
 from egg_graph.evaluator.evidence.rungs import RungName
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import (
     Bound,
@@ -86,6 +87,7 @@ class EvaluationBuilder:
     ) -> None:
         name = _full_name(rung, shape)
         self.rungs.append(Rung(name=name, outcome=outcome, statement=statement, seconds=round(seconds, 3)))
+        report_progress(f"{name.replace('_', ' ')} {outcome}")
 
     def absorb(self, other: EvaluationBuilder) -> None:
         """Append what a concurrent part of the ladder established."""

@@ -25,6 +25,7 @@ from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.tools.metrics import profile_from_compiler
 from egg_graph.schema import (
     BadInput,
@@ -116,12 +117,14 @@ class Judge:
         return free < FREE_PART * total
 
     def baseline(self, task: KernelTask) -> Baseline:
+        report_progress("runs the reference on its shapes and families of inputs")
         problem = self._problem(task)
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
         with self.access.computing():
             surveyed = self._surveyed(problem)
         if self.gpu is not None and not surveyed.unevaluable:
+            report_progress("times the reference, eager and compiled")
             try:
                 with self.access.measuring():
                     baseline = self.gpu.baseline(problem)
@@ -136,6 +139,7 @@ class Judge:
         started = time.monotonic()
         if finalist:
             self._fresh_seed()
+        report_progress("makes inputs and expected answers")
         problem = self._problem(task)
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"

@@ -1,7 +1,8 @@
 """The judge's process: `python -m egg_graph.evaluator.judge.process FD SETTINGS`.
 
-One JSON request a line on the socket FD, one JSON answer each. When its owner closes the socket or dies, it ends, and
-everything it started ends with it. The fork servers start first, so that they import while the judge does.
+One JSON request a line on the socket FD; any number of reports of progress and one answer each, also JSON. When its
+owner closes the socket or dies, it ends, and everything it started ends with it. The fork servers start first, so that
+they import while the judge does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -58,12 +60,22 @@ def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
     """Answer requests until the owner goes away; a reader thread notices that even during a request."""
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_read, args=(control, requests), daemon=True).start()
+    sending = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        with sending:
+            control.sendall(json.dumps(message).encode() + b"\n")
+
+    def send_progress(progress: Progress) -> None:
+        send({"progress": progress.model_dump(mode="json")})
+
     judge: Judge | None = None
     while True:
         request = json.loads(requests.get())
         try:
             judge = judge or make()
-            answer = {"result": judge.answer(request["method"], request["params"])}
+            with hear_progress(send_progress):
+                answer = {"result": judge.answer(request["method"], request["params"])}
         except BadInput as error:
             answer = {"error": {"type": "BadInput", "message": str(error)}}
         except InfrastructureError as error:
@@ -72,7 +84,7 @@ def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
         except Exception as error:  # noqa: BLE001 - not the candidate's doing, and who knows what it broke here
             traceback.print_exc()
             answer = {"error": {"type": "JudgeLost", "message": f"{type(error).__name__}: {error}"}}
-        control.sendall(json.dumps(answer).encode() + b"\n")
+        send(answer)
 
 
 def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:

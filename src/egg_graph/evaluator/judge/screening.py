@@ -12,6 +12,7 @@ from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_o
 from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.progress import hear_progress, heard_here, report_progress
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
@@ -32,13 +33,35 @@ def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequ
 
     One broken configuration is one failed Trial; the others do not notice.
     """
-    return list(ladder.pool.map(lambda candidate: _trial(ladder, problem, candidate), candidates))
+
+    def screen(number: int, candidate: Candidate, rejected: Trial | None) -> Trial:
+        report_progress("compiles and launches at full shape", number=number)
+        with hear_progress(None):  # the rungs of several configurations at once would tell nothing
+            trial = rejected or _trial(ladder, problem, candidate)
+        report_progress(number=number, trial=trial)
+        return trial
+
+    gated = _gate(ladder, candidates)
+    return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates, gated))
+
+
+def _gate(ladder: GpulessLadder, candidates: Sequence[Candidate]) -> list[Trial | None]:
+    """Apply the static gate to each: the failed trial of those that it rejects, None for the others.
+
+    One after the other, because `ast.parse` of CPython 3.11 counts its depth for all threads together and raises a
+    SystemError where two threads parse at once.
+    """
+    builders = [EvaluationBuilder() for _ in candidates]
+    with hear_progress(None):
+        passed = [ladder.gate(candidate, builder) for candidate, builder in zip(candidates, builders, strict=True)]
+    return [
+        None if right else _rejected(candidate, builder.findings)
+        for candidate, builder, right in zip(candidates, builders, passed, strict=True)
+    ]
 
 
 def _trial(ladder: GpulessLadder, problem: Problem, candidate: Candidate) -> Trial:
-    builder = EvaluationBuilder()
-    if ladder.gate(candidate, builder):
-        builder = ladder.full_shape(problem, candidate)
+    builder = ladder.full_shape(problem, candidate)
     rejected = rejecting(builder.findings)
     if rejected:
         return _rejected(candidate, builder.findings)
@@ -64,7 +87,7 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     trials: list[Trial] = []
     together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     for at in range(0, len(candidates), together):
-        trials += _batch(ladder, problem, candidates[at : at + together])
+        trials += _batch(ladder, problem, candidates[at : at + together], at)
     return trials
 
 
@@ -76,7 +99,8 @@ def _together(nbytes: int) -> int:
     return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
 
 
-def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
+def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate], first: int) -> list[Trial]:
+    """Screen some of the candidates; `first` is the number of the first one in the sweep."""
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
     case = ladder.baseline(problem).case
@@ -89,11 +113,11 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
         # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.
         stack.callback(lambda: list(ladder.base.pool.map(WorkerSession.close, sessions)))
 
-        def prepare(candidate: Candidate, folder: Path) -> WorkerSession | Trial:
+        def prepare(number: int, candidate: Candidate, folder: Path, rejected: Trial | None) -> WorkerSession | Trial:
             """Start and warm a worker; return the failed trial if that fails."""
-            builder = EvaluationBuilder()
-            if not ladder.base.gate(candidate, builder):
-                return _rejected(candidate, builder.findings)
+            report_progress("compiles", number=number)
+            if rejected is not None:
+                return rejected
             try:
                 session = ladder.open(folder, watched=False)
                 sessions.append(session)
@@ -104,11 +128,15 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate])
                 return _rejected(candidate, [failure.finding])
             return session
 
-        ready = list(ladder.base.pool.map(prepare, candidates, folders))
-        return [
-            session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
-            for candidate, session in zip(candidates, ready, strict=True)
-        ]
+        gated = _gate(ladder.base, candidates)
+        numbers = range(first, first + len(candidates))
+        ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders, gated))
+        trials: list[Trial] = []
+        for number, candidate, session in zip(numbers, candidates, ready, strict=True):
+            trial = session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
+            report_progress(number=number, trial=trial)
+            trials.append(trial)
+        return trials
 
 
 def _measured(

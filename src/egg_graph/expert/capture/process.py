@@ -9,6 +9,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+from egg_graph.evaluator import report_progress
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
@@ -31,6 +32,7 @@ def capture_graph(task: KernelTask) -> CapturedGraph:
 
 @lru_cache(maxsize=64)
 def _capture(source: str, precision: str) -> CapturedGraph:
+    report_progress("captures what the reference computes")
     with tempfile.TemporaryDirectory(prefix="egg-capture-") as folder:
         request, answer = Path(folder, "request.json"), Path(folder, "answer.json")
         request.write_text(json.dumps({"source": source, "precision": precision}))
