@@ -15,6 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from egg_graph.compiled import EggGraph
 from egg_graph.context import Context, recursion_limit
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.conclude import ConcludeNode
@@ -105,4 +106,4 @@ def build_egg_graph(
     """
     builder = egg_graph_builder(model, team=team, evaluator=evaluator, principles=principles)
     graph = builder.compile(checkpointer=checkpointer, store=store, cache=cache, name=name, debug=debug)
-    return graph.with_config(recursion_limit=recursion_limit())
+    return EggGraph.of(graph).with_config(recursion_limit=recursion_limit())

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required
 
 from typing_extensions import TypedDict
 
+from egg_graph.arguments import ReferenceText, TaskName
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -46,10 +47,8 @@ def merge_summaries(left: list[StageSummary], right: list[StageSummary]) -> list
 class InputState(TypedDict):
     """What a run is given."""
 
-    reference: Required[str]
-    """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
-    name: NotRequired[str]
-    """Name of the task; by default the file's name."""
+    reference: Required[ReferenceText]
+    name: NotRequired[TaskName]
 
 
 class OutputState(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def optimize(
     precision: Precision = "tf32",
     name: str | None = None,
     runs_dir: str | Path = "runs",
+    on_start: Callable[[Path], None] | None = None,
     on_event: Listener | None = None,
     **context: Any,
 ) -> Run:
@@ -45,6 +47,7 @@ def optimize(
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.
         runs_dir: the run's folder is made in this folder.
+        on_start: called once with the run's folder, when the run can be resumed and before its first step.
         on_event: called with every event (`egg_graph.nodes.events`) as it happens.
         **context: further knobs of `Context`.
 
@@ -66,6 +69,8 @@ def optimize(
     folder = make_folder(Path(runs_dir), task_name)
     saved_model = _saved_model(model, team)
     write_request(folder, {"reference": reference, "name": task_name, "context": asdict(knobs), "model": saved_model})
+    if on_start is not None:
+        on_start(folder)
     return _start(folder, on_event, services)
 
 
@@ -128,11 +133,13 @@ def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:
             start = None if saved.values else InputState(reference=request["reference"], name=request["name"])
-            for _, event in graph.stream(
+            steps: Any = graph.stream(
                 start, config, context=context, stream_mode="custom", subgraphs=True, durability="sync"
-            ):
-                if on_event is not None:
-                    on_event(event)  # type: ignore[arg-type]
+            )
+            with closing(steps):  # a listener that raises ends the run here, not when the generator is collected
+                for _, event in steps:
+                    if on_event is not None:
+                        on_event(event)
         run = make_run(folder, graph.get_state(config).values)  # type: ignore[arg-type]
         write_results(run)
     return run
