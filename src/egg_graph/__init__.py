@@ -7,9 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from egg_graph.chat_graph import build_chat_graph
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
+    from egg_graph.judging_graph import build_judging_graph
     from egg_graph.runs.optimize import optimize, resume
     from egg_graph.runs.results import Run
     from egg_graph.schema import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     )
     from egg_graph.state import InputState, OutputState, State
     from egg_graph.team import Team
+    from egg_graph.tools.agent import egg_tool, evaluate_tool
 
 _HOMES = {
     "BadInput": "schema",
@@ -39,8 +42,12 @@ _HOMES = {
     "Run": "runs.results",
     "State": "state",
     "Team": "team",
+    "build_chat_graph": "chat_graph",
     "build_egg_graph": "graph",
+    "build_judging_graph": "judging_graph",
     "egg_graph_builder": "graph",
+    "egg_tool": "tools.agent",
+    "evaluate_tool": "tools.agent",
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
 }
@@ -60,8 +67,12 @@ __all__ = [
     "Run",
     "State",
     "Team",
+    "build_chat_graph",
     "build_egg_graph",
+    "build_judging_graph",
     "egg_graph_builder",
+    "egg_tool",
+    "evaluate_tool",
     "optimize",
     "resume",
 ]

@@ -16,9 +16,11 @@ ReferenceText = Annotated[
         "and, if Model takes arguments, get_init_inputs(). Or the path of a .py file on the machine that runs it.",
     ),
 ]
-TaskName = Annotated[
-    str, Field(title="Name", description="What to call the task in reports; by default the name of the reference's file.")
-]
+_NAME = Field(
+    title="Name", description="What to call the task in reports; by default the name of the reference's file."
+)
+TaskName = Annotated[str, _NAME]
+OptionalTaskName = Annotated[str | None, _NAME]
 KernelText = Annotated[
     str,
     Field(

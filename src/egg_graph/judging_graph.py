@@ -108,9 +108,7 @@ def build_judging_graph(
         checkpointer, name: passed to `StateGraph.compile`.
     """
     nodes = JudgeNodes(Services(evaluator=evaluator))
-    builder = StateGraph(
-        JudgeState, context_schema=JudgeContext, input_schema=JudgeInput, output_schema=JudgeOutput
-    )
+    builder = StateGraph(JudgeState, context_schema=JudgeContext, input_schema=JudgeInput, output_schema=JudgeOutput)
     builder.add_node("prepare", nodes.prepare)
     builder.add_node("baseline", nodes.baseline, retry_policy=EVALUATOR_RETRY)
     builder.add_node("evaluate", nodes.evaluate, retry_policy=EVALUATOR_RETRY)

@@ -1,7 +1,10 @@
-"""`langgraph dev` on a bare checkout: it boots offline, and langgraph_sdk drives a run to its end."""
+"""`langgraph dev` on a bare checkout: it boots offline, and langgraph_sdk and an MCP client drive runs to their end."""
 
+import asyncio
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
+from mcp import Client
 
 from egg_graph.expert import EmbeddedExpert
 from tests.graph.scripted import REFERENCE, kernel
@@ -28,6 +32,23 @@ here = Path(__file__).parent
 assert Path(egg_graph.__file__).is_relative_to(here), "the checkout itself is served"
 
 graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator())
+"""
+TOGETHER_GRAPH = f"""
+import threading
+
+import egg_graph
+from tests.graph.scripted import ScriptedEvaluator, StatelessTeam
+
+
+class Together(ScriptedEvaluator):
+    two = threading.Barrier(2)
+
+    def baseline(self, task):
+        self.two.wait(timeout=20)  # a server that runs one after the other never gets past it
+        return super().baseline(task)
+
+
+graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=Together())
 """
 
 pytestmark = pytest.mark.slow
@@ -51,22 +72,25 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(checkout):
-    """A server of the real langgraph.json, with one more graph that follows a script."""
+    """A server of the real langgraph.json, started as `make studio` does, with two more graphs that follow a script."""
     (checkout / "scripted_graph.py").write_text(SCRIPTED_GRAPH)
+    (checkout / "together_graph.py").write_text(TOGETHER_GRAPH)
     config = json.loads((checkout / "langgraph.json").read_text())
-    config["dependencies"].append(".")  # so that the server imports `tests`
     config["graphs"]["scripted"] = {"path": "./scripted_graph.py:graph"}
+    config["graphs"]["together"] = {"path": "./together_graph.py:graph"}
     (checkout / "test.json").write_text(json.dumps(config))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "EGG_MODEL")} | {
+        "PYTHONPATH": str(checkout / "src"),  # as if the checkout were installed
         "LANGGRAPH_STRICT_MSGPACK": "true",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "LANGSMITH_TRACING": "false",
     }
     log = checkout / "server.log"
-    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
+    (options,) = re.findall(r"^\t.*/langgraph dev (.*)$", (checkout / "Makefile").read_text(), re.MULTILINE)
+    command = [str(Path(sys.executable).parent / "langgraph"), "dev", *shlex.split(options), "--no-reload"]
     with log.open("w") as output:
         server = subprocess.Popen(
             [*command, "--port", str(port), "--config", "test.json"],
@@ -100,18 +124,29 @@ def client(url):
 
 def test_the_real_graph_is_served_with_its_description(client):
     assistants = {a["graph_id"]: a for a in client.assistants.search()}
-    assert set(assistants) == {"egg", "scripted"}
+    assert set(assistants) == {"egg", "evaluator", "chat", "scripted", "together"}
+    assert all(assistants[name]["description"] for name in ("egg", "evaluator", "chat"))
     assert assistants["egg"]["description"].startswith("From a PyTorch module to a proven Triton kernel")
 
 
 def test_schemas_show_described_knobs_with_their_choices(client):
     (assistant,) = client.assistants.search(graph_id="egg")
     schemas = client.assistants.get_schemas(assistant["assistant_id"])
-    assert set(schemas["input_schema"]["properties"]) == {"reference", "name"}
+    assert {"reference", "name"} <= set(schemas["input_schema"]["properties"])
     knobs = schemas["context_schema"]["properties"]
     assert all(knob["description"] for knob in knobs.values())
     assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
     assert {"verdict", "kernel", "profile", "diagnosis"} <= set(schemas["output_schema"]["properties"])
+
+
+@pytest.mark.parametrize("graph", ["egg", "evaluator"])
+def test_every_field_of_input_and_context_is_described_for_a_person(client, graph):
+    (assistant,) = client.assistants.search(graph_id=graph)
+    schemas = client.assistants.get_schemas(assistant["assistant_id"])
+    for kind in ("input_schema", "context_schema"):
+        schema = schemas[kind]
+        told = [schema["description"], *(field["description"] for field in schema["properties"].values())]
+        assert all(told) and not [text for text in told if "Raises" in text or "Args" in text or "`" in text]
 
 
 def test_the_drawing_reaches_into_the_stages(client):
@@ -173,3 +208,57 @@ def test_the_configuration_is_valid(checkout):
     command = [str(Path(sys.executable).parent / "langgraph"), "validate", "--config", "langgraph.json"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_runs_go_on_at_once(client):
+    runs = []
+    for _ in range(2):
+        thread = client.threads.create()["thread_id"]
+        runs.append((thread, client.runs.create(thread, "together", input={"reference": REFERENCE})["run_id"]))
+    assert [client.runs.join(thread, run)["status"] for thread, run in runs] == ["correct", "correct"]
+
+
+def test_the_evaluator_alone_judges_a_kernel_that_is_handed_in(client):
+    answer = client.runs.wait(
+        None,
+        "evaluator",
+        input={"reference": REFERENCE, "kernel": "import torch\n"},
+        context={"target": "h100", "device": "none"},
+    )
+    assert (answer["status"], answer["usable"]) == ("invalid", False) or answer["findings"]
+    assert answer["evaluation"]["status"] == answer["status"]
+
+
+def test_the_chat_facade_answers_in_messages(client):
+    answer = client.runs.wait(None, "chat", input={"messages": [{"role": "user", "content": "Hello"}]})
+    assert "There is no module in the last message" in answer["messages"][-1]["content"]
+
+
+def test_an_mcp_client_finds_described_tools_and_gets_a_page(url):
+    """The server's own tool at /mcp would answer with the whole state, and knows no knobs."""
+
+    async def drive():
+        async with Client(f"{url}/mcp") as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            knobs = {"device": "none", "stages": ["algorithmic_structure"], "tune": False, "target": "h100"}
+            started = await client.call_tool("start_run", {"reference": REFERENCE, "name": "relu", "knobs": knobs})
+            run = started.structured_content["run"]
+            page = await client.call_tool("watch_run", {"run": run, "seconds": 60})
+            return tools, page
+
+    tools, page = asyncio.run(drive())
+    assert all(field["description"] for field in tools["start_run"].input_schema["properties"].values())
+    assert tools["start_run"].input_schema["properties"]["knobs"]["properties"]["max_attempts"]["description"]
+    assert page.structured_content["result"]["status"] == "correct"
+    assert "@triton.jit" in page.structured_content["result"]["kernel"]
+    assert len(page.content[0].text) < 12_000
+
+
+def test_a_dockerfile_is_written_that_installs_the_package(checkout):
+    command = [str(Path(sys.executable).parent / "langgraph"), "dockerfile", "--config", "langgraph.json", "Dockerfile"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (checkout / "Dockerfile").read_text()
+    assert "/graphs/egg.py:graph" in text and "uv pip install" in text
+    installed = re.findall(r"-c /api/constraints.txt (\S+)$", text, re.MULTILINE)
+    assert installed and not [name for name in installed if re.search("[<>]", name)], "the shell would redirect"

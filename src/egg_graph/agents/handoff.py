@@ -1,6 +1,7 @@
 """A chat model whose answers another agent, or a person, writes into files."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ class HandoffModel(BaseChatModel):
     """Seconds to wait for one answer. After that `ModelRefused` names the missing file."""
     poll: float = 0.2
     """Seconds between two looks at the file."""
+    on_poll: Callable[[], None] | None = None
+    """Called before every look; what it raises ends the wait."""
 
     @property
     def _llm_type(self) -> str:
@@ -63,6 +66,8 @@ class HandoffModel(BaseChatModel):
         deadline = time.monotonic() + self.timeout
         before = None
         while time.monotonic() < deadline:
+            if self.on_poll is not None:
+                self.on_poll()
             now = answer.read_text(encoding="utf-8") if answer.is_file() else ""
             if now.strip() and now == before:
                 return now

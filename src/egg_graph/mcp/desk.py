@@ -9,6 +9,7 @@ from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.mcp.run_at_work import HANDOFF, RunAtWork
 from egg_graph.runs.folder import read_request
 from egg_graph.runs.optimize import optimize, resume
+from egg_graph.runs.results import Run
 from egg_graph.schema import BadInput
 from egg_graph.team import Team
 
@@ -59,13 +60,13 @@ class Desk:
             raise BadInput(f"no knob {wrong[0]!r}; it is an argument of its own")
         services, handoff = self._services(team)
 
-        def work(listen: Any, take: Any) -> Any:
+        def work(run: RunAtWork) -> Run:
             def begin(folder: Path) -> None:
                 if handoff is not None:
-                    handoff.answer_in(folder / HANDOFF)
-                take(folder)
+                    handoff.join(run, folder)
+                run.take_folder(folder)
 
-            start = partial(optimize, reference, name=name, runs_dir=self.runs_dir, on_start=begin, on_event=listen)
+            start = partial(optimize, reference, name=name, runs_dir=self.runs_dir, on_start=begin, on_event=run.listen)
             return start(**services, **knobs)
 
         return self._add(RunAtWork(work))
@@ -81,11 +82,11 @@ class Desk:
         folder = self.folder(run)
         request = read_request(folder)
         services, handoff = self._services(HANDOFF if (folder / HANDOFF).is_dir() else request["model"] or None)
-        if handoff is not None:
-            handoff.answer_in(folder / HANDOFF)
 
-        def work(listen: Any, take: Any) -> Any:
-            return resume(run, runs_dir=self.runs_dir, on_event=listen, **services)
+        def work(at_work: RunAtWork) -> Run:
+            if handoff is not None:
+                handoff.join(at_work, folder)
+            return resume(run, runs_dir=self.runs_dir, on_event=at_work.listen, **services)
 
         return self._add(RunAtWork(work, folder))
 
@@ -98,6 +99,11 @@ class Desk:
         if run not in self._at_work:
             read_request(self.folder(run))
         return self._at_work.get(run)
+
+    def close(self) -> None:
+        """Stop every run before its next step. Each can be resumed."""
+        for run in self._at_work.values():
+            run.stop()
 
     def folder(self, run: str) -> Path:
         """The folder of a run, which need not exist.
@@ -135,6 +141,7 @@ class _HandoffTeam:
         self._model = HandoffModel(folder=Path(HANDOFF), timeout=PATIENCE)
         self.team = ModelTeam(self._model, name=HANDOFF)
 
-    def answer_in(self, folder: Path) -> None:
-        """Prompts and answers go into this folder."""
-        self._model.folder = folder
+    def join(self, run: RunAtWork, folder: Path) -> None:
+        """Work for this run: prompts and answers go into its folder, and its stop ends the wait for an answer."""
+        self._model.folder = folder / HANDOFF
+        self._model.on_poll = run.check

@@ -56,7 +56,9 @@ def read_part(folder: Path, part: str) -> str:
         BadInput: if the run has not ended, or left no such part.
     """
     if not (folder / "evidence.json").is_file():
-        raise BadInput(f"the run {folder.name!r} has not ended, so there is no evidence yet; watch_run tells how far it is")
+        raise BadInput(
+            f"the run {folder.name!r} has not ended, so there is no evidence yet; watch_run tells how far it is"
+        )
     evidence = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
     if part == "kernel":
         if not (folder / "kernel.py").is_file():
@@ -77,5 +79,7 @@ def _attempt_line(attempt: dict[str, Any]) -> str:
     time = f"{timing['candidate_ms']:.4g} ms, {timing['ratio']:.2f}x" if timing else ""
     if not time and bound:
         time = f"bound {bound['milliseconds']:.4g} ms"
-    head = f"{attempt['number']} {candidate['stage']} {candidate['mode']} by {candidate['author']}: {evaluation['status']}"
+    head = (
+        f"{attempt['number']} {candidate['stage']} {candidate['mode']} by {candidate['author']}: {evaluation['status']}"
+    )
     return "; ".join(filter(None, (head, time, " ".join(evaluation["reason"].split())[:200])))

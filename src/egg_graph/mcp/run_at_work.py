@@ -24,15 +24,11 @@ class RunAtWork:
     """A run that this process works on, or has worked on.
 
     Args:
-        work: runs it to its end; takes what listens to its events and what is told its folder.
+        work: runs it to its end, and tells this object its folder (`take_folder`) and its events (`listen`).
         folder: the run's folder, where it is known beforehand.
     """
 
-    def __init__(
-        self,
-        work: Callable[[Callable[[Event], None], Callable[[Path], None]], Run],
-        folder: Path | None = None,
-    ) -> None:
+    def __init__(self, work: Callable[["RunAtWork"], Run], folder: Path | None = None) -> None:
         self.folder = folder
         self.events: list[Event] = []
         self.told = 0
@@ -41,6 +37,8 @@ class RunAtWork:
         self.error: BaseException | None = None
         self._work = work
         self._started = threading.Event()
+        if folder is not None:
+            self._started.set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._to_the_end, name="egg-graph run", daemon=True)
 
@@ -74,9 +72,28 @@ class RunAtWork:
         """Prompts that wait for an answer."""
         return [] if self.folder is None else open_prompts(self.folder / HANDOFF)
 
+    def check(self) -> None:
+        """Do nothing while the run is to go on.
+
+        Raises:
+            Stopped: if somebody asked for its end.
+        """
+        if self._stop.is_set():
+            raise Stopped
+
+    def listen(self, event: Event) -> None:
+        """Keep an event of the run."""
+        self.events.append(event)
+        self.check()
+
+    def take_folder(self, folder: Path) -> None:
+        """Keep the folder of the run, which is about to start."""
+        self.folder = folder
+        self._started.set()
+
     def _to_the_end(self) -> None:
         try:
-            self.run = self._work(self._listen, self._take_folder)
+            self.run = self._work(self)
         except (EggError, Stopped) as error:
             self.error = error
         except BaseException as error:
@@ -84,12 +101,3 @@ class RunAtWork:
             raise
         finally:
             self._started.set()
-
-    def _listen(self, event: Event) -> None:
-        self.events.append(event)
-        if self._stop.is_set():
-            raise Stopped
-
-    def _take_folder(self, folder: Path) -> None:
-        self.folder = folder
-        self._started.set()

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,17 +11,18 @@ from typing import Annotated, Any, Literal, TypeVar
 from mcp.server.mcpserver import Context as Call
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, ValidationError, WithJsonSchema
+from starlette.applications import Starlette
 from typing_extensions import TypedDict
 
-from egg_graph.agents.handoff_folder import write_answer
-from egg_graph.arguments import KernelText, ReferenceText, TaskName, knob_properties
+from egg_graph.agents.handoff_folder import Prompt, write_answer
+from egg_graph.arguments import KernelText, OptionalTaskName, ReferenceText, knob_properties
 from egg_graph.context import make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.mcp.desk import Desk
 from egg_graph.mcp.lines import event_line, page_of, read_part
 from egg_graph.mcp.run_at_work import HANDOFF, RunAtWork
-from egg_graph.schema import EggError
+from egg_graph.schema import BadInput, EggError
 from egg_graph.team import Team
 from egg_graph.tools.judge import JUDGE_KNOBS, judge_kernel
 from egg_graph.tools.results import KernelResult, RunResult, run_result
@@ -89,13 +90,56 @@ class PromptPage(TypedDict):
     text: str
 
 
-@contextmanager
-def one_line() -> Iterator[None]:
-    """Tell the client in one line what egg-graph refuses, or what failed."""
-    try:
-        yield
-    except EggError as error:
-        raise ToolError(str(error)) from error
+class EggServer(MCPServer[Any]):
+    """The server of one desk. It tells in one line what it refuses, or what failed."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__("egg-graph", instructions=INSTRUCTIONS, log_level="WARNING")
+        self.desk = desk
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """See `MCPServer.call_tool`.
+
+        Raises:
+            ToolError: if the arguments are wrong, or egg-graph refuses the call.
+        """
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, EggError):
+                raise ToolError(str(error.__cause__)) from error
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_complaint(name, error.__cause__)) from error
+            raise
+
+    def streamable_http_app(self, **options: Any) -> Starlette:
+        """See `MCPServer.streamable_http_app`. The runs are stopped when the application ends."""
+        app = super().streamable_http_app(**options)
+        whole = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(of: Starlette) -> AsyncIterator[Any]:
+            async with whole(of) as state:
+                try:
+                    yield state
+                finally:
+                    self.desk.close()
+
+        app.router.lifespan_context = lifespan
+        return app
+
+    async def run_stdio_async(self) -> None:
+        """See `MCPServer.run_stdio_async`. The runs are stopped when the client leaves."""
+        try:
+            await super().run_stdio_async()
+        finally:
+            self.desk.close()
+
+
+def _complaint(tool: str, error: ValidationError) -> str:
+    """One line: which argument is wrong, and why."""
+    first = error.errors(include_url=False)[0]
+    return f"{tool}: argument {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
 
 
 def build_server(
@@ -104,7 +148,7 @@ def build_server(
     model: str | None = None,
     team: Team | None = None,
     evaluator: Evaluator | None = None,
-) -> MCPServer[Any]:
+) -> EggServer:
     """Build the server; `run("stdio")` serves it to one client, `streamable_http_app()` over HTTP.
 
     Args:
@@ -114,7 +158,7 @@ def build_server(
         evaluator: judges the kernels; None for the evaluator of this machine.
     """
     desk = Desk(runs_dir, model=model, team=team, evaluator=evaluator)
-    server = MCPServer("egg-graph", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = EggServer(desk)
     _add_run_tools(server, desk)
     _add_handoff_tools(server, desk)
     _add_evidence_tools(server, desk)
@@ -125,53 +169,41 @@ def _add_run_tools(server: MCPServer[Any], desk: Desk) -> None:
     @server.tool()
     def start_run(
         reference: ReferenceText,
-        name: TaskName | None = None,
+        name: OptionalTaskName = None,
         team: TeamName = None,
         knobs: RunKnobs = {},  # noqa: B006
     ) -> RunPage:
         """Start to optimize a PyTorch module. Returns at once; watch_run follows the run."""
-        with one_line():
-            run = desk.start(reference, name, team, knobs)
+        run = desk.start(reference, name, team, knobs)
         return _page(run)
 
     @server.tool()
     def resume_run(run: RunId) -> RunPage:
         """Go on with a run that was stopped, failed, or belonged to a server that ended. Nothing is done twice."""
-        with one_line():
-            return _page(desk.resume(run))
+        return _page(desk.resume(run))
 
     @server.tool()
     def stop_run(run: RunId) -> RunPage:
         """Stop a run before its next step. resume_run goes on with it."""
-        with one_line():
-            at_work = _at_work(desk, run)
+        at_work = _at_work(desk, run)
         at_work.stop()
         return _page(at_work)
 
     @server.tool()
     async def watch_run(call: Call, run: RunId, seconds: Seconds = 50.0) -> RunPage:
         """Follow a run until it ends, waits for an answer, or the time is over. Every event is a progress notification."""
-        with one_line():
-            at_work = _at_work(desk, run)
+        at_work = await asyncio.to_thread(_at_work, desk, run)
         await _follow(call, at_work, time.monotonic() + seconds)
-        return _page(at_work)
+        return await asyncio.to_thread(_page, at_work)
 
 
 def _add_handoff_tools(server: MCPServer[Any], desk: Desk) -> None:
     @server.tool()
     async def next_prompt(call: Call, run: RunId, seconds: Seconds = 50.0) -> PromptPage:
         """The next prompt of a run whose team is "handoff". Waits for it; then answer_prompt takes the answer."""
-        with one_line():
-            at_work = _at_work(desk, run)
+        at_work = await asyncio.to_thread(_at_work, desk, run)
         await _follow(call, at_work, time.monotonic() + seconds)
-        prompt = next(iter(at_work.prompts()), None) if at_work.phase == "waiting_for_answer" else None
-        return PromptPage(
-            run=run,
-            phase=at_work.phase,
-            prompt=prompt.id if prompt else "",
-            role=prompt.role if prompt else "",
-            text=prompt.text if prompt else "",
-        )
+        return await asyncio.to_thread(_prompt_page, at_work)
 
     @server.tool()
     def answer_prompt(
@@ -180,8 +212,7 @@ def _add_handoff_tools(server: MCPServer[Any], desk: Desk) -> None:
         text: Annotated[str, Field(description="The whole answer, in the form that the prompt asks for.")],
     ) -> str:
         """Answer a prompt of a run whose team is "handoff". The run goes on at once."""
-        with one_line():
-            write_answer(desk.folder(run) / HANDOFF, prompt, text)
+        write_answer(desk.folder(run) / HANDOFF, prompt, text)
         return f"The answer to {prompt} is taken; next_prompt waits for the next one."
 
 
@@ -194,10 +225,8 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
         knobs: JudgeKnobs = {},  # noqa: B006
     ) -> KernelResult:
         """Judge whether a Triton kernel may replace a PyTorch module: right answers, honest work and, on a GPU, time."""
-        with one_line():
-            context = make_context(knobs)
-            work = partial(judge_kernel, reference, kernel, context, evaluator=desk.evaluator, runs_dir=desk.runs_dir)
-            return await _with_beats(call, "judges the kernel", work)
+        judge = partial(judge_kernel, reference, kernel, make_context(knobs), runs_dir=desk.runs_dir)
+        return await _with_beats(call, "judges the kernel", partial(judge, evaluator=desk.evaluator))
 
     @server.tool()
     def read_evidence(
@@ -209,9 +238,8 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
         start: Annotated[int, Field(ge=0, description="First character, for the next page of a long text.")] = 0,
     ) -> str:
         """Read what a finished run established, page by page."""
-        with one_line():
-            desk.find(run)
-            return page_of(read_part(desk.folder(run), part), start)
+        desk.find(run)
+        return page_of(read_part(desk.folder(run), part), start)
 
     @server.tool()
     def list_runs() -> list[str]:
@@ -222,7 +250,7 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
 def _at_work(desk: Desk, run: str) -> RunAtWork:
     at_work = desk.find(run)
     if at_work is None:
-        raise ToolError(f"no run {run!r} is at work in this server; read_evidence reads it, resume_run goes on with it")
+        raise BadInput(f"no run {run!r} is at work in this server; read_evidence reads it, resume_run goes on with it")
     return at_work
 
 
@@ -238,6 +266,13 @@ def _page(run: RunAtWork) -> RunPage:
     )
 
 
+def _prompt_page(run: RunAtWork) -> PromptPage:
+    phase = run.phase
+    waiting = run.prompts() if phase == "waiting_for_answer" else []
+    prompt = waiting[0] if waiting else Prompt("", "", "")
+    return PromptPage(run=_page(run)["run"], phase=phase, prompt=prompt.id, role=prompt.role, text=prompt.text)
+
+
 async def _follow(call: Call, run: RunAtWork, until: float) -> None:
     """Notify the client of every event that no client was told yet, and of life between them, until there is news.
 
@@ -245,7 +280,7 @@ async def _follow(call: Call, run: RunAtWork, until: float) -> None:
     """
     notified, last = 0, time.monotonic()
     while True:
-        phase = run.phase
+        phase = await asyncio.to_thread(lambda: run.phase)
         while run.told < len(run.events):
             run.told, notified, last = run.told + 1, notified + 1, time.monotonic()
             await call.report_progress(notified, message=event_line(run.events[run.told - 1]))
