@@ -1,8 +1,8 @@
 """Embedding, fourth way: egg-graph as an agent among agents, which speaks in messages.
 
 `build_chat_graph()` reads the module from the last message and answers with the verdict and the kernel. A supervisor
-(langgraph-supervisor) hands over to it; a deep agent (deepagents) has it as a compiled subagent. With OPENAI_API_KEY and
-EGG_MODEL set, that model leads; without them a scripted one stands in.
+(langgraph-supervisor) hands over to it; a deep agent (deepagents) has it as a compiled subagent. With OPENAI_API_KEY
+and EGG_MODEL set, that model leads; without them a scripted one stands in.
 
     pip install langgraph-supervisor deepagents
     python examples/embed_as_agent.py

@@ -12,8 +12,9 @@ ReferenceText = Annotated[
     str,
     Field(
         title="Reference",
-        description="The PyTorch module to replace: Python source that defines class Model(torch.nn.Module), get_inputs() "
-        "and, if Model takes arguments, get_init_inputs(). Or the path of a .py file on the machine that runs it.",
+        description="The PyTorch module to replace: Python source that defines class Model(torch.nn.Module), "
+        "get_inputs() and, if Model takes arguments, get_init_inputs(). Or the path of a .py file on the machine that "
+        "runs it.",
     ),
 ]
 _NAME = Field(
@@ -25,8 +26,8 @@ KernelText = Annotated[
     str,
     Field(
         title="Kernel",
-        description="The Triton kernel to judge: Python source that defines class ModelNew, called like Model. Or the path "
-        "of a .py file on the machine that runs it.",
+        description="The Triton kernel to judge: Python source that defines class ModelNew, called like Model. Or the "
+        "path of a .py file on the machine that runs it.",
     ),
 ]
 

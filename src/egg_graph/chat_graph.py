@@ -126,7 +126,7 @@ def build_chat_graph(
     """
 
     def after_read(state: ChatState) -> Literal["optimize", "__end__"]:
-        return "optimize" if state["reference"] else END
+        return "optimize" if state["reference"] else "__end__"
 
     nodes = ChatNodes(build_egg_graph(model, team=team, evaluator=evaluator), name)
     builder = StateGraph(ChatState, context_schema=Context, input_schema=ChatInput, output_schema=ChatInput)

@@ -4,13 +4,13 @@ START → prepare → baseline → evaluate → END
 """
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NotRequired, Required
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
-from typing_extensions import NotRequired, Required, TypedDict
+from typing_extensions import TypedDict
 
 from egg_graph.arguments import KernelText, ReferenceText, TaskName
 from egg_graph.context import Context, Device, make_context
@@ -21,24 +21,20 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Precis
 from egg_graph.tools.judge import judge_finalist, make_task, read_kernel
 from egg_graph.tools.results import kernel_result
 
-_KNOBS = {knob.name: knob for knob in fields(Context)}
-
-
-def _knob(name: str) -> Any:
-    """A field like that knob of `Context`."""
-    return field(default=_KNOBS[name].default, metadata=dict(_KNOBS[name].metadata))
+_TOLD = {knob.name: knob.metadata for knob in fields(Context)}
+_DEFAULT = Context()
 
 
 @dataclass(kw_only=True, frozen=True)
 class JudgeContext:
     """The knobs of one verdict. Every one has a default."""
 
-    precision: Precision = _knob("precision")
-    target: str = _knob("target")
-    device: Device = _knob("device")
-    profile: bool = _knob("profile")
-    triton_only: bool = _knob("triton_only")
-    knowledge_dir: str | None = _knob("knowledge_dir")
+    precision: Precision = field(default=_DEFAULT.precision, metadata=_TOLD["precision"])
+    target: str = field(default=_DEFAULT.target, metadata=_TOLD["target"])
+    device: Device = field(default=_DEFAULT.device, metadata=_TOLD["device"])
+    profile: bool = field(default=_DEFAULT.profile, metadata=_TOLD["profile"])
+    triton_only: bool = field(default=_DEFAULT.triton_only, metadata=_TOLD["triton_only"])
+    knowledge_dir: str | None = field(default=_DEFAULT.knowledge_dir, metadata=_TOLD["knowledge_dir"])
 
 
 class JudgeInput(TypedDict):

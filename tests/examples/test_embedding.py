@@ -1,4 +1,4 @@
-"""The three ways of embedding, with parts that follow a script; and each file run as a user runs it."""
+"""The ways of embedding, with parts that follow a script; and each file run as a user runs it."""
 
 import importlib.util
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from egg_graph import Context, build_egg_graph
+from egg_graph import Context, build_chat_graph, build_egg_graph, egg_tool, evaluate_tool
 from egg_graph.knowledge import load_hardware, load_principles
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 from tests.paths import EXAMPLES
@@ -55,20 +55,38 @@ def test_foreign_state_takes_the_hottest_first():
     assert result["hot_spots"] == {}
 
 
-def test_tool_answers_with_verdict_and_kernel(monkeypatch):
+def tools(tmp_path, *writes):
+    team, evaluator = ScriptedTeam(writes, worth=(False,)), ScriptedEvaluator()
+    return [egg_tool(team=team, evaluator=evaluator, runs_dir=tmp_path), evaluate_tool(evaluator, runs_dir=tmp_path)]
+
+
+def test_tool_answers_with_verdict_and_kernel(monkeypatch, tmp_path):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    graph = load("embed_as_tool").build(egg(kernel("timed", 2.0)))
+    graph = load("embed_as_tool").build(tools(tmp_path, kernel("timed", 2.0)))
     messages = graph.invoke({"messages": [HumanMessage(REFERENCE)]})["messages"]
     assert "Accepted as faster" in messages[2].text and "# timed 2.0" in messages[2].text
     assert messages[-1].text.startswith("Done. Accepted as faster")
 
 
-def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch):
+def test_tool_tells_the_agent_of_its_own_mistake(monkeypatch, tmp_path):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    messages = (
-        load("embed_as_tool").build(egg(kernel("timed"))).invoke({"messages": [HumanMessage("def (")]})["messages"]
-    )
-    assert messages[2].text.startswith("Bad input: ")
+    graph = load("embed_as_tool").build(tools(tmp_path, kernel("timed")))
+    messages = graph.invoke({"messages": [HumanMessage("def (")]})["messages"]
+    assert messages[2].text.startswith("the reference 'reference' is no Python")
+
+
+@pytest.mark.parametrize(
+    ("build", "package"), [("build_supervisor", "langgraph_supervisor"), ("build_deep_agent", "deepagents")]
+)
+def test_an_agent_among_agents_passes_the_verdict_on(monkeypatch, build, package):
+    pytest.importorskip(package, reason=f"{package} is not installed: pip install 'egg-graph[dev]'")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    team = ScriptedTeam([kernel("timed", 2.0)], worth=(False,))
+    agent = getattr(load("embed_as_agent"), build)(build_chat_graph(team=team, evaluator=ScriptedEvaluator()))
+    messages = agent.invoke({"messages": [HumanMessage(REFERENCE)]})["messages"]
+    assert team.calls().count("coder") == 1
+    assert any("# timed 2.0" in message.text for message in messages)
+    assert messages[-1].text.startswith("Done. Accepted as faster")
 
 
 RUN_ALL = """

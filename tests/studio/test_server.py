@@ -240,17 +240,16 @@ def test_an_mcp_client_finds_described_tools_and_gets_a_page(url):
     async def drive():
         async with Client(f"{url}/mcp") as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            knobs = {"device": "none", "stages": ["algorithmic_structure"], "tune": False, "target": "h100"}
-            started = await client.call_tool("start_run", {"reference": REFERENCE, "name": "relu", "knobs": knobs})
-            run = started.structured_content["run"]
-            page = await client.call_tool("watch_run", {"run": run, "seconds": 60})
-            return tools, page
+            knobs = {"device": "none", "stages": [], "target": "h100"}
+            started = await client.call_tool("start_run", {"reference": REFERENCE, "knobs": knobs})
+            watched = {"run": started.structured_content["run"], "seconds": 60}
+            return tools, await client.call_tool("watch_run", watched)
 
     tools, page = asyncio.run(drive())
-    assert all(field["description"] for field in tools["start_run"].input_schema["properties"].values())
+    for tool in tools.values():
+        assert tool.description and all(field["description"] for field in tool.input_schema["properties"].values())
     assert tools["start_run"].input_schema["properties"]["knobs"]["properties"]["max_attempts"]["description"]
-    assert page.structured_content["result"]["status"] == "correct"
-    assert "@triton.jit" in page.structured_content["result"]["kernel"]
+    assert page.structured_content["result"]["verdict"].endswith("no attempt was made (no stage was to run).")
     assert len(page.content[0].text) < 12_000
 
 

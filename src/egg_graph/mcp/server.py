@@ -191,7 +191,7 @@ def _add_run_tools(server: MCPServer[Any], desk: Desk) -> None:
 
     @server.tool()
     async def watch_run(call: Call, run: RunId, seconds: Seconds = 50.0) -> RunPage:
-        """Follow a run until it ends, waits for an answer, or the time is over. Every event is a progress notification."""
+        """Follow a run until it ends, waits for an answer, or the time is over. Each event is a notification."""
         at_work = await asyncio.to_thread(_at_work, desk, run)
         await _follow(call, at_work, time.monotonic() + seconds)
         return await asyncio.to_thread(_page, at_work)
@@ -224,7 +224,7 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
         kernel: KernelText,
         knobs: JudgeKnobs = {},  # noqa: B006
     ) -> KernelResult:
-        """Judge whether a Triton kernel may replace a PyTorch module: right answers, honest work and, on a GPU, time."""
+        """Judge whether a Triton kernel may replace a PyTorch module: right answers, and on a GPU its time."""
         judge = partial(judge_kernel, reference, kernel, make_context(knobs), runs_dir=desk.runs_dir)
         return await _with_beats(call, "judges the kernel", partial(judge, evaluator=desk.evaluator))
 

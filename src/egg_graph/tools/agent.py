@@ -28,9 +28,9 @@ OPTIMIZE = (
     "where the module is better kept), ratio (speedup, null where no GPU timed it) and evidence (a folder)."
 )
 EVALUATE = (
-    "Judge whether a Triton kernel may replace a PyTorch module: right answers, honest work and, on a GPU, time. Returns "
-    "status, reason, usable, ratio (speedup, null where no GPU timed it), proven, not_proven, findings with their cure, "
-    "and evidence (a file)."
+    "Judge whether a Triton kernel may replace a PyTorch module: right answers, honest work and, on a GPU, time. "
+    "Returns status, reason, usable, ratio (speedup, null where no GPU timed it), proven, not_proven, findings with "
+    "their cure, and evidence (a file)."
 )
 
 
@@ -145,6 +145,8 @@ def alone(work: Callable[[], Any]) -> Any:
 def stream_writer() -> Callable[[Event], None] | None:
     """What writes to the `custom` stream of the graph that called the tool; None outside of a graph."""
     try:
-        return get_stream_writer()
+        write = get_stream_writer()
     except (RuntimeError, KeyError):  # how langgraph says that no graph is running
         return None
+    caller = contextvars.copy_context()  # the writer looks there for the graph that it writes to
+    return lambda event: caller.run(write, event)
