@@ -40,8 +40,8 @@ format: $(VENV)/.dev  ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-studio: $(VENV)/.dev  ## serve the graph to LangGraph Studio
-	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
+studio: $(VENV)/.dev  ## serve the graphs to LangGraph Studio, ten runs at once
+	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser --n-jobs-per-worker 10
 
 docs: $(VENV)/.dev  ## redraw the graph in docs/graph.md and README.md, and build the site into site/
 	$(BIN)/python -m egg_graph.drawing > docs/graph.md

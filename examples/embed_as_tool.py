@@ -1,20 +1,22 @@
 """Embedding, third way: egg-graph as a tool that an agent calls.
 
-The agent is a plain LangGraph loop of a model and its tools. With EGG_MODEL set to the name of a chat model, that model
-answers; without it a scripted one stands in, so that the example runs with no key and no network.
+The agent is a plain LangGraph loop of a model and its tools. With EGG_MODEL set, that model answers;
+without it a scripted one stands in, so that the example runs with no key and no network.
 
     python examples/embed_as_tool.py
 """
 
+import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from egg_graph import BadInput, Context, build_egg_graph
+from egg_graph import egg_tool, evaluate_tool
 
 LAYER_NORM = """
 import torch
@@ -42,41 +44,19 @@ def get_init_inputs():
 """
 
 
-def egg_tool(egg: Any = None) -> BaseTool:
-    """A tool that optimizes one PyTorch module."""
-    inner = egg or build_egg_graph()
-
-    @tool
-    def optimize_module(source: str) -> str:
-        """Replace a PyTorch module by a proven Triton kernel.
-
-        Args:
-            source: Python source that defines class Model(nn.Module), get_inputs() and, if Model takes arguments,
-                get_init_inputs().
-        """
-        try:
-            result = inner.invoke(
-                {"reference": source}, context=Context(max_attempts=4, max_configs=3, stages=("algorithmic_structure",))
-            )
-        except BadInput as error:  # the agent can mend its own input; a fault of the machine is not its business
-            return f"Bad input: {error}"
-        return f"{result['verdict']}\n\n```python\n{result['kernel']}\n```"
-
-    return optimize_module
-
-
 def scripted_model(messages: list[Any]) -> AIMessage:
     """Stands in for a chat model: calls the tool on what it was sent, then passes the verdict on."""
     last = messages[-1]
     if isinstance(last, ToolMessage):
-        return AIMessage(f"Done. {last.text.splitlines()[0]}")
-    call = {"name": "optimize_module", "args": {"source": last.text}, "id": "call-1", "type": "tool_call"}
+        told = last.text if last.status == "error" else json.loads(last.text)["verdict"]
+        return AIMessage(f"Done. {told.splitlines()[0]}")
+    call = {"name": "optimize_module", "args": {"reference": last.text}, "id": "call-1", "type": "tool_call"}
     return AIMessage("", tool_calls=[call])
 
 
-def build(egg: Any = None) -> Any:
-    """The agent. `egg` is the graph to embed; the default needs no key and no GPU."""
-    tools = [egg_tool(egg)]
+def build(tools: Sequence[BaseTool] = ()) -> Any:
+    """The agent. By default its tool is the embedded expert, which needs no key and no GPU."""
+    tools = tools or [egg_tool(max_attempts=4, max_configs=3, stages=("algorithmic_structure",)), evaluate_tool()]
     if os.environ.get("EGG_MODEL"):
         from egg_graph.agents import load_chat_model
 

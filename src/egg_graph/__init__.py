@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from egg_graph.chat_graph import build_chat_graph
     from egg_graph.context import Context
     from egg_graph.evaluator.protocol import Evaluator
     from egg_graph.graph import build_egg_graph, egg_graph_builder
+    from egg_graph.judging_graph import build_judging_graph
     from egg_graph.nodes.events import Event
     from egg_graph.runs.optimize import aoptimize, aresume, optimize, resume
     from egg_graph.runs.results import Run
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from egg_graph.serving import served
     from egg_graph.state import InputState, OutputState, State, to_json
     from egg_graph.team import Team
+    from egg_graph.tools.agent import egg_tool, evaluate_tool
     from egg_graph.topology import Insert
 
 logging.getLogger("egg_graph").addHandler(logging.NullHandler())
@@ -64,9 +67,13 @@ _HOMES = {
     "Trial": "schema",
     "aoptimize": "runs.optimize",
     "aresume": "runs.optimize",
+    "build_chat_graph": "chat_graph",
     "build_egg_graph": "graph",
+    "build_judging_graph": "judging_graph",
     "checkpoint_serde": "serde",
     "egg_graph_builder": "graph",
+    "egg_tool": "tools.agent",
+    "evaluate_tool": "tools.agent",
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
     "served": "serving",
@@ -99,9 +106,13 @@ __all__ = [
     "Trial",
     "aoptimize",
     "aresume",
+    "build_chat_graph",
     "build_egg_graph",
+    "build_judging_graph",
     "checkpoint_serde",
     "egg_graph_builder",
+    "egg_tool",
+    "evaluate_tool",
     "optimize",
     "resume",
     "served",

@@ -30,11 +30,7 @@ def describe(description: str) -> dict[str, str]:
 
 @dataclass(kw_only=True, frozen=True)
 class Context:
-    """The knobs of one run; every one has a default.
-
-    Raises:
-        BadInput: if a value is not one of a knob's choices or out of its range.
-    """
+    """The knobs of one run. Every one has a default; a value that is none of a knob's choices is refused."""
 
     precision: Precision = field(
         default="tf32",
@@ -94,6 +90,11 @@ class Context:
     )
 
     def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            BadInput: if a value is not one of a knob's choices or out of its range.
+        """
         for name, adapter in _adapters().items():
             given = getattr(self, name)
             try:

@@ -16,6 +16,7 @@ import pydantic_core
 from langgraph.channels import DeltaChannel
 from typing_extensions import TypedDict
 
+from egg_graph.arguments import FirstPlan, KernelToStartFrom, ReferenceText, TaskName
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -57,14 +58,10 @@ def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSu
 class InputState(TypedDict):
     """What a run is given."""
 
-    reference: Required[str]
-    """Source text of a PyTorch module in KernelBench's form, or the path of a .py file that holds it."""
-    name: NotRequired[str]
-    """Name of the task; by default the file's name."""
-    kernel: NotRequired[str]
-    """A kernel to start from, as source text or the path of a .py file: judged in place of a seed, then improved."""
-    plan: NotRequired[str]
-    """What the analyst's next plan is, in words; the analyst is not asked then. Empty once it was taken."""
+    reference: Required[ReferenceText]
+    name: NotRequired[TaskName]
+    kernel: NotRequired[KernelToStartFrom]
+    plan: NotRequired[FirstPlan]
 
 
 class OutputState(TypedDict, total=False):

@@ -5,10 +5,10 @@ from typing import Any, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import All, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
+from egg_graph.as_tool import ToolGraph
 from egg_graph.checked import check_edit
 from egg_graph.context import make_context, recursion_limit
 from egg_graph.schema import Status
@@ -22,7 +22,7 @@ ENDS = frozenset({*get_args(Status), "reference_kept"})
 """Every status with which a run ends."""
 
 
-class EggGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+class EggGraph(ToolGraph[StateT, ContextT, InputT, OutputT]):
     """A `CompiledStateGraph` that checks what people hand it.
 
     The context may be a mapping of knobs. `interrupt_before` and `interrupt_after` also take a step's short name

@@ -38,7 +38,7 @@ def scripted(monkeypatch, *writes, **evaluator):
     monkeypatch.setattr(egg_graph, "optimize", functools.partial(egg_graph.optimize, **parts))
 
 
-COMMANDS = ("optimize", "evaluate", "report", "bench", "doctor", "hardware", "principles", "graph")
+COMMANDS = ("optimize", "evaluate", "report", "bench", "mcp", "doctor", "hardware", "principles", "graph")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -308,3 +308,12 @@ def test_a_run_that_stops_says_how_to_go_on_and_does(egg, reference, monkeypatch
     resumed = egg("optimize", "--resume", folder.name)
     assert resumed.exit_code == 0, resumed.output
     assert (folder / "kernel.py").exists()
+
+
+def test_mcp_without_its_sdk_says_how_to_get_it(egg, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    for name in [name for name in sys.modules if name.startswith("egg_graph.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    result = egg("mcp")
+    assert result.exit_code == 2 and "pip install 'egg-graph[mcp]'" in one_line(result)

@@ -1,7 +1,10 @@
-"""`langgraph dev` on a bare checkout: it boots offline, and langgraph_sdk drives a run to its end."""
+"""`langgraph dev` on a bare checkout: it boots offline, and langgraph_sdk and an MCP client drive runs to their end."""
 
+import asyncio
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -15,6 +18,7 @@ import pytest
 from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.errors import BadRequestError
+from mcp import Client
 
 from egg_graph.expert import EmbeddedExpert
 from egg_graph.topology import all_steps
@@ -33,6 +37,23 @@ here = Path(__file__).parent
 assert Path(egg_graph.__file__).is_relative_to(here), "the checkout itself is served"
 
 graph = egg_graph.served(egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=ScriptedEvaluator()))
+"""
+TOGETHER_GRAPH = f"""
+import threading
+
+import egg_graph
+from tests.graph.scripted import ScriptedEvaluator, StatelessTeam
+
+
+class Together(ScriptedEvaluator):
+    two = threading.Barrier(2)
+
+    def baseline(self, task):
+        self.two.wait(timeout=20)  # a server that runs one after the other never gets past it
+        return super().baseline(task)
+
+
+graph = egg_graph.build_egg_graph(team=StatelessTeam({SCRIPT!r}), evaluator=Together())
 """
 
 pytestmark = pytest.mark.slow
@@ -56,22 +77,25 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(checkout):
-    """A server of the real langgraph.json, with one more graph that follows a script."""
+    """A server of the real langgraph.json, started as `make studio` does, with two more graphs that follow a script."""
     (checkout / "scripted_graph.py").write_text(SCRIPTED_GRAPH)
+    (checkout / "together_graph.py").write_text(TOGETHER_GRAPH)
     config = json.loads((checkout / "langgraph.json").read_text())
-    config["dependencies"].append(".")  # so that the server imports `tests`
     config["graphs"]["scripted"] = {"path": "./scripted_graph.py:graph"}
+    config["graphs"]["together"] = {"path": "./together_graph.py:graph"}
     (checkout / "test.json").write_text(json.dumps(config))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "EGG_MODEL")} | {
+        "PYTHONPATH": str(checkout / "src"),  # as if the checkout were installed
         "LANGGRAPH_STRICT_MSGPACK": "true",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "LANGSMITH_TRACING": "false",
     }
     log = checkout / "server.log"
-    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
+    (options,) = re.findall(r"^\t.*/langgraph dev (.*)$", (checkout / "Makefile").read_text(), re.MULTILINE)
+    command = [str(Path(sys.executable).parent / "langgraph"), "dev", *shlex.split(options), "--no-reload"]
     with log.open("w") as output:
         server = subprocess.Popen(
             [*command, "--port", str(port), "--config", "test.json"],
@@ -105,7 +129,8 @@ def client(url):
 
 def test_the_real_graph_is_served_with_its_description(client):
     assistants = {a["graph_id"]: a for a in client.assistants.search()}
-    assert set(assistants) == {"egg", "scripted"}
+    assert set(assistants) == {"egg", "evaluator", "chat", "scripted", "together"}
+    assert all(assistants[name]["description"] for name in ("egg", "evaluator", "chat"))
     assert assistants["egg"]["description"].startswith("From a PyTorch module to a proven Triton kernel")
 
 
@@ -122,6 +147,16 @@ def test_schemas_show_described_knobs_with_their_choices(client):
 def test_the_drawing_shows_every_step_of_every_stage(client):
     nodes = {node["id"] for node in client.assistants.get_graph("egg")["nodes"]}
     assert nodes == {"__start__", *all_steps(), "__end__"}
+
+
+@pytest.mark.parametrize("graph", ["egg", "evaluator"])
+def test_every_field_of_input_and_context_is_described_for_a_person(client, graph):
+    (assistant,) = client.assistants.search(graph_id=graph)
+    schemas = client.assistants.get_schemas(assistant["assistant_id"])
+    for kind in ("input_schema", "context_schema"):
+        schema = schemas[kind]
+        told = [schema["description"], *(field["description"] for field in schema["properties"].values())]
+        assert all(told) and not [text for text in told if "Raises" in text or "Args" in text or "`" in text]
 
 
 def test_a_run_to_its_end_with_updates_that_show_kernel_profile_and_diagnosis(client, checkout):
@@ -287,3 +322,56 @@ def test_the_configuration_is_valid(checkout):
     command = [str(Path(sys.executable).parent / "langgraph"), "validate", "--config", "langgraph.json"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_runs_go_on_at_once(client):
+    runs = []
+    for _ in range(2):
+        thread = client.threads.create()["thread_id"]
+        runs.append((thread, client.runs.create(thread, "together", input={"reference": REFERENCE})["run_id"]))
+    assert [client.runs.join(thread, run)["status"] for thread, run in runs] == ["correct", "correct"]
+
+
+def test_the_evaluator_alone_judges_a_kernel_that_is_handed_in(client):
+    answer = client.runs.wait(
+        None,
+        "evaluator",
+        input={"reference": REFERENCE, "kernel": "import torch\n"},
+        context={"target": "h100", "device": "none"},
+    )
+    assert not answer["usable"] and answer["findings"]
+    assert answer["evaluation"]["status"] == answer["status"] != "correct"
+
+
+def test_the_chat_facade_answers_in_messages(client):
+    answer = client.runs.wait(None, "chat", input={"messages": [{"role": "user", "content": "Hello"}]})
+    assert "There is no module in the last message" in answer["messages"][-1]["content"]
+
+
+def test_an_mcp_client_finds_described_tools_and_gets_a_page(url):
+    """The server's own tool at /mcp would answer with the whole state, and knows no knobs."""
+
+    async def drive():
+        async with Client(f"{url}/mcp") as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            knobs = {"device": "none", "stages": [], "target": "h100"}
+            started = await client.call_tool("start_run", {"reference": REFERENCE, "knobs": knobs})
+            watched = {"run": started.structured_content["run"], "seconds": 60}
+            return tools, await client.call_tool("watch_run", watched)
+
+    tools, page = asyncio.run(drive())
+    for tool in tools.values():
+        assert tool.description and all(field["description"] for field in tool.input_schema["properties"].values())
+    assert tools["start_run"].input_schema["properties"]["knobs"]["properties"]["max_attempts"]["description"]
+    assert page.structured_content["result"]["verdict"].endswith("no attempt was made (no stage was to run).")
+    assert len(page.content[0].text) < 12_000
+
+
+def test_a_dockerfile_is_written_that_installs_the_package(checkout):
+    command = [str(Path(sys.executable).parent / "langgraph"), "dockerfile", "--config", "langgraph.json", "Dockerfile"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (checkout / "Dockerfile").read_text()
+    assert "/graphs/egg.py:graph" in text and "uv pip install" in text
+    installed = re.findall(r"-c /api/constraints.txt (\S+)$", text, re.MULTILINE)
+    assert installed and not [name for name in installed if re.search("[<>]", name)], "the shell would redirect"

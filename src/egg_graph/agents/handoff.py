@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ class HandoffModel(BaseChatModel):
     """Seconds to wait for one answer. After that `ModelRefused` names the missing file."""
     poll: float = 0.2
     """Seconds between two looks at the file."""
+    on_poll: Callable[[], None] | None = None
+    """Called before every look; what it raises ends the wait."""
 
     @property
     def _llm_type(self) -> str:
@@ -77,6 +80,8 @@ class HandoffModel(BaseChatModel):
         deadline = time.monotonic() + self.timeout
         before = None
         while time.monotonic() < deadline:
+            if self.on_poll is not None:
+                self.on_poll()
             now = answer.read_text(encoding="utf-8") if answer.is_file() else ""
             if now.strip() and now == before:
                 return now

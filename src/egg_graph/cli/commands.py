@@ -7,6 +7,7 @@ from egg_graph.cli.console import OneLineErrors
 from egg_graph.cli.doctor import doctor
 from egg_graph.cli.evaluate import evaluate
 from egg_graph.cli.knowledge import graph, hardware, principles
+from egg_graph.cli.mcp import mcp
 from egg_graph.cli.optimize import optimize
 from egg_graph.cli.replay import replay
 from egg_graph.cli.report import report
@@ -28,6 +29,7 @@ app.command()(evaluate)
 app.command()(replay)
 app.command()(report)
 app.command()(bench)
+app.command()(mcp)
 app.add_typer(trust, name="trust")
 app.command()(doctor)
 app.command(rich_help_panel="What it knows")(hardware)

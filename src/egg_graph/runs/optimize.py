@@ -40,6 +40,7 @@ def optimize(
     kernel: str | Path | None = None,
     plan: str = "",
     runs_dir: str | Path = "runs",
+    on_start: Callable[[Path], None] | None = None,
     on_event: Listener | None = None,
     **context: Any,
 ) -> Run:
@@ -55,6 +56,7 @@ def optimize(
         kernel: a kernel to start from, as source text or a .py file: judged in place of a seed, then improved.
         plan: what the analyst's first plan is, in words; the analyst is not asked then.
         runs_dir: the run's folder is made in this folder.
+        on_start: called once with the run's folder, when the run can be resumed and before its first step.
         on_event: called with every event (`egg_graph.nodes.events`) as it happens; it may be asynchronous.
         **context: further knobs of `Context`.
 
@@ -79,6 +81,7 @@ def optimize(
             kernel=kernel,
             plan=plan,
             runs_dir=runs_dir,
+            on_start=on_start,
             on_event=on_event,
             **context,
         )
@@ -98,6 +101,7 @@ async def aoptimize(
     kernel: str | Path | None = None,
     plan: str = "",
     runs_dir: str | Path = "runs",
+    on_start: Callable[[Path], None] | None = None,
     on_event: Listener | None = None,
     **context: Any,
 ) -> Run:
@@ -113,6 +117,8 @@ async def aoptimize(
         {"target": target, "precision": precision, **context},
         Path(runs_dir),
     )
+    if on_start is not None:
+        on_start(folder)
     return await _start(folder, on_event, services)
 
 

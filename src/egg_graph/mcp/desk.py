@@ -1,0 +1,147 @@
+"""The runs of one folder: those at work in this process, and those on disk."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.mcp.run_at_work import HANDOFF, RunAtWork
+from egg_graph.runs.folder import read_request
+from egg_graph.runs.optimize import optimize, resume
+from egg_graph.runs.results import Run
+from egg_graph.schema import BadInput
+from egg_graph.team import Team
+
+EXPERT = "expert"
+"""The team that needs no model."""
+PATIENCE = 86_400.0
+"""Seconds that a run waits for one answer."""
+RESERVED = frozenset({"reference", "name", "model", "team", "evaluator", "principles", "runs_dir"})
+
+
+class Desk:
+    """Starts, finds and stops the runs of one folder.
+
+    Args:
+        runs_dir: the folders of the runs are made in this folder.
+        model: the team where none is named: `expert`, `handoff`, or the name of a chat model.
+        team: plays the roles of every run that names no team; for a team of your own.
+        evaluator: judges the kernels; None for the evaluator of this machine.
+    """
+
+    def __init__(
+        self,
+        runs_dir: str | Path = "runs",
+        *,
+        model: str | None = None,
+        team: Team | None = None,
+        evaluator: Evaluator | None = None,
+    ) -> None:
+        self.runs_dir = Path(runs_dir)
+        self.evaluator = evaluator
+        self._model = model or EXPERT
+        self._team = team
+        self._at_work: dict[str, RunAtWork] = {}
+
+    def start(self, reference: str, name: str | None, team: str | None, knobs: Mapping[str, Any]) -> RunAtWork:
+        """Start a run.
+
+        Args:
+            reference: source text, or the path of a .py file.
+            name: name of the task.
+            team: `expert`, `handoff`, or the name of a chat model; None for the desk's own.
+            knobs: knobs of `Context`.
+
+        Raises:
+            BadInput: if the run is refused before its first step.
+        """
+        if wrong := sorted(RESERVED & set(knobs)):
+            raise BadInput(f"no knob {wrong[0]!r}; it is an argument of its own")
+        services, handoff = self._services(team)
+
+        def work(run: RunAtWork) -> Run:
+            def begin(folder: Path) -> None:
+                if handoff is not None:
+                    handoff.join(run, folder)
+                run.take_folder(folder)
+
+            start = partial(optimize, reference, name=name, runs_dir=self.runs_dir, on_start=begin, on_event=run.listen)
+            return start(**services, **knobs)
+
+        return self._add(RunAtWork(work))
+
+    def resume(self, run: str) -> RunAtWork:
+        """Go on with a run that was stopped, failed, or belonged to a process that ended.
+
+        Raises:
+            BadInput: if there is no such run, or it is at work.
+        """
+        if run in self._at_work and self._at_work[run].phase in ("working", "waiting_for_answer"):
+            raise BadInput(f"the run {run!r} is at work; watch it")
+        folder = self.folder(run)
+        request = read_request(folder)
+        services, handoff = self._services(HANDOFF if (folder / HANDOFF).is_dir() else request["model"] or None)
+
+        def work(at_work: RunAtWork) -> Run:
+            if handoff is not None:
+                handoff.join(at_work, folder)
+            return resume(run, runs_dir=self.runs_dir, on_event=at_work.listen, **services)
+
+        return self._add(RunAtWork(work, folder))
+
+    def find(self, run: str) -> RunAtWork | None:
+        """The run, if this process has worked on it; None where it is only on disk.
+
+        Raises:
+            BadInput: if there is no such run.
+        """
+        if run not in self._at_work:
+            read_request(self.folder(run))
+        return self._at_work.get(run)
+
+    def close(self) -> None:
+        """Stop every run before its next step. Each can be resumed."""
+        for run in self._at_work.values():
+            run.stop()
+
+    def folder(self, run: str) -> Path:
+        """The folder of a run, which need not exist.
+
+        Raises:
+            BadInput: if the name leads out of `runs_dir`.
+        """
+        if not run or run != Path(run).name:
+            raise BadInput(f"no run {run!r}: give the id that start_run returned")
+        return self.runs_dir / run
+
+    def _add(self, run: RunAtWork) -> RunAtWork:
+        folder = run.start()
+        self._at_work[folder.name] = run
+        return run
+
+    def _services(self, team: str | None) -> tuple[dict[str, Any], "_HandoffTeam | None"]:
+        """Model or team of a run and its evaluator; and the team of `handoff`, which has to be told the folder."""
+        if team is None and self._team is not None:
+            return {"team": self._team, "evaluator": self.evaluator}, None
+        name = team or self._model
+        if name == HANDOFF:
+            handoff = _HandoffTeam()
+            return {"team": handoff.team, "evaluator": self.evaluator}, handoff
+        return {"model": None if name == EXPERT else name, "evaluator": self.evaluator}, None
+
+
+class _HandoffTeam:
+    """A team whose prompts and answers are files in the folder of the run, which is known once the run has started."""
+
+    def __init__(self) -> None:
+        from egg_graph.agents import ModelTeam
+        from egg_graph.agents.handoff import HandoffModel
+
+        self._model = HandoffModel(folder=Path(HANDOFF), timeout=PATIENCE)
+        self.team = ModelTeam(self._model, name=HANDOFF)
+
+    def join(self, run: RunAtWork, folder: Path) -> None:
+        """Work for this run: prompts and answers go into its folder, and its stop ends the wait for an answer."""
+        self._model.folder = folder / HANDOFF
+        self._model.on_poll = run.check
