@@ -175,6 +175,9 @@ def test_a_judge_whose_answer_nobody_waited_for_answers_no_other_request(monkeyp
                 raise KeyboardInterrupt
             return environment().model_dump(mode="json")
 
+        def interrupt(self) -> None:
+            """Nothing runs."""
+
         def kill(self) -> None:
             self.killed = True
 
