@@ -1,8 +1,11 @@
 """What the tests of several rooms share: strict checkpoints, the order of the tests, and fixtures."""
 
 import os
+import signal
 from collections.abc import Iterator
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in a shell's background job, and inherited by children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read when langgraph is imported
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # xdist's workers share the cores: threads would wait for each other
@@ -19,8 +22,8 @@ collect_ignore = ["corpus"]
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("suite")
 
-WAITING_WORKERS = 2
-"""Workers of xdist beyond one per core: over half of the suite's time is waiting for other processes."""
+WAITING_WORKERS = 1
+"""Workers of xdist beyond one per core: a good part of the suite's time is waiting for other processes."""
 
 H200 = {
     "dram_bandwidth": 4.8e12,

@@ -9,7 +9,8 @@ import concurrent.futures
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
@@ -148,6 +149,25 @@ async def to_its_end(future: "concurrent.futures.Future[T]") -> T:
     except asyncio.CancelledError:
         await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
         raise
+
+
+@asynccontextmanager
+async def entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave a context manager in threads, so that the event loop never waits for it."""
+    entering = start_thread(manager.__enter__)
+    try:
+        value = await to_its_end(entering)
+    except asyncio.CancelledError:
+        if entering.exception() is None:
+            await to_its_end(start_thread(manager.__exit__, None, None, None))
+        raise
+    try:
+        yield value
+    except BaseException as error:
+        if not await to_its_end(start_thread(manager.__exit__, type(error), error, error.__traceback__)):
+            raise
+    else:
+        await to_its_end(start_thread(manager.__exit__, None, None, None))
 
 
 def finish(work: Awaitable[T]) -> T:

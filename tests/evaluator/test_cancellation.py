@@ -17,7 +17,8 @@ from egg_graph.evaluator.pool import Pool
 from egg_graph.schema import Candidate, Hardware
 from tests.evaluator.slow_candidate import REFERENCE, candidate, task
 from tests.graph.scripted import StatelessTeam
-from tests.lab.processes import Process, descendants, judges
+from tests.lab import processes
+from tests.lab.processes import Process, descendants
 from tests.paths import read_source
 
 pytestmark = pytest.mark.slow
@@ -29,9 +30,19 @@ ENDLESS = Candidate(
 )
 
 
+OTHERS: set[int] = set()
+"""Process ids of judges that other tests' evaluators keep warm."""
+
+
+def judges() -> tuple[Process, ...]:
+    """The judges of the evaluators of this module."""
+    return tuple(judge for judge in processes.judges() if judge.pid not in OTHERS)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where evaluators put their files."""
+    OTHERS.update(judge.pid for judge in processes.judges())
     with pytest.MonkeyPatch.context() as patch:
         place = tmp_path_factory.mktemp("evaluators")
         patch.setattr(tempfile, "tempdir", str(place))

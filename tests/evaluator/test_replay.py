@@ -215,6 +215,9 @@ def test_a_finalist_is_measured_again_by_a_judge_of_its_own(h200: Hardware, monk
             asked.append((self.seed, method, params.get("finalist")))
             return None if method == "release" else timed(h200, "faster", 2.0).model_dump(mode="json")
 
+        def interrupt(self) -> None:
+            pass
+
         def kill(self) -> None:
             pass
 

@@ -7,7 +7,8 @@ import torch
 
 from tests.paths import EXAMPLES
 
-REFERENCES = sorted(path for path in EXAMPLES.glob("*.py") if not path.stem.startswith(("embed_", "own_")))
+OTHERS = ("embed_", "own_", "human_")
+REFERENCES = sorted(path for path in EXAMPLES.glob("*.py") if not path.stem.startswith(OTHERS))
 SMALL = {"TOKENS": 6, "ROWS": 6, "BATCH": 2, "HEADS": 3}
 
 

@@ -290,3 +290,17 @@ def test_optimize_works_in_a_notebook(tmp_path):
         return optimize(REFERENCE, target="h100", runs_dir=tmp_path, **parts(AsyncEvaluator()))
 
     assert asyncio.run(cell()).accepted
+
+
+def test_aoptimize_never_blocks_its_event_loop(tmp_path):
+    """As `langgraph dev` demands of whatever runs in a loop: files, locks and SQLite are waited for in threads."""
+    blockbuster = pytest.importorskip("blockbuster", reason="blockbuster comes with langgraph dev")
+    lock = threading.Lock()
+
+    def listen(event):
+        with lock:
+            pass
+
+    with blockbuster.blockbuster_ctx():
+        work = aoptimize(REFERENCE, target="h100", runs_dir=tmp_path, on_event=listen, **parts(ScriptedEvaluator()))
+        assert asyncio.run(work).accepted

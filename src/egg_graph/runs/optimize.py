@@ -1,17 +1,17 @@
 """One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed."""
 
-import inspect
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
-from egg_graph.calls import in_thread, run_loop
+from egg_graph.calls import Call, entered, in_thread, run_loop
 from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
@@ -118,7 +118,7 @@ async def aoptimize(
         Path(runs_dir),
     )
     if on_start is not None:
-        on_start(folder)
+        await in_thread(on_start, folder)
     return await _start(folder, on_event, services)
 
 
@@ -201,26 +201,27 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
     """Run in a new folder. Remove the folder if the run is refused before its first attempt."""
     attempted = False
 
-    def listen(event: Event) -> Awaitable[None] | None:
+    async def listen(event: Event) -> None:
         nonlocal attempted
         attempted = attempted or event["event"] == "attempt"
-        return None if on_event is None else on_event(event)
+        if on_event is not None:
+            await Call(on_event, event).amake()
 
     try:
         return await _run_to_end(folder, listen, services)
     except (BadInput, ModelRefused):
         if not attempted:
-            shutil.rmtree(folder, ignore_errors=True)
+            await in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
         raise
 
 
 async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
-    request = read_request(folder)
+    request = await in_thread(read_request, folder)
     services = {**services, "model": _choose_model(request["model"], services)}
     context = make_context(request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
-    with lock(folder), open_checkpoints(folder) as checkpointer:
+    async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
         saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
@@ -258,8 +259,7 @@ async def _tell(stream: AsyncIterator[Any], on_event: Listener | None, control: 
                 if on_event is None or failure is not None:
                     continue
                 try:
-                    if inspect.isawaitable(told := on_event(event)):
-                        await told
+                    await Call(on_event, event).amake()
                 except Exception as error:  # noqa: BLE001 - raised below
                     failure = error
                     control.request_drain("the listener failed")

@@ -2,7 +2,7 @@
 # id = "bug-110"
 # name = "a wait for later programs"
 # problem = "cumulative_sum"
-# expect = ["timeout"]
+# expect = ["timeout", "incorrect"]
 # ///
 """Planted: a block waits for the one after it, which need not run before this one ends."""
 

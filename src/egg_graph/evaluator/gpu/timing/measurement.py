@@ -180,6 +180,7 @@ class PairedMeasurement:
             host_clock(bursts.with_forward, bursts.without),
             launches=len(self.result.launches["launches"]),
             waits_ms=max(0.0, bursts.own_queue_ms) if waits else None,
+            burst_calls=bursts.without[0].calls,
         )
 
     def _conclude(self, samples: PairedSamples, agreement: Agreement, before: GpuState, *, repeated: bool) -> None:
