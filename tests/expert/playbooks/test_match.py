@@ -1,6 +1,7 @@
 """What the heavy playbooks recognise, what they leave alone, and the knobs they start from."""
 
 import ast
+import logging
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -56,6 +57,7 @@ def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, mo
 
 def test_whole_chain_joins_its_product() -> None:
     plan = planned(CASES["long_epilogue"].reference)
+    assert logging.root.manager.disable == logging.NOTSET, "a capture leaves the log as it was"
     assert kinds(plan) == ["gemm"]
     assert plan.left == ()
 

@@ -5,6 +5,8 @@ The export runs under fake tensors, so that it takes no memory at any size.
 
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,6 +28,18 @@ ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.op
 POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PyTorch's warnings about what it cannot export out of the log, and leave the log as it was."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@_quiet()
 def export_graph(source: str, precision: str) -> CapturedGraph:
     """Capture a reference at its full shape, at the evaluator's two smaller shapes and at one that tells sizes apart.
 
@@ -37,7 +51,6 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
         BadInput: if the reference cannot be loaded.
         CannotCapture: if the full shape has no graph.
     """
-    logging.disable(logging.WARNING)
     decomposer = Decomposer()
     full = _export(source, {}, precision, decomposer)
     captures = [full]
