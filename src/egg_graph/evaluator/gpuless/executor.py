@@ -179,7 +179,8 @@ class ProcessReader:
         found = ProcessOutcome(log=self.end.log)
         reports = {index: self._report(index) for index in range(len(self.calls))}
         death = finding_of(self.end, limit=self.limit)
-        if death is not None and not any(self.begun(index) for index in reports):
+        killed = self.end.cause == "killed"  # then what it left says nothing of the candidate: it was in mid-work
+        if death is not None and (killed or not any(self.begun(index) for index in reports)):
             found.sections["correctness"].findings.append(death)
             return found
         for index, call in enumerate(self.calls):
