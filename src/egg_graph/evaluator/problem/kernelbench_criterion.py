@@ -12,12 +12,11 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.schema import Precision, Tolerance
 
 TOLERANCE: dict[Precision, float] = {"ieee": 1e-4, "tf32": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
 """KernelBench's `atol` and `rtol`."""
-PIECE = 1 << 26
-"""Number of elements that are compared at a time, so that the temporaries of a huge answer fit into memory."""
 
 
 def tolerance_of(case: Case, leaves: Sequence[Any], precision: Precision) -> Tolerance | None:
@@ -47,7 +46,7 @@ def accepts(reference: torch.Tensor, got: Any, tolerance: float) -> tuple[bool, 
     if got.device.type == "meta":  # only a shape and dtype: the content was not delivered
         return False, float("inf")
     close, largest = True, 0.0
-    for a, b in zip(reference.reshape(-1).split(PIECE), got.reshape(-1).split(PIECE), strict=True):
+    for a, b in pieces(reference, got):
         close = close and bool(torch.allclose(a, b, atol=tolerance, rtol=tolerance))
         wide = torch.complex128 if a.dtype.is_complex else torch.float64
         difference = torch.where(a == b, 0.0, (b.to(wide) - a.to(wide)).abs())  # inf equals inf
