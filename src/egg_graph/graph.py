@@ -63,7 +63,7 @@ def egg_graph_builder(
             keys can be given as input, and are part of the output.
         retry_policy: when to try again a step that asks the team or the evaluator, in place of our policies: one for
             all of them, or a mapping of steps (`coder`, `tensor_tiling.evaluator`) to theirs.
-        cache: keeps what is established by content alone, for later runs: see `egg_graph.nodes.kept`.
+        cache: keeps what is established by content alone, for later runs: see `egg_graph.nodes.answer_cache`.
 
     Raises:
         BadInput: if `model` can never become a team, or a node or a policy is for a step that there is not.

@@ -20,7 +20,7 @@ class Stopped(Exception):
     """Ends a run between two of its steps, because somebody asked for it."""
 
 
-class RunAtWork:
+class ActiveRun:
     """A run that this process works on, or has worked on.
 
     Args:
@@ -28,7 +28,7 @@ class RunAtWork:
         folder: the run's folder, where it is known beforehand.
     """
 
-    def __init__(self, work: Callable[["RunAtWork"], Run], folder: Path | None = None) -> None:
+    def __init__(self, work: Callable[["ActiveRun"], Run], folder: Path | None = None) -> None:
         self.folder = folder
         self.events: list[Event] = []
         self.told = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.mcp.run_at_work import HANDOFF, RunAtWork
+from egg_graph.mcp.active_run import HANDOFF, ActiveRun
 from egg_graph.runs.folder import read_request
 from egg_graph.runs.optimize import optimize, resume
 from egg_graph.runs.results import Run
@@ -20,7 +20,7 @@ PATIENCE = 86_400.0
 RESERVED = frozenset({"reference", "name", "model", "team", "evaluator", "principles", "runs_dir"})
 
 
-class Desk:
+class RunRegistry:
     """Starts, finds and stops the runs of one folder.
 
     Args:
@@ -42,15 +42,15 @@ class Desk:
         self.evaluator = evaluator
         self._model = model or EXPERT
         self._team = team
-        self._at_work: dict[str, RunAtWork] = {}
+        self._active: dict[str, ActiveRun] = {}
 
-    def start(self, reference: str, name: str | None, team: str | None, knobs: Mapping[str, Any]) -> RunAtWork:
+    def start(self, reference: str, name: str | None, team: str | None, knobs: Mapping[str, Any]) -> ActiveRun:
         """Start a run.
 
         Args:
             reference: source text, or the path of a .py file.
             name: name of the task.
-            team: `expert`, `handoff`, or the name of a chat model; None for the desk's own.
+            team: `expert`, `handoff`, or the name of a chat model; None for the registry's own.
             knobs: knobs of `Context`.
 
         Raises:
@@ -60,7 +60,7 @@ class Desk:
             raise BadInput(f"no knob {wrong[0]!r}; it is an argument of its own")
         services, handoff = self._services(team)
 
-        def work(run: RunAtWork) -> Run:
+        def work(run: ActiveRun) -> Run:
             def begin(folder: Path) -> None:
                 if handoff is not None:
                     handoff.join(run, folder)
@@ -69,40 +69,40 @@ class Desk:
             start = partial(optimize, reference, name=name, runs_dir=self.runs_dir, on_start=begin, on_event=run.listen)
             return start(**services, **knobs)
 
-        return self._add(RunAtWork(work))
+        return self._add(ActiveRun(work))
 
-    def resume(self, run: str) -> RunAtWork:
+    def resume(self, run: str) -> ActiveRun:
         """Go on with a run that was stopped, failed, or belonged to a process that ended.
 
         Raises:
             BadInput: if there is no such run, or it is at work.
         """
-        if run in self._at_work and self._at_work[run].phase in ("working", "waiting_for_answer"):
+        if run in self._active and self._active[run].phase in ("working", "waiting_for_answer"):
             raise BadInput(f"the run {run!r} is at work; watch it")
         folder = self.folder(run)
         request = read_request(folder)
         services, handoff = self._services(HANDOFF if (folder / HANDOFF).is_dir() else request["model"] or None)
 
-        def work(at_work: RunAtWork) -> Run:
+        def work(active: ActiveRun) -> Run:
             if handoff is not None:
-                handoff.join(at_work, folder)
-            return resume(run, runs_dir=self.runs_dir, on_event=at_work.listen, **services)
+                handoff.join(active, folder)
+            return resume(run, runs_dir=self.runs_dir, on_event=active.listen, **services)
 
-        return self._add(RunAtWork(work, folder))
+        return self._add(ActiveRun(work, folder))
 
-    def find(self, run: str) -> RunAtWork | None:
+    def find(self, run: str) -> ActiveRun | None:
         """The run, if this process has worked on it; None where it is only on disk.
 
         Raises:
             BadInput: if there is no such run.
         """
-        if run not in self._at_work:
+        if run not in self._active:
             read_request(self.folder(run))
-        return self._at_work.get(run)
+        return self._active.get(run)
 
     def close(self) -> None:
         """Stop every run before its next step. Each can be resumed."""
-        for run in self._at_work.values():
+        for run in self._active.values():
             run.stop()
 
     def folder(self, run: str) -> Path:
@@ -115,9 +115,9 @@ class Desk:
             raise BadInput(f"no run {run!r}: give the id that start_run returned")
         return self.runs_dir / run
 
-    def _add(self, run: RunAtWork) -> RunAtWork:
+    def _add(self, run: ActiveRun) -> ActiveRun:
         folder = run.start()
-        self._at_work[folder.name] = run
+        self._active[folder.name] = run
         return run
 
     def _services(self, team: str | None) -> tuple[dict[str, Any], "_HandoffTeam | None"]:
@@ -141,7 +141,7 @@ class _HandoffTeam:
         self._model = HandoffModel(folder=Path(HANDOFF), timeout=PATIENCE)
         self.team = ModelTeam(self._model, name=HANDOFF)
 
-    def join(self, run: RunAtWork, folder: Path) -> None:
+    def join(self, run: ActiveRun, folder: Path) -> None:
         """Work for this run: prompts and answers go into its folder, and its stop ends the wait for an answer."""
         self._model.folder = folder / HANDOFF
         self._model.on_poll = run.check

@@ -1,4 +1,4 @@
-"""The MCP server: its tools, each a few lines around the desk."""
+"""The MCP server: its tools, each a few lines around the registry."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ from egg_graph.agents.handoff_folder import Prompt, write_answer
 from egg_graph.arguments import KernelText, OptionalTaskName, ReferenceText, knob_properties
 from egg_graph.context import make_context
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.mcp.desk import Desk
+from egg_graph.mcp.active_run import HANDOFF, ActiveRun
 from egg_graph.mcp.lines import event_line, page_of, read_part
-from egg_graph.mcp.run_at_work import HANDOFF, RunAtWork
+from egg_graph.mcp.run_registry import RunRegistry
 from egg_graph.schema import BadInput, EggError
 from egg_graph.team import Team
 from egg_graph.tools.judge import JUDGE_KNOBS, judge_kernel
@@ -91,11 +91,11 @@ class PromptPage(TypedDict):
 
 
 class EggServer(MCPServer[Any]):
-    """The server of one desk. It tells in one line what it refuses, or what failed."""
+    """The server of one registry. It tells in one line what it refuses, or what failed."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, registry: RunRegistry) -> None:
         super().__init__("egg-graph", instructions=INSTRUCTIONS, log_level="WARNING")
-        self.desk = desk
+        self.registry = registry
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """See `MCPServer.call_tool`.
@@ -123,7 +123,7 @@ class EggServer(MCPServer[Any]):
                 try:
                     yield state
                 finally:
-                    self.desk.close()
+                    self.registry.close()
 
         app.router.lifespan_context = lifespan
         return app
@@ -133,7 +133,7 @@ class EggServer(MCPServer[Any]):
         try:
             await super().run_stdio_async()
         finally:
-            self.desk.close()
+            self.registry.close()
 
 
 def _complaint(tool: str, error: ValidationError) -> str:
@@ -157,15 +157,15 @@ def build_server(
         team: plays the roles where a client names no team.
         evaluator: judges the kernels; None for the evaluator of this machine.
     """
-    desk = Desk(runs_dir, model=model, team=team, evaluator=evaluator)
-    server = EggServer(desk)
-    _add_run_tools(server, desk)
-    _add_handoff_tools(server, desk)
-    _add_evidence_tools(server, desk)
+    registry = RunRegistry(runs_dir, model=model, team=team, evaluator=evaluator)
+    server = EggServer(registry)
+    _add_run_tools(server, registry)
+    _add_handoff_tools(server, registry)
+    _add_evidence_tools(server, registry)
     return server
 
 
-def _add_run_tools(server: MCPServer[Any], desk: Desk) -> None:
+def _add_run_tools(server: MCPServer[Any], registry: RunRegistry) -> None:
     @server.tool()
     def start_run(
         reference: ReferenceText,
@@ -174,36 +174,36 @@ def _add_run_tools(server: MCPServer[Any], desk: Desk) -> None:
         knobs: RunKnobs = {},  # noqa: B006
     ) -> RunPage:
         """Start to optimize a PyTorch module. Returns at once; watch_run follows the run."""
-        run = desk.start(reference, name, team, knobs)
+        run = registry.start(reference, name, team, knobs)
         return _page(run)
 
     @server.tool()
     def resume_run(run: RunId) -> RunPage:
         """Go on with a run that was stopped, failed, or belonged to a server that ended. Nothing is done twice."""
-        return _page(desk.resume(run))
+        return _page(registry.resume(run))
 
     @server.tool()
     def stop_run(run: RunId) -> RunPage:
         """Stop a run before its next step. resume_run goes on with it."""
-        at_work = _at_work(desk, run)
-        at_work.stop()
-        return _page(at_work)
+        active = _active(registry, run)
+        active.stop()
+        return _page(active)
 
     @server.tool()
     async def watch_run(call: Call, run: RunId, seconds: Seconds = 50.0) -> RunPage:
         """Follow a run until it ends, waits for an answer, or the time is over. Each event is a notification."""
-        at_work = await asyncio.to_thread(_at_work, desk, run)
-        await _follow(call, at_work, time.monotonic() + seconds)
-        return await asyncio.to_thread(_page, at_work)
+        active = await asyncio.to_thread(_active, registry, run)
+        await _follow(call, active, time.monotonic() + seconds)
+        return await asyncio.to_thread(_page, active)
 
 
-def _add_handoff_tools(server: MCPServer[Any], desk: Desk) -> None:
+def _add_handoff_tools(server: MCPServer[Any], registry: RunRegistry) -> None:
     @server.tool()
     async def next_prompt(call: Call, run: RunId, seconds: Seconds = 50.0) -> PromptPage:
         """The next prompt of a run whose team is "handoff". Waits for it; then answer_prompt takes the answer."""
-        at_work = await asyncio.to_thread(_at_work, desk, run)
-        await _follow(call, at_work, time.monotonic() + seconds)
-        return await asyncio.to_thread(_prompt_page, at_work)
+        active = await asyncio.to_thread(_active, registry, run)
+        await _follow(call, active, time.monotonic() + seconds)
+        return await asyncio.to_thread(_prompt_page, active)
 
     @server.tool()
     def answer_prompt(
@@ -212,11 +212,11 @@ def _add_handoff_tools(server: MCPServer[Any], desk: Desk) -> None:
         text: Annotated[str, Field(description="The whole answer, in the form that the prompt asks for.")],
     ) -> str:
         """Answer a prompt of a run whose team is "handoff". The run goes on at once."""
-        write_answer(desk.folder(run) / HANDOFF, prompt, text)
+        write_answer(registry.folder(run) / HANDOFF, prompt, text)
         return f"The answer to {prompt} is taken; next_prompt waits for the next one."
 
 
-def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
+def _add_evidence_tools(server: MCPServer[Any], registry: RunRegistry) -> None:
     @server.tool()
     async def evaluate_kernel(
         call: Call,
@@ -225,8 +225,8 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
         knobs: JudgeKnobs = {},  # noqa: B006
     ) -> KernelResult:
         """Judge whether a Triton kernel may replace a PyTorch module: right answers, and on a GPU its time."""
-        judge = partial(judge_kernel, reference, kernel, make_context(knobs), runs_dir=desk.runs_dir)
-        return await _with_beats(call, "judges the kernel", partial(judge, evaluator=desk.evaluator))
+        judge = partial(judge_kernel, reference, kernel, make_context(knobs), runs_dir=registry.runs_dir)
+        return await _with_beats(call, "judges the kernel", partial(judge, evaluator=registry.evaluator))
 
     @server.tool()
     def read_evidence(
@@ -238,23 +238,23 @@ def _add_evidence_tools(server: MCPServer[Any], desk: Desk) -> None:
         start: Annotated[int, Field(ge=0, description="First character, for the next page of a long text.")] = 0,
     ) -> str:
         """Read what a finished run established, page by page."""
-        desk.find(run)
-        return page_of(read_part(desk.folder(run), part), start)
+        registry.find(run)
+        return page_of(read_part(registry.folder(run), part), start)
 
     @server.tool()
     def list_runs() -> list[str]:
         """The ids of the newest runs, the newest last; read_evidence reads them, resume_run goes on with them."""
-        return sorted(path.parent.name for path in desk.runs_dir.glob("*/run.json"))[-LAST:]
+        return sorted(path.parent.name for path in registry.runs_dir.glob("*/run.json"))[-LAST:]
 
 
-def _at_work(desk: Desk, run: str) -> RunAtWork:
-    at_work = desk.find(run)
-    if at_work is None:
+def _active(registry: RunRegistry, run: str) -> ActiveRun:
+    active = registry.find(run)
+    if active is None:
         raise BadInput(f"no run {run!r} is at work in this server; read_evidence reads it, resume_run goes on with it")
-    return at_work
+    return active
 
 
-def _page(run: RunAtWork) -> RunPage:
+def _page(run: ActiveRun) -> RunPage:
     assert run.folder is not None, "a run that was started has a folder"
     return RunPage(
         run=run.folder.name,
@@ -266,14 +266,14 @@ def _page(run: RunAtWork) -> RunPage:
     )
 
 
-def _prompt_page(run: RunAtWork) -> PromptPage:
+def _prompt_page(run: ActiveRun) -> PromptPage:
     phase = run.phase
     waiting = run.prompts() if phase == "waiting_for_answer" else []
     prompt = waiting[0] if waiting else Prompt("", "", "")
     return PromptPage(run=_page(run)["run"], phase=phase, prompt=prompt.id, role=prompt.role, text=prompt.text)
 
 
-async def _follow(call: Call, run: RunAtWork, until: float) -> None:
+async def _follow(call: Call, run: ActiveRun, until: float) -> None:
     """Notify the client of every event that no client was told yet, and of life between them, until there is news.
 
     News are the end of the run and a prompt that waits for an answer.

@@ -24,12 +24,12 @@ NAMESPACE = ("egg_graph", "evaluator")
 DECIDED_BY_CONTENT = ("correct", "incorrect", "invalid", "compile_error")
 """Statuses that another try would not change."""
 
-Kept = TypeVar("Kept", Baseline, Evaluation)
+Answer = TypeVar("Answer", Baseline, Evaluation)
 
 
 @dataclass(frozen=True)
-class KeptAnswers:
-    """The answers of one evaluator that a cache keeps.
+class CachedAnswers:
+    """The cached answers of one evaluator.
 
     Args:
         cache: any cache of LangGraph's; the entries are JSON text.
@@ -39,8 +39,8 @@ class KeptAnswers:
     cache: BaseCache[Any]
     evaluator: Evaluator
 
-    def find(self, kind: type[Kept], task: KernelTask, *about: str) -> Kept | None:
-        """Find a kept answer about a task; None where there is none."""
+    def find(self, kind: type[Answer], task: KernelTask, *about: str) -> Answer | None:
+        """Find a cached answer about a task; None where there is none."""
         key = self._key(kind, task, about)
         found = key and self.cache.get([key]).get(key)
         return kind.model_validate_json(found) if found else None

@@ -12,7 +12,7 @@ from langgraph.cache.base import BaseCache
 from egg_graph.calls import Call
 from egg_graph.context import Context, Device
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.nodes.kept import KeptAnswers, about
+from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.schema import (
     Baseline,
     Brief,
@@ -49,7 +49,7 @@ class Services:
         team: plays the three roles.
         evaluator: judges the candidates; None for the evaluator of this machine.
         principles: None for the shipped principles and those in `Context.knowledge_dir`.
-        cache: keeps what is established by content alone: see `egg_graph.nodes.kept`.
+        cache: keeps what is established by content alone: see `egg_graph.nodes.answer_cache`.
 
     Raises:
         BadInput: if `model` can never become a team.
@@ -82,7 +82,7 @@ class Services:
     async def establish_baseline(self, context: Context, task: KernelTask) -> Baseline:
         """Run and measure the reference, or find in the cache what an earlier run established without a time."""
         evaluator = self.get_evaluator(context)
-        kept = None if self.cache is None else KeptAnswers(self.cache, evaluator)
+        kept = None if self.cache is None else CachedAnswers(self.cache, evaluator)
         if kept and (found := await Call(kept.find, Baseline, task)):
             return found
         baseline: Baseline = await Call(evaluator.baseline, task)
@@ -104,7 +104,7 @@ class Services:
             InfrastructureError: if the machine failed.
         """
         evaluator = self.get_evaluator(context)
-        kept = None if self.cache is None or finalist else KeptAnswers(self.cache, evaluator)
+        kept = None if self.cache is None or finalist else CachedAnswers(self.cache, evaluator)
         if kept and (found := await Call(kept.find, Evaluation, task, *about(candidate, stage))):
             return found
         evaluation: Evaluation = await Call(evaluator.evaluate, task, candidate, stage=stage, finalist=finalist)
