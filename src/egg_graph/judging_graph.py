@@ -13,12 +13,14 @@ from langgraph.types import Checkpointer
 from typing_extensions import TypedDict
 
 from egg_graph.arguments import KernelText, ReferenceText, TaskName
+from egg_graph.calls import Call
 from egg_graph.context import Context, Device, make_context
 from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.nodes.prepare import make_task
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
 from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Precision
-from egg_graph.tools.judge import judge_finalist, make_task, read_kernel
+from egg_graph.tools.judge import judge_finalist, read_kernel
 from egg_graph.tools.results import kernel_result
 
 _TOLD = {knob.name: knob.metadata for knob in fields(Context)}
@@ -79,7 +81,7 @@ class JudgeNodes:
 
     def baseline(self, state: JudgeState, runtime: Runtime[JudgeContext]) -> dict[str, Any]:
         """Run and measure the module itself."""
-        return {"baseline": self.services.get_evaluator(_context(runtime)).baseline(state["task"])}
+        return {"baseline": Call(self.services.get_evaluator(_context(runtime)).baseline, state["task"]).make()}
 
     def evaluate(self, state: JudgeState, runtime: Runtime[JudgeContext]) -> dict[str, Any]:
         """Judge the kernel as a finalist."""

@@ -36,16 +36,9 @@ class PrepareNodes:
         """
         self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
-        name, source = read_reference(state.get("reference"), state.get("name"))
+        task = make_task(state.get("reference"), state.get("name"), context)
         kernel = read_kernel(state.get("kernel"))
         seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
-        task = KernelTask(
-            name=name,
-            reference=source,
-            target=choose_target(context.target, context.knowledge_dir),
-            precision=context.precision,
-            triton_only=context.triton_only,
-        )
         return State(
             plan=read_plan(state.get("plan")),
             knobs=save_knobs(context),
@@ -117,11 +110,36 @@ def read_kernel(kernel: object) -> str:
         raise BadInput(f"input key 'kernel' is {kernel!r:.80}: pass a kernel's source text or the path of a .py file")
     if kernel is None or not kernel.strip():
         return ""
-    path = _as_path(kernel)
-    source = _read_file(path, "kernel") if path else kernel
+    source = read_text(kernel, "kernel")
     if not source.strip():
-        raise BadInput(f"the kernel {path} is empty: leave it out to have a seed written")
+        raise BadInput(f"the kernel {kernel.strip()} is empty: leave it out to have a seed written")
     return source
+
+
+def make_task(reference: object, name: str | None, context: Context) -> KernelTask:
+    """Make the task of a reference and a run's knobs.
+
+    Raises:
+        BadInput: if the reference cannot be read, or the target is unknown.
+    """
+    task_name, source = read_reference(reference, name)
+    return KernelTask(
+        name=task_name,
+        reference=source,
+        target=choose_target(context.target, context.knowledge_dir),
+        precision=context.precision,
+        triton_only=context.triton_only,
+    )
+
+
+def read_text(text: str, what: str) -> str:
+    """Return source text as it is, and the content of a .py file for its path.
+
+    Raises:
+        BadInput: if the file cannot be read; the line calls it `what`.
+    """
+    path = _as_path(text)
+    return _read_file(path, what) if path else text
 
 
 def read_plan(plan: object) -> str:

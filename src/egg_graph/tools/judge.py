@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from egg_graph.calls import Call
-from egg_graph.context import Context, check_device, choose_target
+from egg_graph.context import Context, check_device
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.nodes.prepare import read_reference
+from egg_graph.nodes.prepare import make_task, read_text
+from egg_graph.nodes.roles import USER
 from egg_graph.nodes.services import Services
 from egg_graph.runs.evidence import make_record, write_record
 from egg_graph.schema import BadInput, Candidate, Evaluation, InfrastructureError, KernelTask
@@ -26,30 +27,7 @@ def read_kernel(kernel: object) -> Candidate:
     """
     if not isinstance(kernel, str) or not kernel.strip():
         raise BadInput("input 'kernel' is missing or empty: pass a kernel's source text or the path of a .py file")
-    source = kernel
-    if "\n" not in kernel and kernel.strip().endswith(".py"):
-        path = Path(kernel.strip()).expanduser()
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"cannot read the kernel {path}: {error}") from error
-    return Candidate(source=source, author="user", stage="algorithmic_structure", mode="seed")
-
-
-def make_task(reference: object, name: str | None, context: Context) -> KernelTask:
-    """Make the task of a reference and a run's knobs.
-
-    Raises:
-        BadInput: if the reference cannot be read, or the target is unknown.
-    """
-    task_name, source = read_reference(reference, name)
-    return KernelTask(
-        name=task_name,
-        reference=source,
-        target=choose_target(context.target, context.knowledge_dir),
-        precision=context.precision,
-        triton_only=context.triton_only,
-    )
+    return Candidate(source=read_text(kernel, "kernel"), author=USER, stage="algorithmic_structure", mode="seed")
 
 
 def judge_finalist(evaluator: Evaluator, task: KernelTask, candidate: Candidate) -> Evaluation:
@@ -83,7 +61,7 @@ def judge_kernel(
     if evaluator is None:
         check_device(context.device)
     judge = Services(evaluator=evaluator).get_evaluator(context)
-    judge.baseline(task)  # a reference that does not run is bad input, and told before any verdict
+    Call(judge.baseline, task).make()  # a reference that does not run is bad input, and told before any verdict
     evaluation = judge_finalist(judge, task, candidate)
     path = runs_dir / f"evaluation-{task.digest}-{candidate.id}.json"
     try:
