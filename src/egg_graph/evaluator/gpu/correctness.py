@@ -125,13 +125,8 @@ class GpuCorrectness:
         except (Unevaluable, BadInput) as error:
             self.unjudged[name] = f"there are no other inputs for the same module ({one_line(error)})"
             return None
-        self._keep(key, case, other)
+        self.problem.keep(key, other, like=case)
         return other
-
-    def _keep(self, key: str, first: Case, other: Case) -> None:
-        """Keep a case beside one that the problem itself keeps (its weights go with it)."""
-        if any(first is case for cases in self.problem.cached_cases.values() for case in cases):
-            self.problem.cached_cases[key] = [other]
 
     def _add(self, more: Outcome, outcome: Outcome) -> None:
         outcome.add(more)
@@ -153,7 +148,7 @@ class GpuCorrectness:
         self, rung: RungName, what: str, error: torch.OutOfMemoryError, started: float, *, shape: str = ""
     ) -> None:
         torch.cuda.empty_cache()
-        why = f"{what}: the GPU's memory does not hold the fp64 answer ({one_line(error)})"
+        why = f"{what}: {self.problem.memory_plan} ({one_line(error)})"
         self.builder.skipped(rung, why, time.monotonic() - started, shape=shape)
 
     # ------------------------------------------------------------------------------------------ made for one shape
@@ -271,6 +266,8 @@ class GpuCorrectness:
         if "family/full" in self.problem.cached_cases:
             return "full", self.problem.cached_cases["family/full"]
         case = next(iter(self.problem.full_cases()))
+        if case.transient:  # the reduced shape shows what other numbers change
+            return "full", []
         applicable = families_of(case.inputs)
         dropped = self.problem.dropped_families.setdefault("full", {})
         for family in (name for name in AT_FULL_SHAPE if name in applicable):
@@ -282,7 +279,7 @@ class GpuCorrectness:
             except (Unevaluable, BadInput) as error:
                 dropped[family] = str(error)
                 continue
-            self._keep("family/full", case, made)
+            self.problem.keep("family/full", made, like=case)
             return "full", [made]
         return "full", []
 

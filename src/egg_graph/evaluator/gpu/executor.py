@@ -9,6 +9,7 @@ with what was asked, with earlier answers, and, later, with themselves.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,19 +39,19 @@ from egg_graph.evaluator.problem.comparison import (
     stride_notes,
     weights_changed,
 )
+from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import Call, Group
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.exchange import dtype_name
+from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Check, Finding, FindingKind
 
 VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
 """Findings on the numbers of an answer."""
 SHORT_PART = 0.5
 """Return the judge's cached memory to the GPU before a candidate runs while less than this fraction is free."""
-HELD_PART = 1 / 16
-"""The worker holds on to an answer of up to this part of the GPU's memory."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ class GpuExecutor:
                 self.session.ask("load", **load(group.calls[0].case, self.problem, weights))
             elif group.loading == "weights":
                 self.session.ask("reload", state=share_state(group.calls[0].case, self.problem, weights))
-            run = GroupRun(self.session, self.problem, self.machine, group, shared)
-            for call in group.calls:
-                if not run.make(call):
-                    break
-            run.conclude()
+            with ExitStack() as holding:
+                run = GroupRun(self.session, self.problem, self.machine, group, shared, holding)
+                for call in group.calls:
+                    if not run.make(call):
+                        break
+                run.conclude()
         if group.loading == "weights":
             return self._after_reload(group, run.outcome)
         return run.outcome
@@ -109,6 +111,32 @@ class GpuExecutor:
 
 
 @dataclass
+class Spread:
+    """How far answers to one question are apart."""
+
+    answers: int = 0
+    first: list[torch.Tensor] = field(default_factory=list)
+    same: bool = True
+    """All are equal, bit for bit."""
+    apart: float = 0.0
+    """Largest absolute difference from the first."""
+
+    def add(self, answer: Sequence[torch.Tensor]) -> None:
+        """Compare an answer with the first one, of which a copy is kept."""
+        self.answers += 1
+        if self.answers == 1:
+            self.first = [x.clone() for x in answer]
+        elif not _same(self.first, answer):
+            self.same = False
+            self.apart = max(self.apart, *(_largest_difference(a, b) for a, b in zip(self.first, answer, strict=True)))
+
+    def __str__(self) -> str:
+        if self.same:
+            return f"{self.answers} calls on the same inputs answer alike, bit for bit"
+        return f"answers differ between runs by at most {self.apart:.1e}: atomics?"
+
+
+@dataclass
 class GroupRun:
     """The calls of one group, each judged."""
 
@@ -117,9 +145,17 @@ class GroupRun:
     machine: str
     group: Group
     shared: Arena
+    holding: ExitStack
+    """Holds the tensors of the call's case."""
     outcome: Outcome = field(default_factory=Outcome)
     right: list[tuple[str, Case, list[torch.Tensor]]] = field(default_factory=list)
-    """Right answers so far: the call in words, its case, and the judge's buffers."""
+    """Right answers so far: the call in words, its case, and the judge's buffers (none for a transient case)."""
+    spare: tuple[list[torch.Tensor], list[dict[str, Any]]] | None = None
+    """Buffers for the answers to transient cases, and their forms: each call's answer takes the place of the last."""
+    held: Case | None = None
+    """The case whose tensors are held."""
+    spread: Spread = field(default_factory=Spread)
+    """Of the answers of a group of repeats."""
     places: list[Placed] = field(default_factory=list)
     """Where the inputs of the calls so far lie."""
     occupant: Case | None = None
@@ -130,6 +166,7 @@ class GroupRun:
     def make(self, call: Call) -> bool:
         """Make one call; whether its answer, and what it leaves behind, is right."""
         try:
+            self._hold(call.case)
             if call.section == "other_uses":
                 self._prepare_use(call)
             right = self._call(call, *self._inputs(call))
@@ -148,6 +185,13 @@ class GroupRun:
         return self._leaves_nothing_behind(call)
 
     # ------------------------------------------------------------------------------------------ module and inputs
+
+    def _hold(self, case: Case) -> None:
+        """Hold the tensors of one case, and let go of those of the case before."""
+        if case is not self.held:
+            self.holding.close()
+            _return_cached_memory()
+            self.held = self.holding.enter_context(case.held())
 
     def _prepare_use(self, call: Call) -> None:
         """Turn to the module that a call uses, in its mode and with its weights."""
@@ -187,8 +231,8 @@ class GroupRun:
         _return_cached_memory()  # the comparison of the answer before may have left gigabytes in PyTorch's cache
         case = call.case
         self.session.ask("inputs", seed=case.forward_seed, **({"inputs": place.forms} if anew else {}))
-        targets, forms = poisoned_targets(case, self.shared)
-        options = self._options(call, targets) if self.group.several else {}
+        targets, forms = self._targets(case)
+        options = self._options(call) if self.group.several else {}
         told = self.session.ask("call", outputs=forms, **options)
         findings, check = self._judged(case, told, targets, place)
         if self.group.kind == "first" and self.outcome.kernelbench is None:
@@ -204,16 +248,30 @@ class GroupRun:
         if self.group.several:
             notes = stride_notes(case, told["leaves"])
             self.outcome.notes += [note for note in notes if note not in self.outcome.notes]
-            self.right.append((call.what, case, targets))
+            self.right.append((call.what, case, [] if case.transient else targets))
+            if self.group.kind == "repeats":
+                self.spread.add(targets)
         return True
 
-    def _options(self, call: Call, targets: Sequence[torch.Tensor]) -> dict[str, Any]:
+    def _targets(self, case: Case) -> tuple[list[torch.Tensor], list[dict[str, Any]]]:
+        """Poisoned buffers for an answer, and their forms; those of a transient case serve every call."""
+        if not case.transient:
+            return poisoned_targets(case, self.shared)
+        if self.spare is None or [x.shape for x in self.spare[0]] != [leaf.expected.shape for leaf in case.leaves]:
+            self.spare = poisoned_targets(case, self.shared)
+            return self.spare
+        for target in self.spare[0]:
+            poison_(target)
+        torch.cuda.synchronize()
+        return self.spare
+
+    def _options(self, call: Call) -> dict[str, Any]:
         """How the worker calls, where several answers are looked at together.
 
         In half of the later calls fresh memory holds leftovers; in the first, poison names what was not written.
         """
         drawn = self.problem.seed(f"{call.what}/memory", call.case.seed) % 2 == 1
-        return {"keep": _may_be_held(targets), "leftovers": drawn and call is not self.group.calls[0]}
+        return {"keep": not call.case.transient, "leftovers": drawn and call is not self.group.calls[0]}
 
     def _judged(
         self, case: Case, told: dict[str, Any], targets: Sequence[torch.Tensor], place: Placed
@@ -245,7 +303,7 @@ class GroupRun:
 
     def _late(self, case: Case, targets: list[torch.Tensor], place: Placed) -> Finding | None:
         """Right once the whole device is idle, and not for whoever works on the stream that forward was called on."""
-        if not _may_be_held(targets):
+        if case.transient:  # nobody holds its answers
             return None
         later, forms = poisoned_targets(case, self.shared)
         told = self.session.ask("held", back=1, outputs=forms)
@@ -259,6 +317,8 @@ class GroupRun:
 
     def _reads_beside(self, case: Case, targets: Sequence[torch.Tensor]) -> Finding | None:
         """The answer changes with what lies beside the inputs, and does not without."""
+        if case.transient:
+            return None
         content = self.shared.content
         if not _same(targets, self._asked_again(case)):
             return None
@@ -296,9 +356,9 @@ class GroupRun:
 
     def _held_is_unchanged(self) -> bool:
         """Whether the answer of the call before the last is still what it was."""
-        if not all(_may_be_held(answer) for _, _, answer in self.right[-2:]):
-            return True
         _, case, answer = self.right[-2]
+        if case.transient:
+            return True
         now, forms = poisoned_targets(case, self.shared)
         self.session.ask("held", back=2, outputs=forms)
         if case.aliases or _same(answer, now):
@@ -325,7 +385,7 @@ class GroupRun:
             finding = _unsteady(done, len(self.group.calls), self.outcome.findings[0])
             self.outcome = Outcome([finding, *self.outcome.findings])
         elif self.group.kind == "repeats":
-            self.outcome.notes.append(_spread([answer for _, _, answer in self.right]))
+            self.outcome.notes.append(str(self.spread))
         elif self.group.kind == "first" and done == len(self.group.calls) > 1 and not self.outcome.failed:
             self.outcome.notes.append("so on other inputs at the same addresses and on the same ones at others")
 
@@ -393,24 +453,10 @@ def _state_forms(told: Any, names: Collection[str]) -> dict[str, dict[str, Any]]
     return {name: form for name, form in told.items() if name in names}
 
 
-def _may_be_held(answer: Sequence[torch.Tensor]) -> bool:
-    """Whether the worker may hold on to an answer of this size: a candidate must not run out of memory for it."""
-    nbytes = sum(x.numel() * x.element_size() for x in answer)
-    return nbytes <= HELD_PART * float(torch.cuda.get_device_properties(0).total_memory)
-
-
-def _spread(answers: Sequence[Sequence[torch.Tensor]]) -> str:
-    """How far answers to one question are apart, in words."""
-    first, others = answers[0], answers[1:]
-    if all(_same(first, other) for other in others):
-        return f"{len(answers)} calls on the same inputs answer alike, bit for bit"
-    apart = max(
-        float((a.double() - b.double()).abs().nan_to_num(0.0).max())
-        for other in others
-        for a, b in zip(first, other, strict=True)
-        if a.numel() and not a.is_complex()
-    )
-    return f"answers differ between runs by at most {apart:.1e}: atomics?"
+def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    if not a.numel() or a.is_complex():
+        return 0.0
+    return max(float((x.double() - y.double()).abs().nan_to_num(0.0).max()) for x, y in pieces(a, b))
 
 
 def _replayed(what: str, earlier: str, finding: Finding) -> Finding:

@@ -32,6 +32,7 @@ from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding, Integrity
 
 RUNG: RungName = "integrity"
+NEVER_OTHERWISE = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"
 
 
 def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, builder: EvaluationBuilder) -> bool:
@@ -49,12 +50,14 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
     Raises:
         CandidateFailed: if a forward that was right before does not come back.
     """
-    untried = raised = ""
+    raised = ""
     wrong: list[Finding] = []
     with arena(session) as shared:
         before = session.ask("load", **load(case, problem, shared))["fingerprint"]
         earlier = other_inputs(problem, case)
         inputs, forms = share_inputs(earlier or case, shared, problem)
+        untried = "" if earlier is not None else NEVER_OTHERWISE
+        del earlier
         session.ask("inputs", inputs=forms, seed=case.forward_seed)
         targets, target_forms = poisoned_targets(case, shared)
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
@@ -64,9 +67,7 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
         )
         findings += judge_read_back(record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])
-        if earlier is None:
-            untried = "the reference's inputs are always the same, and an answer may lie in the module's own buffer"
-        elif not rejecting(findings):
+        if not untried and not rejecting(findings):
             refill(inputs, case)
             for target in targets:
                 poison_(target)

@@ -146,7 +146,8 @@ class GpuLadder:
     def _causal(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> bool:
         """One rung: whether the candidate's own kernels make the answer."""
         try:
-            return integrity.examine(session, problem, next(iter(problem.full_cases())), self.machine, builder)
+            with next(iter(problem.full_cases())).held() as case:
+                return integrity.examine(session, problem, case, self.machine, builder)
         except CandidateFailed as failure:
             builder.fail(integrity.RUNG, [failure.finding], log=failure.log)
             return False

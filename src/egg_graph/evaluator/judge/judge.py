@@ -24,6 +24,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.tools.metrics import profile_from_compiler
@@ -130,6 +131,9 @@ class Judge:
                     baseline = self.gpu.baseline(problem)
             except Unevaluable as error:
                 known["unevaluable"] = str(error)
+            except torch.OutOfMemoryError as error:
+                torch.cuda.empty_cache()
+                known["unevaluable"] = f"does not fit: {problem.memory_plan} ({one_line(error)})"
             else:
                 known |= {f"{name}_ms": value for name, value in baseline.milliseconds.items()}
                 known["eager_fp32_ms"] = baseline.eager_fp32_ms

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.error_sums import relative_error
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
@@ -41,9 +43,25 @@ class Update:
     """Largest relative L2 error."""
 
 
+class Remaker(Protocol):
+    """Makes the tensors of a case again."""
+
+    def remake(self) -> tuple[list[Any], list[torch.Tensor], list[torch.Tensor]]:
+        """Inputs, expected leaves and PyTorch's own leaves."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of the inputs."""
+        ...
+
+
 @dataclass
 class Case:
-    """One call at one shape and seed: what a candidate receives, and what it must answer."""
+    """One call at one shape and seed: what a candidate receives, and what it must answer.
+
+    The tensors of a `transient` case are too large to be kept beside others: they are there inside `held()` only, and
+    made again from the seed when they are needed. Elsewhere they are on the meta device, with shape and dtype.
+    """
 
     name: str
     """Name of the shape."""
@@ -81,6 +99,52 @@ class Case:
     """The reference's answer lies in the memory of an input, parameter or buffer."""
     operators: frozenset[str] = frozenset()
     """ATen operators of one forward (see `operators`)."""
+    remaker: Remaker | None = field(default=None, repr=False)
+    """Makes inputs and answers again; None where they cannot be drawn again."""
+    transient: bool = False
+    """Inputs and answers are let go outside of `held()`."""
+    _holders: int = field(default=0, repr=False)
+    _released_from: torch.device | None = field(default=None, repr=False)
+
+    def make_transient(self) -> None:
+        """Let go of inputs and answers from now on whenever nobody holds them."""
+        if self.remaker is not None and not self.transient:
+            self.transient = True
+            if not self._holders:
+                self._release()
+
+    @contextmanager
+    def held(self) -> Iterator[Case]:
+        """The case with its tensors, for the block.
+
+        Raises:
+            torch.OutOfMemoryError: if memory does not hold them.
+        """
+        if self._released_from is not None:
+            self._restore()
+        self._holders += 1
+        try:
+            yield self
+        finally:
+            self._holders -= 1
+            if self.transient and not self._holders:
+                self._release()
+
+    def _release(self) -> None:
+        assert self.remaker is not None
+        self._released_from, _ = self.device, self.holds_nan  # which is asked for later
+        self.remaker.forget()
+        self.inputs = list(tree_map_only(torch.Tensor, lambda x: x.to("meta"), self.inputs))
+        self.leaves = [replace(leaf, expected=leaf.expected.to("meta"), pytorch=None) for leaf in self.leaves]
+
+    def _restore(self) -> None:
+        assert self.remaker is not None
+        self.inputs, expected, answer = self.remaker.remake()
+        self.leaves = [
+            replace(leaf, expected=exact, pytorch=own)
+            for leaf, exact, own in zip(self.leaves, expected, answer, strict=True)
+        ]
+        self._released_from = None
 
     @property
     def moves_only(self) -> bool:
@@ -95,18 +159,24 @@ class Case:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of inputs and expected answers."""
-        answers = [x for leaf in self.leaves for x in (leaf.expected, leaf.pytorch)]
-        held = [*tree_leaves(self.inputs), *answers]
-        return sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
+        """Bytes of inputs and expected answers, which a transient case takes while it is held."""
+        held = [*tree_leaves(self.inputs), *(leaf.expected for leaf in self.leaves)]
+        return self.answer_bytes + sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of inputs and expected answers that it takes now."""
+        return self.nbytes if self._released_from is None else 0
 
     @property
     def device(self) -> torch.device:
         """Device of its tensors."""
+        if self._released_from is not None:
+            return self._released_from
         held = [*tree_leaves(self.inputs), *self.state.values(), *(leaf.expected for leaf in self.leaves)]
         return next(x.device for x in held if isinstance(x, torch.Tensor))
 
-    @property
+    @cached_property
     def holds_nan(self) -> bool:
         """Whether the expected answer holds NaN."""
         return any(bool(torch.isnan(leaf.expected).any()) for leaf in self.leaves)

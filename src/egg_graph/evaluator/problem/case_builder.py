@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceR
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
 from egg_graph.schema import Precision
 
+Draw = Callable[[], list[Any]]
+"""Draws the inputs of a case, before the policy's cast."""
 FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
 """Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
 TF32's applies if products read operands that are rounded to TF32."""
@@ -45,13 +49,15 @@ def build_case(
         Unevaluable: if its answer cannot be judged.
     """
     with draw_on(device):
-        model = reference.model(seed)
-        inputs = reference.inputs(seed + 1)
-    model, inputs = model.to(device), move_to(device, inputs)
+        model = reference.model(seed).to(device)
+    draw = partial(draw_inputs, reference, seed, device)
+    inputs = draw()
 
     def build(model: nn.Module) -> Case:
         model = cast_model(model, precision)
-        return _build(reference, precision, model, inputs, name=name, overrides=overrides, seed=seed, device=device)
+        return _build(
+            reference, precision, model, inputs, name=name, overrides=overrides, seed=seed, device=device, draw=draw
+        )
 
     try:
         case = build(randomize_constants(model, seed + 2))
@@ -82,9 +88,8 @@ def with_other_inputs(
         BadInput: if the reference cannot be run.
         Unevaluable: if its answer cannot be judged, or the seed changes the form of the inputs.
     """
-    with draw_on(device):
-        inputs = reference.inputs(seed + 1)
-    other = build_like(case, reference, precision, seed=seed, name=name, inputs=move_to(device, inputs))
+    draw = partial(draw_inputs, reference, seed, device)
+    other = build_like(case, reference, precision, seed=seed, name=name, inputs=draw(), draw=draw)
     if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
         raise Unevaluable("the inputs' form or their plain numbers change with the seed")
     return other
@@ -119,6 +124,7 @@ def build_like(
     inputs: list[Any] | None = None,
     model: nn.Module | None = None,
     family: str = AS_GIVEN,
+    draw: Draw | None = None,
 ) -> Case:
     """Build a case that differs from another one in the arguments that are given.
 
@@ -131,6 +137,7 @@ def build_like(
         inputs: inputs of the new case, on the case's device.
         model: a copy of the reference's module with other weights, cast as the policy says.
         family: name of the family of the inputs.
+        draw: draws `inputs` again; None if they cannot be drawn again.
 
     Raises:
         BadInput: if PyTorch refuses the inputs or the model.
@@ -147,6 +154,7 @@ def build_like(
         seed=case.seed if seed is None else seed,
         device=case.device,
         family=family,
+        draw=draw,
     )
 
 
@@ -173,6 +181,17 @@ def answer_unrandomized(
     inputs = cast_inputs(move_to(device, inputs), CAST.get(precision))
     runner = ReferenceRunner(cast_model(model.to(device), precision), inputs, inputs_seed, device)
     return inputs, runner.at(precision).leaves
+
+
+def draw_inputs(reference: Reference, seed: int, device: torch.device) -> list[Any]:
+    """Draw the inputs of the case with a seed, on a device.
+
+    Raises:
+        BadInput: if `get_inputs` fails.
+    """
+    with draw_on(device):
+        inputs = reference.inputs(seed + 1)
+    return move_to(device, inputs)
 
 
 def draw_on(device: torch.device) -> AbstractContextManager[Any]:
@@ -204,10 +223,11 @@ def _build(
     device: torch.device,
     state: dict[str, torch.Tensor] | None = None,
     family: str = AS_GIVEN,
+    draw: Draw | None = None,
 ) -> Case:
     """Run the reference and calibrate the budgets. `state` is the model's, where it has been copied before."""
     state = copy_state(model) if state is None else state
-    inputs = cast_inputs(inputs, CAST.get(precision))
+    inputs = _cast(inputs, precision)
     runner = ReferenceRunner(model, inputs, seed + 3, device)
     first = runner.at(precision)
     require_one_answer(runner, precision, first.leaves)
@@ -234,7 +254,35 @@ def _build(
         changes_inputs=first.changes_inputs,
         aliases=first.aliases,
         operators=exact.operators,
+        remaker=None if draw is None else _Remaker(draw, runner, precision, exact.against),
     )
+
+
+@dataclass(frozen=True)
+class _Remaker:
+    """Makes the tensors of a case again, as `_build` made them."""
+
+    draw: Draw
+    runner: ReferenceRunner
+    precision: Precision
+    against: str
+
+    def remake(self) -> tuple[list[Any], list[torch.Tensor], list[torch.Tensor]]:
+        inputs = self.runner.inputs = _cast(self.draw(), self.precision)
+        answer = self.runner.at(self.precision).leaves
+        exact = self.runner.exactly(answer)
+        if exact.against != self.against:
+            raise torch.OutOfMemoryError(f"the reference ran in {self.against} before, and has no memory for it now")
+        return inputs, exact.leaves, answer
+
+    def forget(self) -> None:
+        self.runner.inputs = []
+
+
+def _cast(inputs: list[Any], precision: Precision) -> list[Any]:
+    """Inputs as the policy says; the same tensors where it casts nothing."""
+    dtype = CAST.get(precision)
+    return inputs if dtype is None else cast_inputs(inputs, dtype)
 
 
 def _calibrate(

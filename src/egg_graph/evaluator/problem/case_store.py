@@ -20,6 +20,7 @@ from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.forward_summary import summarize_forward
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shapes
+from egg_graph.evaluator.problem.memory_plan import MemoryPlan
 from egg_graph.evaluator.problem.null_answers import accepts_constant, refuse_constants
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.evaluator.problem.randint_ends import RandintEnds
@@ -35,10 +36,10 @@ SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Number of seeds by name of the shape; any other shape gets one."""
 LONG = "long_"
 """Prefix of the names of long shapes."""
-CACHED_FULL_BYTES = 2 << 30
-"""Cache a case at full shape if it holds at most this many bytes; build a larger one anew for every candidate."""
-CACHED_FULL_PART = 0.05
-"""On a GPU, also cache a case at full shape if it holds at most this fraction of GPU memory."""
+KEPT_BYTES = 1 << 30
+"""Keep the tensors of a case at full shape up to this size [bytes]; larger ones are made anew for each use."""
+KEPT_PART = 0.02
+"""On a GPU, keep them up to this fraction of its memory."""
 
 
 @dataclass
@@ -66,10 +67,10 @@ class CaseStore:
 
     @property
     def nbytes(self) -> int:
-        """Approximate bytes of all cached cases: inputs, answers and weights."""
+        """Approximate bytes that all cached cases take: inputs, answers and weights."""
         cases = [case for cases in self.cached_cases.values() for case in cases]
         weights = sum(x.numel() * x.element_size() for case in cases for x in case.state.values())
-        return weights + sum(case.nbytes for case in cases)
+        return weights + sum(case.kept_bytes for case in cases)
 
     def seed(self, name: str, index: int) -> int:
         """The seed of one case. It is the same in every run with the same root seed, and unpredictable without it."""
@@ -133,6 +134,12 @@ class CaseStore:
         return summarize_forward(self.task, self.reference)
 
     @cached_property
+    def memory_plan(self) -> MemoryPlan:
+        """GPU memory that judging at full shape takes. Raises as `forward_summary`."""
+        capacity = torch.cuda.get_device_properties(self.device).total_memory
+        return MemoryPlan(self.forward_summary.compulsory_bytes, capacity)
+
+    @cached_property
     def family_shape(self) -> str:
         """Name of the reduced shape with the fewest bytes, where input families cost least.
 
@@ -178,22 +185,31 @@ class CaseStore:
         return self.cached_cases[key]
 
     def full_cases(self) -> Iterator[Case]:
-        """The cases at the reference's own shape, one after another; only small ones are cached.
+        """The cases at the reference's own shape, one after another; large ones are transient (see `Case`).
 
         Raises:
             Unevaluable: if the answer cannot be judged, or is one number everywhere within the budget.
+            torch.OutOfMemoryError: if they cannot fit into the GPU's memory; nothing was tried then.
         """
+        if self.device.type == "cuda" and not self.memory_plan.fits:
+            raise torch.OutOfMemoryError(str(self.memory_plan))
         for index in range(SEEDS["full"]):
             key = f"full_{index}"
-            if key in self.cached_cases:
-                yield self.cached_cases[key][0]
-                continue
-            case = self.build("full", {}, index)
-            if index == 0:
-                refuse_constants(case)
-            if case.nbytes <= self._cached_full_bytes:
-                self.cached_cases[key] = [case]
-            yield case
+            if key not in self.cached_cases:
+                case = self.build("full", {}, index)
+                if index == 0:
+                    refuse_constants(case)
+                if case.nbytes > self._kept_bytes:
+                    case.make_transient()
+                self.keep(key, case, like=case)
+                del case
+            yield self.cached_cases[key][0]
+
+    def keep(self, key: str, case: Case, *, like: Case) -> None:
+        """Cache a case; as a transient one if the case that it was made like is."""
+        if like.transient:
+            case.make_transient()
+        self.cached_cases[key] = [case]
 
     def build(self, name: str, overrides: dict[str, int], index: int) -> Case:
         """Build one case. If no candidate could fail on it, try further draws of weights and inputs.
@@ -229,12 +245,12 @@ class CaseStore:
         return build_case(reference, self.task.precision, name=name, overrides=overrides, seed=seed, device=self.device)
 
     @cached_property
-    def _cached_full_bytes(self) -> int:
-        """Largest size in bytes of a case at full shape that is cached."""
+    def _kept_bytes(self) -> int:
+        """Largest size of a case at full shape whose tensors are kept [bytes]."""
         if self.device.type == "cpu":
-            return CACHED_FULL_BYTES
+            return KEPT_BYTES
         memory = torch.cuda.get_device_properties(self.device).total_memory
-        return max(CACHED_FULL_BYTES, int(CACHED_FULL_PART * memory))
+        return max(KEPT_BYTES, int(KEPT_PART * memory))
 
     def arguments(self, overrides: dict[str, int]) -> Any:
         """Arguments of `ModelNew` at a shape, as JSON.

@@ -68,7 +68,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
     monkeypatch.setattr(baseline, "CudaDriver", PretendDriver)
     monkeypatch.setattr(worker_timing, "CudaDriver", PretendDriver)
-    monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model, inputs: None)
+    monkeypatch.setattr(PyTorchBaseline, "_compiled", lambda self, model: None)
     monkeypatch.setattr(baseline, "measure_clock_resolution", lambda driver: 32)
     monkeypatch.setattr(PyTorchBaseline, "_time_empty_call", lambda self: 0.0)
     for module in (baseline, session, speed, worker_timing):

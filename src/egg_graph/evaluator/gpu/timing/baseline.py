@@ -46,7 +46,7 @@ WARMUP_SECONDS = 0.3
 class PyTorchBaseline:
     """PyTorch's forwards of one task at full shape, compiled once and kept.
 
-    They read their inputs from `raw`, packed as `layout` says.
+    They read their inputs from `raw`, packed as `layout` says; it takes memory only inside `occupied()`.
 
     Args:
         problem: the task.
@@ -68,29 +68,47 @@ class PyTorchBaseline:
         self.empty_bursts: dict[int, list[Burst]] = {}
         """Bursts without forwards, by number of calls."""
         self.layout = Layout.of(self.case.inputs)
-        self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=problem.device)
-        self.layout.pack(self.case.inputs, self.raw)
+        self.raw = torch.empty(0, dtype=torch.uint8, device=problem.device)
+        self.inputs: list[Any] = []
+        """Views of `raw`."""
         # A forward may change the model's buffers (running statistics); the case's own model stays as it is.
-        model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
-        inputs = self.layout.views(self.raw)
-        self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
-        compiled = self._compiled(model, inputs)
+        self.model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
+        self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: self.model(*self.inputs)}
+        with self.occupied():
+            with self.case.held() as case:
+                self.layout.pack(case.inputs, self.raw)
+            self._measure()
+
+    def _measure(self) -> None:
+        """Compile, and time every forward once, on the case's own inputs."""
+        compiled = self._compiled(self.model)
         if compiled is not None:
             self.forwards["compile"] = compiled
         self.latencies = {name: self._warm_up(name) for name in self.forwards}
         self.milliseconds = {name: median(self.time_calls(name, CALLS)) for name in self.forwards}
-        self.eager_fp32_ms = self._eager_fp32(model)
+        self.eager_fp32_ms = self._eager_fp32(self.model)
         self.resolution_ns = measure_clock_resolution(self.driver)
         """Smallest step of the GPU's own clock [ns]."""
         self.empty_ms = self._time_empty_call()
         """Time between two timestamps with no forward between them [ms]."""
         self.floor = self._memory_floor()
 
+    @contextmanager
+    def occupied(self) -> Iterator[None]:
+        """Memory for the inputs of the forwards, for the block."""
+        self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=self.problem.device)
+        self.inputs = self.layout.views(self.raw)
+        try:
+            yield
+        finally:
+            self.inputs = []
+            self.raw = self.raw.new_empty(0)
+
     @property
     def nbytes(self) -> int:
-        """Memory that it keeps on the GPU, about: inputs twice, answers, weights twice, and the flush [bytes]."""
+        """Memory that it keeps on the GPU, about: its case, weights twice, and the flush [bytes]."""
         weights = sum(x.numel() * x.element_size() for x in self.case.state.values())
-        return self.raw.numel() + self.flush.numel() + self.case.nbytes + 2 * weights
+        return self.raw.numel() + self.flush.numel() + self.case.kept_bytes + 2 * weights
 
     @property
     def best(self) -> str:
@@ -149,7 +167,7 @@ class PyTorchBaseline:
     def _memory_floor(self) -> MemoryFloor:
         """Return the floor; an empty one, with a note, if the GPU's memory does not hold one more reference run."""
         try:
-            return memory_floor(copy.deepcopy(self.case.model), self.case.inputs, self.problem.task.target)
+            return memory_floor(copy.deepcopy(self.case.model), self.inputs, self.problem.task.target)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             self.notes.append("times were not held against what the memory's peak allows: no memory to count the bytes")
@@ -159,16 +177,16 @@ class PyTorchBaseline:
         with pytorch_at(self.precision, self.problem.device), torch.no_grad():
             return measure_host_latency(self.forwards[name], WARMUP_SECONDS)
 
-    def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> Callable[[], Any] | None:
+    def _compiled(self, model: torch.nn.Module) -> Callable[[], Any] | None:
         compiled = torch.compile(copy.deepcopy(model))
         try:
             with time_limit(COMPILE_SECONDS), pytorch_at(self.precision, self.problem.device), torch.no_grad():
-                compiled(*inputs)
+                compiled(*self.inputs)
                 torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - eager remains if the compiler fails
             self.notes.append(f"torch.compile failed: {one_line(error)}")
             return None
-        return lambda: compiled(*inputs)
+        return lambda: compiled(*self.inputs)
 
     def _eager_fp32(self, model: torch.nn.Module) -> float | None:
         """Return the time of eager PyTorch in fp32 with TF32 off, as papers measure it [ms]; None if it fails."""
@@ -177,7 +195,7 @@ class PyTorchBaseline:
         ieee: Precision = "ieee"
         try:
             wide = copy.deepcopy(model).float()
-            inputs = cast_inputs(self.case.inputs, torch.float32)
+            inputs = cast_inputs(self.inputs, torch.float32)
             with pytorch_at(ieee, self.problem.device), torch.no_grad():
                 spin_ns = measure_host_latency(lambda: wide(*inputs), WARMUP_SECONDS).spin_ns
                 times = self.timer.time_calls(

@@ -75,7 +75,8 @@ class InputSets:
 
     def _use_own_inputs(self, why: str) -> None:
         """Give every timed call the case's own inputs."""
-        self.pool = [(None, self.case.inputs)]
+        with self.case.held() as case:
+            self.pool = [(None, case.inputs)]
         self.note = f"all timed calls have the same inputs: {why}"
 
     def _seed(self) -> int:

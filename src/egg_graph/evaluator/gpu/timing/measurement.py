@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from egg_graph.evaluator.device import interference
 from egg_graph.evaluator.device.state import read_gpu_state
 from egg_graph.evaluator.device.stream_timer import HostLatency
@@ -32,6 +34,7 @@ from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.timing.timed_answers import AnswerChecker, TimedAnswer
 from egg_graph.evaluator.gpu.timing.wrong_answers import WrongAnswerExplainer
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
+from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Check, Finding, GpuState, Timing
 
@@ -69,27 +72,36 @@ def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBas
         torch.OutOfMemoryError: if the GPU does not hold what the judge needs.
         InfrastructureError: if nvidia-ml-py is not installed.
     """
-    case = baseline.case
-    with arena(worker) as shared:
-        worker.ask("load", **load(case, problem, shared))
-        _, forms = share_inputs(case, shared)
-        worker.ask("inputs", inputs=forms, seed=case.forward_seed)
-        latency = HostLatency(**worker.ask("warm_up", seconds=0.0))
-        result = TimingResult(worker.ask("record"))
-        if not result.launches["launches"]:
-            return result
-        result.skipped = interference.wait_until_idle(baseline.driver)
-        if result.skipped:
-            return result
+    result, latency = _record(worker, problem, baseline.case)
+    if not result.launches["launches"] or result.findings:
+        return result
+    result.skipped = interference.wait_until_idle(baseline.driver)
+    if result.skipped:
+        return result
+    with arena(worker) as shared, baseline.occupied():
         slower_ms = max(latency.wall_ms, baseline.latencies[baseline.best].wall_ms)
         session = TimingSession(problem, baseline, shared, slower_ms=slower_ms)
         worker.ask("open_timing", **session.forms)
-        checker = AnswerChecker(problem, case, machine, source_of(worker))
+        checker = AnswerChecker(problem, baseline.case, machine, source_of(worker))
         PairedMeasurement(worker, session, checker, result).run()
         result.findings += overrun_findings(shared.overruns())
         if result.findings:
             result.timing, result.skipped = None, ""
     return result
+
+
+def _record(worker: WorkerSession, problem: Problem, case: Case) -> tuple[TimingResult, HostLatency]:
+    """Load a candidate at full shape and record one forward; its inputs take memory only here."""
+    with arena(worker) as shared:
+        with case.held():
+            worker.ask("load", **load(case, problem, shared))
+            _, forms = share_inputs(case, shared)
+        torch.cuda.empty_cache()  # what held the case is the candidate's now
+        worker.ask("inputs", inputs=forms, seed=case.forward_seed)
+        latency = HostLatency(**worker.ask("warm_up", seconds=0.0))
+        result = TimingResult(worker.ask("record"))
+        result.findings += overrun_findings(shared.overruns())
+    return result, latency
 
 
 class PairedMeasurement:

@@ -16,6 +16,7 @@ import torch
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -106,16 +107,16 @@ class AnswerChecker:
             return []
         self.fp64_comparisons += 1
         try:
-            case = self._fp64_case(answer.seed)
+            with self._fp64_case(answer.seed).held() as case:
+                findings, self.check = judge_leaves(
+                    self.problem.task, case, answer.got, machine=self.machine, source=self.source
+                )
         except Unevaluable as error:
             self._add_note(f"a timed answer was not compared: {one_line(error)}")
             return []
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return [self._finding_without_fp64(answer)]
-        findings, self.check = judge_leaves(
-            self.problem.task, case, answer.got, machine=self.machine, source=self.source
-        )
         self.checked += not findings
         return findings
 
@@ -166,19 +167,30 @@ def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: Expecte
     """
     if not got.numel():
         return 0.0
-    same = (got == expected) | (got.isnan() & expected.isnan() if not leaf.exact else False)
     if leaf.exact:
-        return float((~same).double().mean())
-    wide = torch.complex128 if expected.is_complex() else torch.float64 if expected.dtype == torch.float64 else None
-    a, b = (x.to(wide or torch.float32) for x in (got, expected))
-    off = torch.where(same, 0.0, (a - b).abs())
-    size = torch.where(torch.isfinite(b), b.abs(), 0.0)
-    norm = torch.linalg.vector_norm(size, dtype=torch.float64)
-    distance = torch.linalg.vector_norm(off, dtype=torch.float64)
-    rms = norm / size.numel() ** 0.5
-    # Both sides have errors: PyTorch's worst element (an eighth of the slack) comes on top.
-    wrong = ~(off <= 1.125 * leaf.slack + 16 * leaf.budget * (size + rms))
-    any_wrong, distance_, norm_ = torch.stack((wrong.any().double(), distance, norm)).tolist()
-    if any_wrong or distance_ != distance_:
+        return sum(int((a != b).sum()) for a, b in pieces(got, expected)) / got.numel()
+    square = torch.zeros((), dtype=torch.float64, device=expected.device)
+    for (b,) in pieces(expected):
+        square += torch.linalg.vector_norm(_finite_size(b), dtype=torch.float64) ** 2
+    rms = (square / got.numel()).sqrt()
+    off_square, any_wrong = torch.zeros_like(square), torch.zeros_like(square)
+    for a, b in pieces(got, expected):
+        off = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (_wide(a) - _wide(b)).abs())
+        off_square += torch.linalg.vector_norm(off, dtype=torch.float64) ** 2
+        # Both sides have errors: PyTorch's worst element (an eighth of the slack) comes on top.
+        any_wrong += (~(off <= 1.125 * leaf.slack + 16 * leaf.budget * (_finite_size(b) + rms))).any()
+    wrong, distance, norm = torch.stack((any_wrong, off_square.sqrt(), square.sqrt())).tolist()
+    if wrong or distance != distance:
         return float("inf")
-    return distance_ / norm_ if norm_ > 0 else 0.0 if distance_ == 0 else float("inf")
+    return distance / norm if norm > 0 else 0.0 if distance == 0 else float("inf")
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """In a dtype whose rounding is no matter beside the difference that is sought."""
+    return x.to(torch.complex128 if x.is_complex() else torch.float64 if x.dtype == torch.float64 else torch.float32)
+
+
+def _finite_size(x: torch.Tensor) -> torch.Tensor:
+    """Absolute values; 0 for infinities and NaN."""
+    wide = _wide(x)
+    return torch.where(torch.isfinite(wide), wide.abs(), 0.0)

@@ -39,7 +39,8 @@ class WrongAnswerExplainer:
         """
         if findings[0].kind in ("wrong_structure", "wrong_shape", "wrong_dtype"):
             return findings
-        first = [leaf.expected.to(leaf.dtype) for leaf in self.checker.case.leaves]
+        with self.checker.case.held() as case:
+            first = [leaf.expected.to(leaf.dtype) for leaf in case.leaves]
         others = [*answers, TimedAnswer(None, "", [], answers[number].got, first)]
         if self.checker.is_replayed(answers[number], others):
             message = "a timed call returned the right answer to the inputs of another call, not to its own"

@@ -1,0 +1,43 @@
+"""Plan, from sizes alone, how much GPU memory judging a task at full shape takes.
+
+| who | holds at once, in sizes of inputs and answer together |
+| --- | --- |
+| judge, while a case is made | inputs and answer, both once more in fp64: 3 |
+| judge and candidate, while one is compared | those, the shared inputs and the candidate's answer: 4 to 5 |
+| judge and candidate, while both sides are timed | encrypted, decrypted and plain inputs, both answers twice: 5 to 6 |
+
+What the reference's own operators allocate on their way comes on top; it is not known before it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEAST, USUAL = 3.0, 6.0
+"""Memory for judging at full shape, in sizes of inputs, weights and answer together: what the judge's own part needs at
+the least, and what it usually takes with both sides' forwards."""
+GIB = float(1 << 30)
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """GPU memory that judging at full shape takes.
+
+    Args:
+        compulsory_bytes: inputs, weights and answer of one forward [bytes].
+        capacity: of the GPU [bytes].
+    """
+
+    compulsory_bytes: float
+    capacity: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether it may fit; if not, it is not tried."""
+        return LEAST * self.compulsory_bytes <= self.capacity
+
+    def __str__(self) -> str:
+        return (
+            f"judging at full shape takes about {USUAL * self.compulsory_bytes / GIB:.0f} GiB, at the very least "
+            f"{LEAST * self.compulsory_bytes / GIB:.0f}; the GPU has {self.capacity / GIB:.0f}"
+        )
