@@ -190,7 +190,8 @@ class GroupRun:
         """Hold the tensors of one case, and let go of those of the case before."""
         if case is not self.held:
             self.holding.close()
-            _return_cached_memory()
+            if case.transient:
+                torch.cuda.empty_cache()
             self.held = self.holding.enter_context(case.held())
 
     def _prepare_use(self, call: Call) -> None:
@@ -228,8 +229,8 @@ class GroupRun:
 
     def _call(self, call: Call, place: Placed, anew: bool) -> bool:
         """Ask for one forward on what lies at a place; whether the answer is right."""
-        _return_cached_memory()  # the comparison of the answer before may have left gigabytes in PyTorch's cache
         case = call.case
+        _return_cached_memory(case.transient)  # making and comparing answers may have left gigabytes in it
         self.session.ask("inputs", seed=case.forward_seed, **({"inputs": place.forms} if anew else {}))
         targets, forms = self._targets(case)
         options = self._options(call) if self.group.several else {}
@@ -390,10 +391,10 @@ class GroupRun:
             self.outcome.notes.append("so on other inputs at the same addresses and on the same ones at others")
 
 
-def _return_cached_memory() -> None:
+def _return_cached_memory(large: bool = False) -> None:
     """Leave the memory that PyTorch only keeps for reuse in the judge to the candidate, where it may need it."""
     free, total = torch.cuda.mem_get_info()
-    if free < SHORT_PART * total:
+    if large or free < SHORT_PART * total:
         torch.cuda.empty_cache()
 
 

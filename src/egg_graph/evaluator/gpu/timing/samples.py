@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 
 from egg_graph.evaluator.gpu.timing.session import PairedBlock
+from egg_graph.evaluator.gpu.timing.statistics import median, spread
 
 FEWEST_PAIRS, MOST_PAIRS = 32, 120
 TIME_BOX_SECONDS = 1.5
 """Time after which no further block begins once there are `FEWEST_PAIRS` pairs [s], by the judge's clock. The pairs
 come first, so a candidate that sleeps is not measured less."""
+FEWEST_STEADY, STEADY = 12, 0.0025
+"""So many pairs are enough where half of the interquartile range of their ratios is at most this part of the median:
+gigabytes of inputs make a pair expensive, and long forwards hardly vary."""
 CEILING_SECONDS = 120.0
 """Time after which no further block begins once there are `FEWEST_AT_CEILING` pairs [s]; a note says so."""
 FEWEST_AT_CEILING = 5
@@ -36,12 +40,20 @@ class PairedSamples:
         """Number of pairs."""
         return len(self.candidate_ms)
 
+    @property
+    def steady(self) -> bool:
+        """Whether the ratios of few pairs say enough."""
+        if self.pairs < FEWEST_STEADY:
+            return False
+        ratios = [b / c for b, c in zip(self.baseline_ms, self.candidate_ms, strict=True)]
+        return spread(ratios) <= STEADY * median(ratios)
+
     def collect(self, measure_block: Callable[[], PairedBlock | None]) -> bool:
         """Measure blocks until there are enough pairs; returns False as soon as a block is None."""
         started = time.monotonic()
         while self.pairs < MOST_PAIRS:
             spent = time.monotonic() - started
-            if spent > TIME_BOX_SECONDS and self.pairs >= FEWEST_PAIRS:
+            if spent > TIME_BOX_SECONDS and (self.pairs >= FEWEST_PAIRS or self.steady):
                 break
             if spent > CEILING_SECONDS and self.pairs >= FEWEST_AT_CEILING:
                 break

@@ -93,7 +93,6 @@ class TimingSession:
         self.warmup_calls = _warmup_calls(sets, slower_ms)
         self.block_calls = min(BLOCK_CALLS, sets - self.warmup_calls)
         self.input_sets = InputSets(problem, baseline.case, self.warmup_calls + self.block_calls, baseline.seed_numbers)
-        self.plaintext = torch.empty(baseline.layout.nbytes, dtype=torch.uint8, device=problem.device)
         self.forms = self._allocate(shared, sets)
         """Arguments of the worker's `open_timing`."""
         self.seeds: list[int | None] = [None] * sets
@@ -146,18 +145,18 @@ class TimingSession:
 
     def prepare_sets(self, count: int) -> None:
         """Encrypt new inputs into the first `count` sets, and poison the targets of their answers."""
+        driver, nbytes = self.baseline.driver, self.baseline.layout.nbytes
         for number in range(count):
+            plaintext = torch.empty(nbytes, dtype=torch.uint8, device=self.baseline.problem.device)
             self.seeds[number], inputs = self.input_sets.next()
             self.keys[number] = secrets.randbits(64)
-            self.baseline.layout.pack(inputs, self.plaintext)
+            self.baseline.layout.pack(inputs, plaintext)
             torch.cuda.synchronize()
-            staging = self.staging[number]
-            nbytes = self.plaintext.numel()
-            driver = self.baseline.driver
-            driver.xor_keystream(self.plaintext.data_ptr(), staging.data_ptr(), nbytes, self.keys[number])
+            driver.xor_keystream(plaintext.data_ptr(), self.staging[number].data_ptr(), nbytes, self.keys[number])
             for target in self.targets[number]:
                 poison_(target)
             driver.synchronize()
+            del plaintext, inputs  # gigabytes, of which the baseline's forward may take the place
 
     def measure_block(self, worker: WorkerSession) -> PairedBlock:
         """Measure one block of the candidate and one of the baseline on the same inputs, in random order."""

@@ -61,7 +61,7 @@ def measurement_notes(session: TimingSession, samples: PairedSamples, warmup_ms:
     ]
     if session.block_calls < BLOCK_CALLS:
         notes.append(f"memory (or time) allows {session.sets} sets of inputs at once")
-    if samples.pairs < FEWEST_PAIRS:
+    if samples.pairs < FEWEST_PAIRS and not samples.steady:
         notes.append(f"{samples.pairs} pairs alone: {CEILING_SECONDS:.0f} s were over")
     queue_ms = median(samples.queue_ms)
     if queue_ms > 2 * candidate_ms + 0.05:
