@@ -139,6 +139,35 @@ def cancel(
 
 
 @lab.command()
+def full_size(
+    references: Annotated[list[Path], typer.Argument(help="References in KernelBench's form.")],
+    finalists: Annotated[bool, typer.Option("--finalists", help="Judge each kernel as a finalist too.")] = False,
+    seconds: Annotated[float, typer.Option(help="Begin no further reference after this.")] = math.inf,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; judge the rest.")] = False,
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Judge the embedded expert's first kernel for each reference at its own shape, on all GPUs of this machine.
+
+    Tells seconds and the peak of GPU memory by call.
+    """
+    from tests.lab.full_size import FullSizeRow, full_size_page, run_full_size
+
+    console = stdout()
+
+    def print_row(row: FullSizeRow) -> None:
+        calls = ", ".join(f"{call.what} {call.seconds:.1f} s" for call in row.calls)
+        last = row.last
+        end = row.failed or (f"{last.status} {last.ratio or ''}" if last is not None else "no evaluation")
+        console.print(f"{row.problem}  {calls}  {row.peak_bytes >> 30} GiB  {plain(end)}", soft_wrap=True)
+
+    results = run_full_size(
+        references, out, precision=precision, finalists=finalists, seconds=seconds, keep=keep, on_row=print_row
+    )
+    typer.echo(full_size_page(results))
+
+
+@lab.command()
 def throughput(
     reference: Annotated[Path, typer.Argument(help="PyTorch reference.")],
     candidates: Annotated[list[Path], typer.Argument(help="Kernels for it, taken in turn.")],
