@@ -26,7 +26,7 @@ from egg_graph.evaluator.gpu.timing.input_sets import form_of
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import judge_answer
-from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.problem.precision import as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding, Integrity
@@ -97,7 +97,7 @@ def other_inputs(problem: Problem, case: Case) -> Case | None:
     with device if device.type == "cuda" else nullcontext():
         drawn = problem.reference.inputs(seed)
     drawn = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
-    other = replace(case, inputs=cast_inputs(drawn, CAST.get(problem.task.precision)))
+    other = replace(case, inputs=as_policy_says(drawn, problem.task.precision))
     same_form = form_of(other.inputs) == form_of(case.inputs)
     pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()
     return other if any(not torch.equal(a, b) for a, b in pairs) else None

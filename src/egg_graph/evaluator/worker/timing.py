@@ -197,9 +197,12 @@ class TimingCommands:
         """Queue copies of as many bytes as an answer of that set has."""
         for _, target in self.targets[number]:
             nbytes = target.numel() * target.element_size()
-            if self.blank is None or self.blank.numel() < nbytes:
-                self.blank = _empty(nbytes, dtype=torch.uint8, device="cuda")
-            self.driver.copy(target.data_ptr(), self.blank.data_ptr(), nbytes)
+            source = self.staging[number]
+            if source.nbytes < nbytes:
+                if self.blank is None or self.blank.numel() < nbytes:
+                    self.blank = _empty(nbytes, dtype=torch.uint8, device="cuda")
+                source = DeviceBuffer.of(self.blank)
+            self.driver.copy(target.data_ptr(), source.pointer, nbytes)
 
 
 def _has_lazy_bit(leaf: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case
-from egg_graph.evaluator.problem.precision import CAST, cast_inputs
+from egg_graph.evaluator.problem.precision import as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import BadInput
 
@@ -87,7 +87,7 @@ class InputSets:
         with device if device.type == "cuda" else nullcontext():
             inputs = self.problem.reference.inputs(seed + 1)  # as `case.with_other_inputs` draws them
         inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
-        return cast_inputs(inputs, CAST.get(self.problem.task.precision))
+        return as_policy_says(inputs, self.problem.task.precision)
 
 
 def form_of(inputs: Sequence[Any]) -> list[Any]:
