@@ -87,7 +87,7 @@ class GpuLadder:
                 self._profile(problem, folder, builder, stage)
             if finalist and not builder.failed:
                 with self.access.computing():
-                    sanitize_candidate(self.base.jobs.compiling, problem, problem.cases("shrunk")[0], folder, builder)
+                    sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
         return builder, verdict
 
     def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:

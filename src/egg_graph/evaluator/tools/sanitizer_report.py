@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from egg_graph.evaluator.worker.planted_fault import KERNEL as PLANTED
 from egg_graph.schema import Finding, FindingKind
 
 Tool = Literal["memcheck", "racecheck", "initcheck"]
@@ -69,6 +70,11 @@ def is_complete(text: str) -> bool:
     return _LAST.search(text) is not None
 
 
+def saw_planted(text: str) -> bool:
+    """Whether the report holds the fault that was planted for the tool."""
+    return any(complaint.kernel == PLANTED for complaint in parse_complaints(text))
+
+
 FINDINGS: dict[Tool, tuple[FindingKind, str]] = {
     "memcheck": ("out_of_bounds", "mask every load and store; look at offsets that may pass the end of a tensor"),
     "racecheck": ("write_race", "let no two threads write what another reads without a barrier between them"),
@@ -80,7 +86,7 @@ FINDINGS: dict[Tool, tuple[FindingKind, str]] = {
 def judge_report(tool: Tool, text: str, own: Collection[str]) -> tuple[list[Finding], int]:
     """Judge a report.
 
-    Complaints about a library's kernels do not count (racecheck reports some in cuBLAS).
+    Complaints about a library's kernels do not count (racecheck reports some in cuBLAS), nor does the planted fault.
 
     Args:
         tool: wrote the report.
@@ -95,7 +101,7 @@ def judge_report(tool: Tool, text: str, own: Collection[str]) -> tuple[list[Find
     others = 0
     for complaint in parse_complaints(text):
         if complaint.kernel not in own:
-            others += 1
+            others += complaint.kernel != PLANTED
             continue
         message = f"compute-sanitizer {tool}: {complaint.message}" + (
             f"; {complaint.address}" if complaint.address else ""

@@ -1,29 +1,36 @@
 """Run a finalist under NVIDIA's compute-sanitizer: memory accesses, races in shared memory, initialisation.
 
-The shape is a reduced one, because every access is instrumented. Only the candidate's own kernels are judged.
+The shape is a reduced one, because every access is instrumented. Only the candidate's own kernels are judged. A tool
+counts as done if it ended in time, the candidate's forwards ran under it, and it reported the fault that was planted
+behind them (`worker.planted_fault`); of any other tool the rung says why it told nothing.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.host.fork_server import ForkServer, Limits
-from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
+from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import job_payload, sanitizer_report
-from egg_graph.evaluator.tools.sanitizer_report import TOOLS, Tool
-from egg_graph.evaluator.worker.sanitize_job import PROGRAM, REPORT
+from egg_graph.evaluator.tools.sanitizer_report import PLANTED, TOOLS, Tool
+from egg_graph.evaluator.wire.untrusted import open_file
+from egg_graph.evaluator.worker.sanitize_job import PROGRAM, log_of, mark_of, report_of
 from egg_graph.schema import Finding
 
 RUNG: RungName = "sanitizer"
-SECONDS: dict[Tool, float] = {"memcheck": 60.0, "racecheck": 90.0, "initcheck": 60.0}
-"""Time limit of each tool [s]. A small program takes 6 to 12 s; a larger kernel compiles slowly under the tool."""
+SECONDS = 10.0
+"""Time limit of the tools, which run side by side [s]."""
+SLACK = 5.0
+"""Time that their job may take beside them [s]."""
+SHAPES = ("awkward", "shrunk")
+"""Shapes to run at, the first that the problem has: what runs at the awkward one was compiled when it was compared."""
 LARGEST_REPORT = 4 << 20
 """How much of a report is read [bytes]."""
 PROVEN: dict[Tool, str] = {
@@ -46,32 +53,30 @@ class ToolResult:
     """Why it established nothing; empty if it did."""
 
 
-def sanitize_candidate(
-    fork_server: ForkServer, problem: Problem, case: Case, folder: Path, builder: EvaluationBuilder
-) -> None:
-    """Add the rung `sanitizer`.
+def sanitize_candidate(fork_server: ForkServer, problem: Problem, folder: Path, builder: EvaluationBuilder) -> None:
+    """Add the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
 
     Args:
-        fork_server: forks the jobs.
+        fork_server: forks the job.
         problem: the task.
-        case: at a reduced shape, e.g. `problem.cases("shrunk")[0]`.
         folder: holds the candidate and what it has compiled.
         builder: gets the findings; its resources name the candidate's kernels.
     """
     own = {resource.kernel for resource in builder.resources}
+    case = _small_case(problem)
     why = "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the PATH"
-    why = why or job_payload.why_too_large(case) or ("" if own else "its kernels are not known")
-    if why:
+    why = why or ("" if own else "its kernels are not known") or (case if isinstance(case, str) else "")
+    if why or isinstance(case, str):
         builder.skipped(RUNG, f"not run under compute-sanitizer: {why}")
         return
-    with stopwatch() as took, ThreadPoolExecutor(len(TOOLS)) as pool:
-        results = list(pool.map(lambda tool: _run_tool(fork_server, problem, case, folder, own, tool), TOOLS))
+    with stopwatch() as took:
+        results = _run_tools(fork_server, problem, case, folder, own)
     findings = [finding for result in results for finding in result.findings]
     if findings:
         builder.fail(RUNG, findings, took[0])
         return
     done = [result for result in results if not result.why]
-    missed = "; ".join(f"{result.tool} told nothing: {result.why}" for result in results if result.why)
+    missed = "; ".join(f"{result.tool}: {result.why}" for result in results if result.why)
     if not done:
         builder.skipped(RUNG, f"not run under compute-sanitizer: {missed}", took[0])
         return
@@ -80,30 +85,70 @@ def sanitize_candidate(
         builder.skipped("sanitizer_rest", missed)
 
 
+def _small_case(problem: Problem) -> Case | str:
+    """The case to run; why there is none as text."""
+    name = next((name for name in SHAPES if name in problem.shapes), "")
+    if not name:
+        return "the task has no reduced shape"
+    try:
+        case = problem.cases(name)[0]
+    except Unevaluable as error:
+        return f"the {name} shape cannot be judged: {error}"
+    return job_payload.why_too_large(case) or case
+
+
 def _describe_proof(results: Sequence[ToolResult]) -> str:
     others = sum(result.others for result in results)
     beside = f" ({others} complaints about library kernels are theirs)" if others else ""
     return ", ".join(PROVEN[result.tool] for result in results) + f" in the candidate's kernels{beside}"
 
 
-def _run_tool(
-    fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str], tool: Tool
-) -> ToolResult:
-    """Run one tool, in a job folder of its own inside the candidate's folder."""
-    job = folder / f"sanitizer-{tool}"
-    job.mkdir(exist_ok=True)
-    shutil.copyfile(folder / "candidate.py", job / "candidate.py")
-    if (folder / "triton").is_dir():
-        shutil.copytree(folder / "triton", job / "triton", dirs_exist_ok=True)
-    payload = job_payload.write_case(problem, case, job, tool=tool)
-    limits = Limits(wall_seconds=SECONDS[tool], memory_bytes=None, tools=True)
-    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, job, limits)
-    report = job / REPORT
-    text = report.read_bytes()[:LARGEST_REPORT].decode(errors="replace") if report.exists() else ""
+def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str]) -> list[ToolResult]:
+    """Run all tools side by side, in the candidate's folder."""
+    kernels = [*sorted(own), PLANTED]
+    payload = job_payload.write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
+    limits = Limits(wall_seconds=SECONDS + SLACK, memory_bytes=None, tools=True)
+    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, folder, limits)
+    return [_result_of(tool, end, folder, own) for tool in TOOLS]
+
+
+def _result_of(tool: Tool, end: ChildExit, folder: Path, own: set[str]) -> ToolResult:
+    """Read what one tool left behind. The job runs the candidate's code, so all of it is data that may be anything."""
+    text = _read(report_of(folder, tool))
     findings, others = sanitizer_report.judge_report(tool, text, own)
-    if findings or sanitizer_report.is_complete(text):
+    if findings:
         return ToolResult(tool, tuple(findings), others)
+    status = _status(end, tool)
+    last_words = " ".join((text[-200:] + " " + _read(log_of(folder, tool))[-300:]).split())
+    if status is None:
+        return ToolResult(tool, why=f"not done in {SECONDS:.0f} s")
+    if not sanitizer_report.is_complete(text):
+        return ToolResult(tool, why=f"it ended with {status} and no summary: {last_words}")
+    if not mark_of(folder, tool).exists():
+        return ToolResult(tool, why=f"the candidate's forwards did not end under it: {last_words}")
+    if not sanitizer_report.saw_planted(text):
+        return ToolResult(tool, why=f"it did not see a fault that was planted for it: {last_words}")
+    return ToolResult(tool, others=others)
+
+
+def _status(end: ChildExit, tool: Tool) -> str | None:
+    """How a tool ended, in words; None if its time was up."""
+    answer: Any = (end.report or {}).get("answer")
+    statuses = answer.get("status") if isinstance(answer, dict) else None
+    if isinstance(statuses, dict):
+        status = statuses.get(tool)
+        return None if status is None else f"status {status}"
     if end.cause == "timeout":
-        return ToolResult(tool, why=f"it was not done within {SECONDS[tool]:.0f} s")
-    words = " ".join((text[-200:] + " " + end.log[-200:]).split())
-    return ToolResult(tool, why=f"it ended with {end.cause} {end.code}: {words}")
+        return None
+    words = " ".join(f"{(end.report or {}).get('finding', '')} {end.log[-200:]}".split())
+    return f"its job ({end.cause} {end.code}: {words})"
+
+
+def _read(path: Path) -> str:
+    """The beginning of a file of the job's folder; empty if it is missing or no regular file."""
+    try:
+        file = open_file(path)
+    except OSError:
+        return ""
+    with file:
+        return file.read(LARGEST_REPORT).decode(errors="replace")

@@ -1,7 +1,8 @@
-"""Run a candidate's forward under compute-sanitizer, in a confined process of its own.
+"""Run a candidate's forward under the tools of compute-sanitizer, side by side, in one confined job.
 
-The job starts the tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER`. PyTorch's caching
-allocator is off: every tensor is an allocation of the driver, so the tool knows where each tensor ends.
+The job starts each tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER TOOL`. All share
+the candidate's folder, and with it what it has compiled. PyTorch's caching allocator is off: every tensor is an
+allocation of the driver, so a tool knows where each tensor ends.
 """
 
 from __future__ import annotations
@@ -9,47 +10,122 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.worker import single_forward
 
-REPORT = "sanitizer.txt"
-"""File in the job's folder that the tool writes."""
 PROGRAM = "compute-sanitizer"
 MOST_REPORTS = 200
-"""Most complaints that the tool prints."""
+"""Most complaints that a tool prints."""
 PADDING = 4096
 """Unowned memory behind every allocation [bytes]: an access past one tensor's end must not land in the next tensor."""
+FILTERS = ("--kernel-regex", "--kernel-name")
+"""Names, by version, of the option that says which kernels are looked at."""
+
+
+def report_of(folder: Path, tool: str) -> Path:
+    """The file that a tool writes."""
+    return folder / f"sanitizer-{tool}.txt"
+
+
+def log_of(folder: Path, tool: str) -> Path:
+    """The file with what the tool and the watched program print."""
+    return folder / f"sanitizer-{tool}.log"
+
+
+def mark_of(folder: Path, tool: str) -> Path:
+    """The file that the watched program makes once its forwards, and the fault planted behind them, have run."""
+    return folder / f"sanitizer-{tool}.ran"
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Run `payload["tool"]`, which leaves its report in `sanitizer.txt` of the folder; returns its exit `status`."""
+    """Run `payload["tools"]` side by side for at most `payload["seconds"]`.
+
+    Returns:
+        `status`: each tool's exit status by name; None for one that was not done. It ends with this job.
+    """
     single_forward.write_payload(folder, payload)
-    command = [
-        *(PROGRAM, "--tool", payload["tool"], "--log-file", str(folder / REPORT)),
-        *(("--padding", str(PADDING)) if payload["tool"] == "memcheck" else ()),
-        *("--print-limit", str(MOST_REPORTS), "--show-backtrace", "no", "--target-processes", "application-only"),
-        *(sys.executable, "-m", __name__, str(folder)),
-    ]
+    offered = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
+    until = time.monotonic() + payload["seconds"]
+    started = {tool: _start(tool, payload, folder, offered) for tool in payload["tools"]}
+    return {"status": {tool: _wait(process, until) for tool, process in started.items()}}
+
+
+def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str) -> subprocess.Popen[bytes]:
+    temporary = folder / "tmp" / tool
+    temporary.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
         "PYTHONPATH": payload["python_path"],
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "",
+        "CUDA_MODULE_LOADING": "LAZY",
+        "TMPDIR": str(temporary),
     }
-    return {"status": subprocess.run(command, env=environment, check=False).returncode}
+    with log_of(folder, tool).open("wb") as log:
+        return subprocess.Popen(
+            command(folder, tool, payload["kernels"], offered), env=environment, stdout=log, stderr=log
+        )
 
 
-def main(folder: Path) -> None:
-    """Run the watched program: the first forward compiles and tunes, the second is warm; the tool sees both."""
+def _wait(process: subprocess.Popen[bytes], until: float) -> int | None:
+    try:
+        return process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def command(folder: Path, tool: str, kernels: Sequence[str], offered: str) -> list[str]:
+    """Return the command line of one tool.
+
+    Args:
+        folder: the candidate's.
+        tool: name of the tool.
+        kernels: names of the kernels to look at. Initcheck has to look at all, for a library's kernel may have written
+            what they read.
+        offered: what the program prints as its help: options that it does not list are left out.
+    """
+    name = next((option for option in FILTERS if option in offered), "")
+    filters = [word for kernel in kernels for word in (name, f"kernel_substring={kernel}")] if name else []
+    survives = ("--destroy-on-device-error", "kernel")
+    return [
+        *(PROGRAM, "--tool", tool, "--log-file", str(report_of(folder, tool))),
+        *(("--padding", str(PADDING)) if tool == "memcheck" else ()),
+        *(survives if tool == "memcheck" and survives[0] in offered else ()),
+        *(filters if tool != "initcheck" else ()),
+        *("--print-limit", str(MOST_REPORTS), "--show-backtrace", "no", "--target-processes", "application-only"),
+        *(sys.executable, "-m", __name__, str(folder), tool),
+    ]
+
+
+def main(folder: Path, tool: str) -> None:
+    """Run the watched program: two forwards, of which the second is warm, then the fault that the tool has to see."""
     import torch
 
-    forward = single_forward.load_forward(folder, single_forward.read_payload(folder))
+    from egg_graph.evaluator.worker import planted_fault
+
+    tune_by_one_run()
+    forward = single_forward.load_forward(folder, single_forward.read_payload(folder), drawn_on_host=True)
     forward()
     forward()
     torch.cuda.synchronize()
+    planted_fault.commit(tool)
+    mark_of(folder, tool).touch()
+
+
+def tune_by_one_run() -> None:
+    """Let Triton's autotuner run every configuration once and take the first: a clock tells nothing under a tool."""
+    from triton.runtime import driver
+
+    def benchmark(kernel_call: Any, quantiles: Sequence[float] | None = None, **options: Any) -> Any:
+        kernel_call()
+        return 1.0 if quantiles is None else [1.0] * len(quantiles)
+
+    type(driver.active).get_benchmarker = lambda self: benchmark
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -6,9 +6,13 @@ The judge compares none of its answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
 
 from egg_graph.evaluator.wire import exchange
 
@@ -29,15 +33,39 @@ def read_payload(folder: Path) -> dict[str, Any]:
     return payload
 
 
-def load_forward(folder: Path, payload: dict[str, Any]) -> Callable[[], Any]:
+INIT = torch.nn.init
+DRAWS = frozenset({torch.Tensor.uniform_, torch.Tensor.normal_, INIT.uniform_, INIT.normal_, INIT.kaiming_uniform_})
+"""What draws the weights of PyTorch's modules, as `DrawnOnHost` meets it."""
+
+
+class DrawnOnHost(TorchFunctionMode):
+    """Draw weights on the CPU and copy them, wherever they lie.
+
+    The modules of PyTorch's random kernels are large. Under a tool that instruments every kernel they cost seconds, for
+    weights that are replaced anyway.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func not in DRAWS or named.get("generator") is not None:
+            return func(*args, **named)
+        target, *rest = [named.pop("tensor")] if "tensor" in named else args
+        host = torch.empty(target.shape, dtype=target.dtype, device="cpu")
+        with torch.no_grad():
+            target.copy_(func(host, *rest, **named))
+        return target
+
+
+def load_forward(folder: Path, payload: dict[str, Any], *, drawn_on_host: bool = False) -> Callable[[], Any]:
     """Load the candidate on the GPU; returns a function that runs one forward without gradients.
 
     Args:
         folder: holds `candidate.py` and the saved weights and inputs.
         payload: as `tools.job_payload.write_case` made it.
+        drawn_on_host: whether the first weights of its modules are drawn on the CPU. Only for small ones.
     """
-    import torch
-
     from egg_graph.evaluator.host.candidate import construct, load_module, load_weights
 
     tf32 = payload["precision"] == "tf32"
@@ -45,7 +73,10 @@ def load_forward(folder: Path, payload: dict[str, Any]) -> Callable[[], Any]:
     args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     module = load_module(folder / "candidate.py")
     torch.manual_seed(payload["seed"])
-    with torch.device("cuda"):
+    with ExitStack() as stack:
+        stack.enter_context(torch.device("cuda"))
+        if drawn_on_host:
+            stack.enter_context(DrawnOnHost())
         model = construct(module, args, kwargs)
     dtype = payload["dtype"]
     model = model.to("cuda") if dtype is None else model.to("cuda", exchange.DTYPES[dtype])
@@ -65,8 +96,6 @@ def _load_saved(folder: Path, name: str) -> Sequence[Any]:
 
 def warm_up(forward: Callable[[], Any]) -> None:
     """Bring a forward to its steady state."""
-    import torch
-
     for _ in range(WARMUP_FORWARDS):
         forward()
     torch.cuda.synchronize()

@@ -1,0 +1,139 @@
+"""The rung `sanitizer`, with a program in place of compute-sanitizer that plays each tool's part."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.host.fork_server import ChildExit, Limits
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.tools import sanitizer_rung
+from egg_graph.evaluator.tools.sanitizer_report import TOOLS
+from egg_graph.evaluator.worker import planted_fault, sanitize_job, single_forward
+from egg_graph.schema import Hardware, KernelResources, KernelTask
+from tests.evaluator.gpu.stand_ins import REFERENCE
+
+PLAYER = """#!{python}
+import os, pathlib, sys, time
+words = sys.argv[1:]
+if words == ["--help"]:
+    print("  --kernel-regex arg   {{key=value}}")
+    sys.exit()
+tool, report = words[words.index("--tool") + 1], pathlib.Path(words[words.index("--log-file") + 1])
+part = {parts!r}[tool]
+assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+if part == "slow":
+    time.sleep(60)
+if part == "dead":
+    sys.exit("the tool does not know this GPU")
+if part != "raised":
+    report.with_suffix(".ran").touch()
+fault = "========= Invalid __global__ read of size 4 bytes\\n=========     at %s+0x10\\n=========\\n"
+told = "" if part == "blind" else fault % "{planted}"
+told += fault % "k" if part == "found" else ""
+report.write_text("========= COMPUTE-SANITIZER\\n" + told + "========= ERROR SUMMARY: 1 error\\n")
+"""
+
+
+class Server:
+    """Runs the job in this process."""
+
+    def run(self, job: str, payload: dict[str, Any], folder: Path, limits: Limits) -> ChildExit:
+        return ChildExit("exit", 0, 0.0, {"answer": sanitize_job.run(payload, folder, 3)}, "")
+
+
+@pytest.fixture(scope="module")
+def small(h200: Hardware) -> Problem:
+    return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+
+
+def sanitized(
+    small: Problem, folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0, **parts: str
+) -> EvaluationBuilder:
+    program = folder / "bin" / sanitize_job.PROGRAM
+    program.parent.mkdir()
+    program.write_text(PLAYER.format(python=sys.executable, parts=parts, planted=planted_fault.KERNEL))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setattr(sanitizer_rung, "SECONDS", seconds)
+    builder = EvaluationBuilder(
+        resources=(KernelResources(kernel="k", target="sm_90", grid=(1,), num_warps=4, num_stages=1),)
+    )
+    sanitizer_rung.sanitize_candidate(Server(), small, folder, builder)  # type: ignore[arg-type]
+    return builder
+
+
+def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(
+    small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = time.monotonic()
+    builder = sanitized(
+        small, tmp_path, monkeypatch, seconds=1.5, memcheck="right", racecheck="slow", initcheck="right"
+    )
+    assert time.monotonic() - before < 10
+    told = {rung.name: rung for rung in builder.rungs}
+    assert told["sanitizer"].outcome == "passed"
+    assert "out of bounds" in told["sanitizer"].statement
+    assert "race" not in told["sanitizer"].statement
+    assert "awkward shape" in told["sanitizer"].statement
+    assert (told["sanitizer_rest"].outcome, told["sanitizer_rest"].statement) == (
+        "skipped",
+        "racecheck: not done in 2 s",
+    )
+
+
+def test_a_tool_that_proved_nothing_is_not_taken_for_one_that_found_nothing(
+    small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = sanitized(small, tmp_path, monkeypatch, memcheck="blind", racecheck="raised", initcheck="dead")
+    (rung,) = builder.rungs
+    assert (rung.name, rung.outcome) == ("sanitizer", "skipped")
+    assert "memcheck: it did not see a fault that was planted for it" in rung.statement
+    assert "racecheck: the candidate's forwards did not end under it" in rung.statement
+    assert "initcheck: it ended with status 1 and no summary: the tool does not know this GPU" in rung.statement
+
+
+def test_what_one_tool_finds_fails_the_rung(small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = sanitized(small, tmp_path, monkeypatch, memcheck="found", racecheck="dead", initcheck="right")
+    assert [(rung.name, rung.outcome) for rung in builder.rungs] == [("sanitizer", "failed")]
+    assert [finding.kind for finding in builder.findings] == ["out_of_bounds"]
+    assert "kernel k" in builder.findings[0].where
+
+
+def test_options_that_a_version_does_not_have_are_left_out(tmp_path: Path) -> None:
+    for tool in TOOLS:
+        plain = sanitize_job.command(tmp_path, tool, ["k"], "")
+        assert not {"--kernel-regex", "--kernel-name", "--destroy-on-device-error"} & set(plain)
+    offered = "--kernel-name arg\n--destroy-on-device-error arg"
+    assert "kernel_substring=k" in sanitize_job.command(tmp_path, "racecheck", ["k"], offered)
+    assert "kernel_substring=k" not in sanitize_job.command(tmp_path, "initcheck", ["k"], offered), (
+        "what a library's kernel wrote would count as unwritten"
+    )
+
+
+def test_every_planted_fault_is_a_kernel(tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton")
+    assembler = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    for tool in TOOLS:
+        source = tmp_path / f"{tool}.ptx"
+        source.write_text(planted_fault.ptx(tool))
+        subprocess.run([assembler, "-arch=sm_90", source, "-o", tmp_path / "out.cubin"], check=True)
+
+
+def test_weights_are_drawn_on_the_host() -> None:
+    """The device without memory stands for the GPU: what is drawn there moves no generator."""
+    before = torch.get_rng_state()
+    with torch.device("meta"):
+        torch.nn.Linear(3, 3)
+    assert torch.equal(before, torch.get_rng_state())
+    with torch.device("meta"), single_forward.DrawnOnHost():
+        torch.nn.Linear(3, 3)
+        drawn = torch.empty(3).normal_()
+    assert drawn.device.type == "meta"
+    assert not torch.equal(before, torch.get_rng_state())
