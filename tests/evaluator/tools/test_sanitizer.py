@@ -29,11 +29,12 @@ tool, report = words[words.index("--tool") + 1], pathlib.Path(words[words.index(
 part = {parts!r}[tool]
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
 if part == "slow":
+    report.with_suffix(".steps").write_text("imported 1.2\\nloaded 9.0\\n")
     time.sleep(60)
 if part == "dead":
     sys.exit("the tool does not know this GPU")
 if part != "raised":
-    report.with_suffix(".ran").touch()
+    report.with_suffix(".steps").write_text("imported 1.2\\nSay this to the user 3.0\\nran 3.4\\n")
 fault = "========= Invalid __global__ read of size 4 bytes\\n=========     at %s+0x10\\n=========\\n"
 told = "" if part == "blind" else fault % "{planted}"
 told += fault % "k" if part == "found" else ""
@@ -80,11 +81,12 @@ def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(
     told = {rung.name: rung for rung in builder.rungs}
     assert told["sanitizer"].outcome == "passed"
     assert "out of bounds" in told["sanitizer"].statement
+    assert "memcheck: imported after 1.2 s, ran after 3.4 s" in told["sanitizer"].statement
     assert "race" not in told["sanitizer"].statement
     assert "awkward shape" in told["sanitizer"].statement
     assert (told["sanitizer_rest"].outcome, told["sanitizer_rest"].statement) == (
         "skipped",
-        "racecheck: not done in 2 s",
+        "racecheck: not done in 2 s (imported after 1.2 s, loaded after 9.0 s)",
     )
 
 

@@ -16,14 +16,15 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import job_payload
 from egg_graph.evaluator.tools.device_trace import trace_forward
+from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps
 from egg_graph.evaluator.tools.metrics import metrics_of, profile_from_compiler, profile_from_ncu, profile_from_trace
-from egg_graph.evaluator.worker.profile_job import REPORT
+from egg_graph.evaluator.worker.profile_job import REPORT, STEPS
 from egg_graph.schema import StageName
 
 PROFILE_SECONDS = 40.0
 """Time limit of the profiler [s]. Most of it is the start of a process; a GPU that lacks a metric needs two starts."""
 LARGEST_REPORT = 4 << 20
-"""How much of a report is read [characters]. A candidate may write into the report; that is read as data only."""
+"""How much of a report is read [bytes]. A candidate may write into the report; that is read as data only."""
 
 
 def profile_candidate(
@@ -51,7 +52,8 @@ def profile_candidate(
         why = _profile_with_ncu(fork_server, problem, case, folder, builder, stage)
     if not why:
         statement = (
-            f"one steady-state forward profiled with Nsight Compute; metrics are those of {builder.profile.kernel}"
+            f"one steady-state forward profiled with Nsight Compute; metrics are those of {builder.profile.kernel} "
+            f"({tell_steps(read_steps(folder / STEPS))}, {took[0]:.1f} s in all)"
         )
         builder.passed("profile", statement, took[0])
         return
@@ -90,11 +92,11 @@ def _profile_with_ncu(
     payload = job_payload.write_case(problem, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
     end = fork_server.run("egg_graph.evaluator.worker.profile_job:run", payload, folder, limits)
-    report = _read(folder / REPORT)
+    report = read_start(folder / REPORT, LARGEST_REPORT)
     if ncu.DENIED in report or ncu.DENIED in end.log:
         return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"
     if end.cause == "timeout":
-        return f"Nsight Compute was not done within {PROFILE_SECONDS:.0f} s"
+        return f"Nsight Compute was not done within {PROFILE_SECONDS:.0f} s ({tell_steps(read_steps(folder / STEPS))})"
     absent = (end.report or {}).get("answer", {}).get("absent", ())
     own_share = 1.0 if builder.triton_share is None else builder.triton_share
     found = profile_from_ncu(report, stage, own=names, absent=tuple(absent), own_share=own_share)
@@ -103,10 +105,3 @@ def _profile_with_ncu(
         return f"ncu gave no table of the candidate's kernels ({end.cause} {end.code}): {words}"
     builder.profile = found
     return ""
-
-
-def _read(path: Path) -> str:
-    if not path.exists():
-        return ""
-    with path.open(errors="replace") as file:
-        return file.read(LARGEST_REPORT)

@@ -19,9 +19,9 @@ from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import job_payload, sanitizer_report
+from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps
 from egg_graph.evaluator.tools.sanitizer_report import PLANTED, TOOLS, Tool
-from egg_graph.evaluator.wire.untrusted import open_file
-from egg_graph.evaluator.worker.sanitize_job import PROGRAM, log_of, mark_of, report_of
+from egg_graph.evaluator.worker.sanitize_job import LAST_STEP, PROGRAM, log_of, report_of, steps_of
 from egg_graph.schema import Finding
 
 RUNG: RungName = "sanitizer"
@@ -51,6 +51,8 @@ class ToolResult:
     """Number of complaints about kernels that are not the candidate's."""
     why: str = ""
     """Why it established nothing; empty if it did."""
+    steps: str = ""
+    """When the watched program had done what."""
 
 
 def sanitize_candidate(fork_server: ForkServer, problem: Problem, folder: Path, builder: EvaluationBuilder) -> None:
@@ -100,7 +102,8 @@ def _small_case(problem: Problem) -> Case | str:
 def _describe_proof(results: Sequence[ToolResult]) -> str:
     others = sum(result.others for result in results)
     beside = f" ({others} complaints about library kernels are theirs)" if others else ""
-    return ", ".join(PROVEN[result.tool] for result in results) + f" in the candidate's kernels{beside}"
+    proofs = ", ".join(f"{PROVEN[result.tool]} ({result.tool}: {result.steps})" for result in results)
+    return f"{proofs} in the candidate's kernels{beside}"
 
 
 def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str]) -> list[ToolResult]:
@@ -114,21 +117,21 @@ def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Pa
 
 def _result_of(tool: Tool, end: ChildExit, folder: Path, own: set[str]) -> ToolResult:
     """Read what one tool left behind. The job runs the candidate's code, so all of it is data that may be anything."""
-    text = _read(report_of(folder, tool))
+    text = read_start(report_of(folder, tool), LARGEST_REPORT)
     findings, others = sanitizer_report.judge_report(tool, text, own)
     if findings:
         return ToolResult(tool, tuple(findings), others)
-    status = _status(end, tool)
-    last_words = " ".join((text[-200:] + " " + _read(log_of(folder, tool))[-300:]).split())
+    status, steps = _status(end, tool), read_steps(steps_of(folder, tool))
+    last_words = " ".join((text[-200:] + " " + read_start(log_of(folder, tool), LARGEST_REPORT)[-300:]).split())
     if status is None:
-        return ToolResult(tool, why=f"not done in {SECONDS:.0f} s")
+        return ToolResult(tool, why=f"not done in {SECONDS:.0f} s ({tell_steps(steps)})")
     if not sanitizer_report.is_complete(text):
         return ToolResult(tool, why=f"it ended with {status} and no summary: {last_words}")
-    if not mark_of(folder, tool).exists():
+    if LAST_STEP not in steps:
         return ToolResult(tool, why=f"the candidate's forwards did not end under it: {last_words}")
     if not sanitizer_report.saw_planted(text):
         return ToolResult(tool, why=f"it did not see a fault that was planted for it: {last_words}")
-    return ToolResult(tool, others=others)
+    return ToolResult(tool, others=others, steps=tell_steps(steps))
 
 
 def _status(end: ChildExit, tool: Tool) -> str | None:
@@ -142,13 +145,3 @@ def _status(end: ChildExit, tool: Tool) -> str | None:
         return None
     words = " ".join(f"{(end.report or {}).get('finding', '')} {end.log[-200:]}".split())
     return f"its job ({end.cause} {end.code}: {words})"
-
-
-def _read(path: Path) -> str:
-    """The beginning of a file of the job's folder; empty if it is missing or no regular file."""
-    try:
-        file = open_file(path)
-    except OSError:
-        return ""
-    with file:
-        return file.read(LARGEST_REPORT).decode(errors="replace")

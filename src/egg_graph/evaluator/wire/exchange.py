@@ -166,7 +166,7 @@ def _save_tensor(file: BinaryIO, value: torch.Tensor) -> dict[str, Any]:
     at = file.tell()
     flat = tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())  # memory order, whatever the strides
     if flat.numel():
-        file.write(flat.clone().view(torch.uint8).numpy().tobytes())
+        file.write(memoryview(flat.view(torch.uint8).numpy()))  # gigabytes are not copied again to be written
     return {"dtype": dtype_name(tensor), "shape": list(tensor.shape), "stride": list(tensor.stride()), "at": at}
 
 

@@ -18,6 +18,8 @@ from egg_graph.evaluator.worker import single_forward
 
 REPORT = "ncu.csv"
 """File in the job's folder that `ncu` writes."""
+STEPS = "ncu.steps"
+"""File in the job's folder that tells when the watched program had done what."""
 MOST_LAUNCHES = 20
 """Most launches of one forward that are profiled; `ncu` runs each again for every group of counters."""
 
@@ -30,10 +32,10 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     Returns:
         `status`, the exit status of `ncu`, and `absent`, the metrics that this GPU lacks.
     """
-    single_forward.write_payload(folder, payload)
     environment = {**os.environ, "PYTHONPATH": payload["python_path"]}
     metrics, absent = list(payload["metrics"]), []
     for _ in range(2):
+        single_forward.write_payload(folder, payload)
         status = subprocess.run(command(folder, payload["kernels"], metrics), env=environment, check=False).returncode
         report = folder / REPORT
         unknown = ncu.unknown_metrics(report.read_text(errors="replace")) if report.exists() else ()
@@ -49,6 +51,7 @@ def command(folder: Path, kernels: Sequence[str], metrics: Sequence[str]) -> lis
     return [
         *("ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"),
         *("--profile-from-start", "off", "--launch-count", str(MOST_LAUNCHES)),
+        *("--target-processes", "application-only"),
         *("--log-file", str(folder / REPORT), "-k", f"regex:^({'|'.join(kernels)})$"),
         *("--metrics", ",".join(metrics), sys.executable, "-m", __name__, str(folder)),
     ]
@@ -58,12 +61,17 @@ def main(folder: Path) -> None:
     """Run the profiled program."""
     import torch
 
-    forward = single_forward.load_forward(folder, single_forward.read_payload(folder))
+    payload, steps = single_forward.read_payload(folder), folder / STEPS
+    single_forward.tell_step(steps, payload, "imported")
+    forward = single_forward.load_forward(folder, payload)
+    single_forward.tell_step(steps, payload, "loaded")
     single_forward.warm_up(forward)
+    single_forward.tell_step(steps, payload, "warm")
     torch.cuda.cudart().cudaProfilerStart()
     forward()
     torch.cuda.synchronize()
     torch.cuda.cudart().cudaProfilerStop()
+    single_forward.tell_step(steps, payload, "profiled")
 
 
 if __name__ == "__main__":

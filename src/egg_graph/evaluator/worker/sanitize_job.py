@@ -17,6 +17,8 @@ from typing import Any
 
 from egg_graph.evaluator.worker import single_forward
 
+LAST_STEP = "ran"
+"""What the watched program has done once its forwards, and the fault planted behind them, have run."""
 PROGRAM = "compute-sanitizer"
 MOST_REPORTS = 200
 """Most complaints that a tool prints."""
@@ -36,9 +38,9 @@ def log_of(folder: Path, tool: str) -> Path:
     return folder / f"sanitizer-{tool}.log"
 
 
-def mark_of(folder: Path, tool: str) -> Path:
-    """The file that the watched program makes once its forwards, and the fault planted behind them, have run."""
-    return folder / f"sanitizer-{tool}.ran"
+def steps_of(folder: Path, tool: str) -> Path:
+    """The file that tells when the watched program had done what; `LAST_STEP` at last."""
+    return folder / f"sanitizer-{tool}.steps"
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
@@ -47,8 +49,8 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     Returns:
         `status`: each tool's exit status by name; None for one that was not done. It ends with this job.
     """
-    single_forward.write_payload(folder, payload)
     offered = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
+    single_forward.write_payload(folder, payload)
     until = time.monotonic() + payload["seconds"]
     started = {tool: _start(tool, payload, folder, offered) for tool in payload["tools"]}
     return {"status": {tool: _wait(process, until) for tool, process in started.items()}}
@@ -107,13 +109,16 @@ def main(folder: Path, tool: str) -> None:
 
     from egg_graph.evaluator.worker import planted_fault
 
+    payload, steps = single_forward.read_payload(folder), steps_of(folder, tool)
+    single_forward.tell_step(steps, payload, "imported")
     tune_by_one_run()
-    forward = single_forward.load_forward(folder, single_forward.read_payload(folder), drawn_on_host=True)
+    forward = single_forward.load_forward(folder, payload, drawn_on_host=True)
+    single_forward.tell_step(steps, payload, "loaded")
     forward()
     forward()
     torch.cuda.synchronize()
     planted_fault.commit(tool)
-    mark_of(folder, tool).touch()
+    single_forward.tell_step(steps, payload, LAST_STEP)
 
 
 def tune_by_one_run() -> None:

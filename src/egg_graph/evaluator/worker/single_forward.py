@@ -6,6 +6,7 @@ The judge compares none of its answers.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,14 +24,20 @@ WARMUP_FORWARDS = 3
 
 
 def write_payload(folder: Path, payload: dict[str, Any]) -> None:
-    """Write a job's payload into its folder."""
-    (folder / PAYLOAD).write_text(json.dumps(payload))
+    """Write a job's payload into its folder, with the time when the watched program is started."""
+    (folder / PAYLOAD).write_text(json.dumps({**payload, "begin": time.time()}))
 
 
 def read_payload(folder: Path) -> dict[str, Any]:
     """Read what `write_payload` wrote."""
     payload: dict[str, Any] = json.loads((folder / PAYLOAD).read_text())
     return payload
+
+
+def tell_step(file: Path, payload: dict[str, Any], step: str) -> None:
+    """Append one line to `file`: what is done now, and how long after the program was started [s]."""
+    with file.open("a") as steps:
+        steps.write(f"{step} {time.time() - payload['begin']:.1f}\n")
 
 
 INIT = torch.nn.init
