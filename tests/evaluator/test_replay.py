@@ -197,38 +197,36 @@ def test_a_second_evaluation_that_rejects_the_kernel_rejects_it(h200: Hardware) 
 
 
 def test_a_finalist_is_measured_again_by_a_judge_of_its_own(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, str, object]] = []
+    asked: list[tuple[int, str, object, object]] = []
+    made: list[object] = []
 
     class Judge:
         """Answers as a judge on a GPU would."""
 
         def __init__(self, settings: dict) -> None:
-            self.seed = settings["seed"]
-
-        def __enter__(self) -> "Judge":
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            asked.append((self.seed, "ended", None))
+            made.append(self)
+            assert settings["seed"] is None
 
         def ask(self, method: str, params: dict, seconds: float) -> object:
-            asked.append((self.seed, method, params.get("finalist")))
-            return None if method == "release" else timed(h200, "faster", 2.0).model_dump(mode="json")
+            asked.append((made.index(self), method, params.get("finalist"), params.get("seed")))
+            return timed(h200, "faster", 2.0).model_dump(mode="json") if method == "evaluate" else None
 
         def interrupt(self) -> None:
             pass
 
         def kill(self) -> None:
-            pass
+            asked.append((made.index(self), "ended", None, None))
 
+    monkeypatch.setattr("egg_graph.evaluator.client.JudgeClient", Judge)
     monkeypatch.setattr("egg_graph.evaluator.local.JudgeClient", Judge)
+    monkeypatch.setattr("egg_graph.evaluator.local.gpu_present", lambda: True)
     told = LocalEvaluator().evaluate(task(h200), candidate(), finalist=True)
     assert told.timing is not None
     assert told.timing.confirmation is not None
-    second = second_seed(2**61 + 1)
-    assert asked == [
-        (None, "evaluate", True), (None, "release", None), (second, "evaluate", False), (second, "ended", None)
-    ]  # fmt: skip
+    assert [call for call in asked if call[0] == 0] == [
+        (0, "warm", None, None), (0, "evaluate", False, second_seed(2**61 + 1)), (0, "ended", None, None)
+    ], "it warms up from the beginning, and learns its seed when the first one has revealed its own"  # fmt: skip
+    assert [call for call in asked if call[0] == 1] == [(1, "evaluate", True, None), (1, "release", None, None)]
     asked.clear()
     LocalEvaluator().evaluate(task(h200), candidate())
-    assert [method for _, method, _ in asked] == ["evaluate"]
+    assert [method for _, method, _, _ in asked] == ["evaluate"]

@@ -13,12 +13,14 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
+from egg_graph.evaluator.judge.kept import kept_folder
 from egg_graph.evaluator.progress import Progress, report_progress
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -28,6 +30,10 @@ REMOVAL_SECONDS = 1.0
 
 class JudgeLost(InfrastructureError):
     """The judge died, or a fault of the machine spoiled it. A new judge may answer the same request."""
+
+
+WARM_SECONDS = 300.0
+"""Time for a judge to warm up [s]."""
 
 
 class JudgeClient:
@@ -45,6 +51,7 @@ class JudgeClient:
         }  # whatever it writes is deleted with the folder
         if settings["gpu"] is not None:
             environment["CUDA_VISIBLE_DEVICES"] = settings["gpu"]
+        settings = {**settings, "kept": str(kept_folder())}
         ours, theirs = socket.socketpair()
         with theirs, (self.folder / "judge.log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -138,6 +145,39 @@ class JudgeClient:
     def kill(self) -> None:
         """End the judge, its fork servers and their children, and delete its folder."""
         self._finalizer()
+
+
+class WarmingJudge:
+    """A judge that imports while another one evaluates; it opens the GPU with its first request.
+
+    Args:
+        settings: as for `JudgeClient`.
+        task: the task that it is going to judge, as JSON.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+        self._client = JudgeClient(settings)
+        self._thread = ThreadPoolExecutor(1)
+        self._warm = self._thread.submit(self._client.ask, "warm", {"task": task}, WARM_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.interrupt()
+        self._thread.shutdown()
+        self._client.kill()
+
+    def ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        """Ask it once it is warm. Raises as `JudgeClient.ask`."""
+        self._warm.result()
+        return self._client.ask(method, params, seconds)
+
+    def interrupt(self) -> None:
+        """End it from another thread, as `JudgeClient.interrupt`."""
+        self._client.interrupt()
 
 
 def _end(process: subprocess.Popen[bytes], ours: socket.socket, folder: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
-from egg_graph.evaluator.client import JudgeClient, JudgeLost
-from egg_graph.evaluator.device.detect import environment, resolve_gpu
+from egg_graph.evaluator.client import JudgeClient, JudgeLost, WarmingJudge
+from egg_graph.evaluator.device.detect import environment, gpu_present, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.evaluator.progress import report_progress
@@ -97,10 +98,11 @@ class LocalEvaluator(AsynchronousTwins):
             "finalist": finalist,
         }
         seconds = WORK_SECONDS + 8 * self.timeout
-        evaluation = Evaluation.model_validate(self._call("evaluate", params, seconds))
-        if not finalist or evaluation.timing is None or not evaluation.usable:
-            return evaluation
-        return self._measured_again(evaluation, {**params, "finalist": False}, seconds)
+        with self._second_judge(params) if finalist else nullcontext() as second:
+            evaluation = Evaluation.model_validate(self._call("evaluate", params, seconds))
+            if second is None or evaluation.timing is None or not evaluation.usable:
+                return evaluation
+            return self._measured_again(evaluation, second, {**params, "finalist": False}, seconds)
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """Rank configurations by cheaper evidence. See `Evaluator.screen`."""
@@ -155,19 +157,34 @@ class LocalEvaluator(AsynchronousTwins):
             self._drop()
             raise
 
-    def _measured_again(self, first: Evaluation, params: Mapping[str, Any], seconds: float) -> Evaluation:
-        """Repeat a finalist's measurement in a new judge, which then ends."""
+    @contextmanager
+    def _second_judge(self, params: Mapping[str, Any]) -> Iterator[WarmingJudge | None]:
+        """A judge that warms up while the first one evaluates; None where nothing can be timed."""
+        if self._settings["device"] == "none" or not gpu_present():
+            yield None
+            return
+        with WarmingJudge(self._second_settings, params["task"]) as judge:
+            yield judge
+
+    @property
+    def _second_settings(self) -> dict[str, Any]:
+        return {**self._settings, "seed": None, "profile": False}
+
+    def _measured_again(
+        self, first: Evaluation, second: WarmingJudge, params: Mapping[str, Any], seconds: float
+    ) -> Evaluation:
+        """Repeat a finalist's measurement in a judge of its own; if that is lost, in another one."""
         assert first.seed is not None, "the judge reveals its seed with every verdict"
         report_progress("measures again with a new judge")
         self._call("release", {}, START_SECONDS)
-        settings = {**self._settings, "seed": second_seed(first.seed), "profile": False}
+        params = {**params, "seed": second_seed(first.seed)}
         try:
-            second = _asked_once(settings, params, seconds + self._patience)
+            return confirmed(first, _asked_once(second, params, seconds + self._patience))
         except JudgeLost:
-            second = _asked_once(settings, params, seconds + self._patience)
-        return confirmed(first, second)
+            with JudgeClient(self._second_settings) as another:
+                return confirmed(first, _asked_once(another, params, seconds + self._patience))
 
 
-def _asked_once(settings: Mapping[str, Any], params: Mapping[str, Any], seconds: float) -> Evaluation:
-    with JudgeClient(settings) as judge, this_call().ending_by(judge.interrupt):
+def _asked_once(judge: JudgeClient | WarmingJudge, params: Mapping[str, Any], seconds: float) -> Evaluation:
+    with this_call().ending_by(judge.interrupt):
         return Evaluation.model_validate(judge.ask("evaluate", params, seconds))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import secrets
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +19,7 @@ from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.judge.kept import compiled_driver
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
@@ -61,9 +60,17 @@ class Judge:
         folder: private to this judge.
         compiling: the fork server whose children compile, and run on a GPU.
         interpreting: the fork server whose children interpret.
+        kept: folder of what was compiled for earlier judges, if there is one.
     """
 
-    def __init__(self, settings: dict[str, Any], folder: Path, compiling: ForkServer, interpreting: ForkServer) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        folder: Path,
+        compiling: ForkServer,
+        interpreting: ForkServer,
+        kept: Path | None = None,
+    ) -> None:
         self.settings = settings
         self.timeout = float(settings["timeout"])
         self.root_seed = settings["seed"] if settings["seed"] is not None else secrets.randbits(62)
@@ -73,7 +80,7 @@ class Judge:
         self.environment = environment(use_gpu=self.on_gpu)
         self.fork_servers = (compiling, interpreting)
         pool = ThreadPoolExecutor(TOGETHER + 1 if self.on_gpu else 4)
-        compiled = compiled_driver(folder) if self.on_gpu else None
+        compiled = compiled_driver(folder, kept) if self.on_gpu else None
         self.ladder = GpulessLadder(JobRunner(interpreting, compiling, folder, self.timeout, compiled), pool)
         self.gpu: GpuLadder | None = None
         held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
@@ -94,6 +101,9 @@ class Judge:
         if method == "baseline":
             return self.baseline(task).model_dump(mode="json")
         if method == "evaluate":
+            if "seed" in params:  # its owner knew it only now; it has judged nothing yet
+                self.release()
+                self.root_seed, self.told = int(params["seed"]), False
             candidate = Candidate.model_validate(params["candidate"])
             return self.evaluate(task, candidate, params["stage"], bool(params["finalist"])).model_dump(mode="json")
         if method == "screen":
@@ -243,21 +253,6 @@ class Judge:
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:
     return [finding for finding in builder.findings if finding.kind == "infrastructure"]
-
-
-def compiled_driver(folder: Path) -> Path | None:
-    """Compile Triton's driver module once, as a cache for every worker: the C compiler takes seconds.
-
-    Returns None where Triton kept nothing.
-    """
-    from triton.runtime import driver
-
-    _ = driver.active.utils  # compiles it into this process's own cache, which holds nothing else yet
-    cache, copy = Path(os.environ["TRITON_CACHE_DIR"]), folder / "driver"
-    if not cache.is_dir():
-        return None
-    shutil.copytree(cache, copy)
-    return copy
 
 
 def _use_gpu(device: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.judge import kept
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
 from egg_graph.schema import BadInput, InfrastructureError
@@ -35,7 +36,8 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     confine.hide_memory()
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    place = _kept_place(settings)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str((place or folder) / "inductor")
     # PyTorch's compiler would start a process per core for one baseline, and keep them.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     worker = () if settings["device"] == "none" else (WORKER,)
@@ -51,12 +53,54 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
         from egg_graph.evaluator.judge.judge import Judge
 
         torch.set_num_threads(1)
-        return Judge(settings, folder, compiling, interpreting)
+        if place is not None:
+            kept.measure_choices_anew()
+        return Judge(settings, folder, compiling, interpreting, place)
 
-    serve(control, make)
+    serve(control, LazyJudge(make))
 
 
-def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
+def _kept_place(settings: dict[str, Any]) -> Path | None:
+    """The folder of what was compiled for earlier judges; None where there is none, with a line in the log why."""
+    if settings["device"] == "none":
+        return None  # nothing is compiled here that a later judge could use
+    place = kept.open_kept(Path(settings["kept"]))
+    if isinstance(place, str):
+        print(f"nothing is kept for later judges: {place}", flush=True)
+        return None
+    return place
+
+
+def warm(task: dict[str, Any]) -> None:
+    """Do ahead what an evaluation of this task needs that neither draws a number nor opens the GPU.
+
+    That is to import, PyTorch's compiler included, and to find the reduced shapes.
+    """
+    import torch._dynamo
+    import torch._inductor.compile_fx  # noqa: F401
+
+    from egg_graph.evaluator.judge import judge  # noqa: F401
+    from egg_graph.evaluator.problem.shapes import choose_shapes
+
+    choose_shapes(task["reference"])
+
+
+class LazyJudge:
+    """The judge, made at the first request that needs it. The request `warm` needs none."""
+
+    def __init__(self, make: Callable[[], Judge]) -> None:
+        self._make = make
+        self._judge: Judge | None = None
+
+    def answer(self, method: str, params: dict[str, Any]) -> Any:
+        """Answer one request; return JSON."""
+        if method == "warm":
+            return warm(params["task"])
+        self._judge = self._judge or self._make()
+        return self._judge.answer(method, params)
+
+
+def serve(control: socket.socket, judge: LazyJudge) -> None:
     """Answer requests until the owner goes away; a reader thread notices that even during a request."""
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_read, args=(control, requests), daemon=True).start()
@@ -69,11 +113,9 @@ def serve(control: socket.socket, make: Callable[[], Judge]) -> None:
     def send_progress(progress: Progress) -> None:
         send({"progress": progress.model_dump(mode="json")})
 
-    judge: Judge | None = None
     while True:
         request = json.loads(requests.get())
         try:
-            judge = judge or make()
             with hear_progress(send_progress):
                 answer = {"result": judge.answer(request["method"], request["params"])}
         except BadInput as error:

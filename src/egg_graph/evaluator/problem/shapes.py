@@ -6,6 +6,7 @@ sizes (heads divide the model width, groups divide channels) hold without being 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
@@ -49,6 +50,7 @@ LEADING = {"shrunk": (16, 2), "awkward": (19, 3)}
 """Number of rows of a 2-D row-wise problem, and leading dimension of deeper inputs."""
 
 
+@functools.lru_cache(maxsize=16)
 def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
     """Choose overrides for two smaller shapes of a reference: `(shrunk, awkward)`.
 

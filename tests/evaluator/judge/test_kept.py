@@ -1,0 +1,69 @@
+"""What judges keep for later ones, and when they keep nothing."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from egg_graph.evaluator.judge import kept
+from egg_graph.evaluator.sandbox import landlock
+
+
+@pytest.fixture(autouse=True)
+def confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "abi", lambda: landlock.LEAST_ABI)
+
+
+def test_the_folder_is_the_users_own_and_of_these_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = kept.kept_folder()
+    folder = kept.open_kept(place)
+    assert isinstance(folder, Path)
+    assert folder.is_dir()
+    assert "torch-" in folder.name
+    assert place.stat().st_mode & 0o077 == 0
+    assert kept.open_kept(place) == folder
+
+
+def test_what_is_older_than_last_month_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept.time, "gmtime", lambda: SimpleNamespace(tm_year=2026, tm_mon=1))
+    for month in ("2025-11", "2025-12"):
+        (tmp_path / month / "inductor").mkdir(parents=True)
+    tmp_path.chmod(0o700)
+    assert isinstance(kept.open_kept(tmp_path), Path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["2025-12", "2026-01"]
+
+
+def test_nothing_is_kept_where_others_might_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o777)
+    assert "others may write" in str(kept.open_kept(tmp_path))
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
+    assert "Landlock" in str(kept.open_kept(tmp_path / "mine"))
+    assert not (tmp_path / "mine").exists()
+
+
+def test_the_driver_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    class Active:
+        """Triton's driver: it compiles its module unless it finds it in its cache."""
+
+        @property
+        def utils(self) -> None:
+            module = Path(os.environ["TRITON_CACHE_DIR"]) / "abc" / "cuda_utils.so"
+            if not module.exists():
+                compiled.append(module)
+                module.parent.mkdir(parents=True)
+                module.write_text("code")
+
+    monkeypatch.setattr("triton.runtime.driver", SimpleNamespace(active=Active()))
+    (tmp_path / "kept").mkdir()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / name / "triton"))
+        copy = kept.compiled_driver(tmp_path / name, tmp_path / "kept")
+        assert copy is not None
+        assert (copy / "abc" / "cuda_utils.so").read_text() == "code"
+    assert len(compiled) == 1
+    assert [entry.name for entry in (tmp_path / "kept").iterdir()] == ["driver"]
