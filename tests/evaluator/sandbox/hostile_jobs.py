@@ -37,6 +37,19 @@ def write(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]
     return {path: _attempt(lambda path=path: open(path, "a").close()) for path in payload["paths"]}
 
 
+def plant_links(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    """Put links to a file of the user where the next job in this folder, or the judge, is going to write."""
+    for name in payload["names"]:
+        (folder / name).unlink(missing_ok=True)
+        os.symlink(payload["target"], folder / name)
+    return {}
+
+
+def shout(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
+    print("a line for the user's file", flush=True)
+    return {}
+
+
 def look_around(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     (folder / "own.txt").write_text("mine")
     limits = {name: resource.getrlimit(getattr(resource, name)) for name in ("RLIMIT_CORE", "RLIMIT_NOFILE")}

@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.sandbox.isolation import isolation
+from egg_graph.evaluator.wire import exchange
 from tests.evaluator.sandbox.hostile_server import HERE, Run, answer, make, runner
 
 HOLDS, LACKS = isolation()
@@ -56,6 +58,16 @@ def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> 
         told = answer(run("write", Limits(wall_seconds=20, tools=tools), paths=paths))
         assert set(told.values()) <= {DENIED, REFUSED, f"OSError {errno.EROFS}"}, told
     assert (tmp_path / "there.txt").read_text() == "mine"
+
+
+def test_links_that_a_job_leaves_lead_the_next_one_and_the_judge_nowhere(run: Run, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.txt"
+    theirs.write_text("as it was")
+    names = ["log.txt", "job.json", "inputs.bin", "inputs.json"]
+    assert answer(run("plant_links", target=str(theirs), names=names)) == {}
+    exchange.save(tmp_path / "job", "inputs", [torch.zeros(3)])
+    assert "a line for" in run("shout").log
+    assert theirs.read_text() == "as it was"
 
 
 def test_it_sees_itself_and_an_environment_without_secrets(

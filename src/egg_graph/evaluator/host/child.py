@@ -12,6 +12,7 @@ import io
 import json
 import os
 import signal
+import stat
 import sys
 import tempfile
 import traceback
@@ -76,8 +77,14 @@ def _confine(request: dict[str, Any], folder: Path, policy: SandboxPolicy) -> No
 
 
 def _redirect(folder: Path) -> None:
-    """Read standard input from nowhere and write standard output and error to the job's log."""
-    log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """Read standard input from nowhere and write standard output and error to the job's log.
+
+    An earlier job in this folder may have put a link in the log's place, and this process is not confined yet.
+    """
+    path = folder / "log.txt"
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        path.unlink()
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(log, 1)

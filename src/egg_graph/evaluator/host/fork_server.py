@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from egg_graph.evaluator.host.environment import clean_environment
-from egg_graph.evaluator.wire.untrusted import open_file, parse
+from egg_graph.evaluator.wire.untrusted import new_file, open_file, parse
 from egg_graph.schema import InfrastructureError
 
 LOG_TAIL = 4000
@@ -142,7 +142,8 @@ class ForkServer:
             InfrastructureError: if the fork server was lost.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "job.json").write_text(json.dumps({"job": job, "payload": payload}))
+        with new_file(folder / "job.json") as file:
+            file.write(json.dumps({"job": job, "payload": payload}).encode())
         request = {"folder": str(folder.resolve()), **asdict(limits)}
         ours, theirs = socket.socketpair()
         with theirs, self._lock:

@@ -16,8 +16,9 @@ LARGEST_CASE = 1 << 30
 
 def write_case(problem: Problem, case: Case, folder: Path, **more: Any) -> dict[str, Any]:
     """Save a case's weights and inputs in the candidate's folder; returns the job's payload, which includes `more`."""
-    exchange.save(folder, "state", list(case.state.values()))
-    exchange.save(folder, "inputs", case.inputs)
+    with case.held():
+        exchange.save(folder, "state", list(case.state.values()))
+        exchange.save(folder, "inputs", case.inputs)
     return {
         **problem.construction(case),
         "state": list(case.state),

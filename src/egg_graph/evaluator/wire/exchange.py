@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from egg_graph.evaluator.wire.untrusted import open_file, parse
+from egg_graph.evaluator.wire.untrusted import new_file, open_file, parse
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -73,9 +73,10 @@ def save(folder: Path, name: str, values: Sequence[Any], *, structure: str = "")
     Raises:
         ExchangeError: if a value is neither a tensor, a scalar, nor a list, tuple or dict of these.
     """
-    with (folder / f"{name}.bin").open("wb") as file:
+    with new_file(folder / f"{name}.bin") as file:
         entries = [encode(value, lambda tensor: _save_tensor(file, tensor)) for value in values]
-    (folder / f"{name}.json").write_text(json.dumps({"structure": structure, "values": entries}))
+    with new_file(folder / f"{name}.json") as file:
+        file.write(json.dumps({"structure": structure, "values": entries}).encode())
 
 
 def load(folder: Path, name: str) -> tuple[str, list[Any]]:

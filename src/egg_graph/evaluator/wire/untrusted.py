@@ -35,3 +35,13 @@ def open_file(path: Path) -> BinaryIO:
         os.close(fd)
         raise OSError(f"{path.name} is not a file")
     return os.fdopen(fd, "rb")
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Make a file where a candidate's process may have left something; a link there is replaced, never followed.
+
+    Raises:
+        OSError: if there is a folder, or the file appears again meanwhile.
+    """
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
