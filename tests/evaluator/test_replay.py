@@ -186,6 +186,13 @@ def test_the_second_measurement_has_to_say_the_same(
     assert (told.reason == "right") == agrees
 
 
+def test_the_time_of_the_second_measurement_is_told(h200: Hardware) -> None:
+    first, second = (timed(h200, "faster", 2.0).model_copy(update={"seconds": seconds}) for seconds in (6.5, 9.25))
+    told = confirmed(first, second)
+    assert told.seconds == 15.75
+    assert [rung.seconds for rung in told.rungs if rung.name == "confirmation"] == [9.25]
+
+
 def test_a_second_evaluation_that_rejects_the_kernel_rejects_it(h200: Hardware) -> None:
     finding = Finding(kind="wrong_values", message="differs")
     told = confirmed(

@@ -19,8 +19,20 @@ def second_seed(root: int) -> int:
 def confirmed(first: Evaluation, second: Evaluation) -> Evaluation:
     """Add the result of the second evaluation to the first.
 
-    `faster` and `slower` stay only where both say so; a second evaluation that rejects the kernel rejects it.
+    `faster` and `slower` stay only where both say so; a second evaluation that rejects the kernel rejects it. The
+    seconds of the second one are the rung's, and count with the first one's.
     """
+    answer = _with_second(first, second)
+    took = {"seconds": second.seconds}
+    return answer.model_copy(
+        update={
+            "seconds": round(first.seconds + second.seconds, 3),
+            "rungs": tuple(r.model_copy(update=took) if r.name == RUNG else r for r in answer.rungs),
+        }
+    )
+
+
+def _with_second(first: Evaluation, second: Evaluation) -> Evaluation:
     if not second.usable:
         return _rejected(first, second)
     if first.timing is None:

@@ -79,6 +79,6 @@ RUNGS: dict[RungName, RungRow] = {
     "device_trace": RungRow("gpu", "The device itself ran the candidate's kernels, and was busy no longer than timed."),
     "profile": RungRow("gpu", "Nsight Compute's metrics of the stage, or why there are none."),
     "sanitizer": RungRow("gpu", "compute-sanitizer sees no stray access, race or uninitialised read (finalists)."),
-    "sanitizer_rest": RungRow("gpu", "Tools of compute-sanitizer that were not done in time."),
+    "sanitizer_rest": RungRow("gpu", "Tools of compute-sanitizer that told nothing, and why: not done in time, say."),
     "confirmation": RungRow("gpu", "A second measurement in fresh processes agrees with the first (finalists)."),
 }
