@@ -53,7 +53,7 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
         from egg_graph.evaluator.judge.judge import Judge
 
         torch.set_num_threads(1)
-        if place is not None:
+        if place is not None and torch.cuda.is_available():
             kept.measure_choices_anew()
         return Judge(settings, folder, compiling, interpreting, place)
 

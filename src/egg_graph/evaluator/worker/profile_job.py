@@ -53,7 +53,7 @@ def command(folder: Path, kernels: Sequence[str], metrics: Sequence[str]) -> lis
         *("--profile-from-start", "off", "--launch-count", str(MOST_LAUNCHES)),
         *("--target-processes", "application-only"),
         *("--log-file", str(folder / REPORT), "-k", f"regex:^({'|'.join(kernels)})$"),
-        *("--metrics", ",".join(metrics), sys.executable, "-m", __name__, str(folder)),
+        *("--metrics", ",".join(metrics), sys.executable, "-P", "-m", __name__, str(folder)),
     ]
 
 

@@ -99,7 +99,7 @@ def command(folder: Path, tool: str, kernels: Sequence[str], offered: str) -> li
         *(survives if tool == "memcheck" and survives[0] in offered else ()),
         *(filters if tool != "initcheck" else ()),
         *("--print-limit", str(MOST_REPORTS), "--show-backtrace", "no", "--target-processes", "application-only"),
-        *(sys.executable, "-m", __name__, str(folder), tool),
+        *(sys.executable, "-P", "-m", __name__, str(folder), tool),
     ]
 
 
