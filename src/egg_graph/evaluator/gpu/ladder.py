@@ -157,7 +157,11 @@ class GpuLadder:
             return True
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
-        """The task's baseline; measured when it is first needed."""
+        """The task's baseline; compiled and measured when it is first needed."""
+        return self.compiled_baseline(problem).measure()
+
+    def compiled_baseline(self, problem: Problem) -> PyTorchBaseline:
+        """The task's baseline, perhaps not measured yet: compilers work while others use the GPU."""
 
         def make() -> PyTorchBaseline:
             torch.cuda.empty_cache()

@@ -137,6 +137,8 @@ class Judge:
         if self.gpu is not None and not surveyed.unevaluable:
             report_progress("times the reference, eager and compiled")
             try:
+                with self.access.computing():
+                    self.gpu.compiled_baseline(problem)
                 with self.access.measuring():
                     baseline = self.gpu.baseline(problem)
             except Unevaluable as error:

@@ -109,6 +109,6 @@ def timing_of(stand_in: None, problem: Problem, tmp_path: Path) -> Callable[...,
         (tmp_path / "candidate.py").write_text(source)
         session = Timed(tmp_path)
         session.start(0.5)
-        return time_candidate(session, problem, PyTorchBaseline(problem), "stand-in")  # type: ignore[arg-type]
+        return time_candidate(session, problem, PyTorchBaseline(problem).measure(), "stand-in")  # type: ignore[arg-type]
 
     return timed

@@ -44,7 +44,7 @@ WARMUP_SECONDS = 0.3
 
 
 class PyTorchBaseline:
-    """PyTorch's forwards of one task at full shape, compiled once and kept.
+    """PyTorch's forwards of one task at full shape, compiled once and kept. `measure` times them.
 
     They read their inputs from `raw`, packed as `layout` says; it takes memory only inside `occupied()`.
 
@@ -74,24 +74,35 @@ class PyTorchBaseline:
         # A forward may change the model's buffers (running statistics); the case's own model stays as it is.
         self.model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
         self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: self.model(*self.inputs)}
+        self.measured = False
+        with self._own_inputs():
+            compiled = self._compiled(self.model)
+            if compiled is not None:
+                self.forwards["compile"] = compiled
+
+    def measure(self) -> PyTorchBaseline:
+        """Time every forward once, on the case's own inputs, with nobody else on the GPU; returns the baseline."""
+        if self.measured:
+            return self
+        with self._own_inputs():
+            self.latencies = {name: self._warm_up(name) for name in self.forwards}
+            self.milliseconds = {name: median(self.time_calls(name, CALLS)) for name in self.forwards}
+            self.eager_fp32_ms = self._eager_fp32(self.model)
+            self.resolution_ns = measure_clock_resolution(self.driver)
+            """Smallest step of the GPU's own clock [ns]."""
+            self.empty_ms = self._time_empty_call()
+            """Time between two timestamps with no forward between them [ms]."""
+            self.floor = self._memory_floor()
+        self.measured = True
+        return self
+
+    @contextmanager
+    def _own_inputs(self) -> Iterator[None]:
+        """Memory for the inputs of the forwards, with the case's own in it."""
         with self.occupied():
             with self.case.held() as case:
                 self.layout.pack(case.inputs, self.raw)
-            self._measure()
-
-    def _measure(self) -> None:
-        """Compile, and time every forward once, on the case's own inputs."""
-        compiled = self._compiled(self.model)
-        if compiled is not None:
-            self.forwards["compile"] = compiled
-        self.latencies = {name: self._warm_up(name) for name in self.forwards}
-        self.milliseconds = {name: median(self.time_calls(name, CALLS)) for name in self.forwards}
-        self.eager_fp32_ms = self._eager_fp32(self.model)
-        self.resolution_ns = measure_clock_resolution(self.driver)
-        """Smallest step of the GPU's own clock [ns]."""
-        self.empty_ms = self._time_empty_call()
-        """Time between two timestamps with no forward between them [ms]."""
-        self.floor = self._memory_floor()
+            yield
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
