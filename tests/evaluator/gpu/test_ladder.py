@@ -160,6 +160,9 @@ def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, m
     ladder.evaluate(problem, candidate(RIGHT), None)
     ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
     assert profiled == [1.0]
+    builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
+    assert profiled == [1.0]
+    assert [rung.statement for rung in builder.rungs if rung.name == "profile"] == ["this kernel's profile of before"]
 
 
 def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(

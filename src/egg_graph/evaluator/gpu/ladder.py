@@ -36,6 +36,7 @@ from egg_graph.schema import (
     Candidate,
     KernelResources,
     KernelTask,
+    Profile,
     StageName,
     Status,
 )
@@ -51,6 +52,16 @@ def _baselines() -> TaskCache[PyTorchBaseline]:
     return TaskCache(BASELINES_PART * torch.cuda.mem_get_info()[1])
 
 
+@dataclass(frozen=True)
+class Fastest:
+    """The fastest kernel of a task, and its profile."""
+
+    milliseconds: float
+    candidate: Candidate
+    stage: StageName | None
+    profile: Profile
+
+
 @dataclass
 class GpuLadder:
     """The rungs on a GPU."""
@@ -61,8 +72,8 @@ class GpuLadder:
     profiling: bool = False
     baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
     """Measured baselines, by task."""
-    best_ms: dict[str, float] = field(default_factory=dict)
-    """Time of the fastest kernel so far [ms], by task; only a faster one is profiled."""
+    fastest: dict[str, Fastest] = field(default_factory=dict)
+    """The fastest kernel so far, by task; only a faster one is profiled."""
 
     # ------------------------------------------------------------------------------------------ the whole evaluation
 
@@ -84,7 +95,7 @@ class GpuLadder:
             with self.access.measuring():
                 if finalist:
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
-                self._profile(problem, folder, builder, stage)
+                self._profile(problem, candidate, folder, builder, stage)
             if finalist and not builder.failed:
                 with self.access.computing():
                     sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
@@ -218,16 +229,22 @@ class GpuLadder:
 
     # ---------------------------------------------------------------------------------------------------- profile
 
-    def _profile(self, problem: Problem, folder: Path, builder: EvaluationBuilder, stage: StageName | None) -> None:
-        """Profile a kernel that is faster than any before it."""
+    def _profile(
+        self, problem: Problem, candidate: Candidate, folder: Path, builder: EvaluationBuilder, stage: StageName | None
+    ) -> None:
+        """Profile a kernel that is faster than any before it; once for a kernel and its stage."""
         if not self.profiling or builder.failed or builder.timing is None:
             return
-        milliseconds, digest = builder.timing.candidate_ms, problem.task.digest
-        if milliseconds >= self.best_ms.get(digest, float("inf")):
+        milliseconds, best = builder.timing.candidate_ms, self.fastest.get(problem.task.digest)
+        if best is not None and (best.candidate.source, best.stage) == (candidate.source, stage):
+            builder.profile = best.profile
+            builder.passed("profile", "this kernel's profile of before")
+            return
+        if best is not None and milliseconds >= best.milliseconds:
             skip_profile(builder, stage, "an earlier kernel of this task is faster")
             return
-        self.best_ms[digest] = milliseconds
         profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
 
 
 def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
