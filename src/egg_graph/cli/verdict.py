@@ -23,6 +23,7 @@ def show_verdict(console: Console, evaluation: Evaluation, *, title: str) -> Non
     ]
     parts += _list("proven", evaluation.proven, "[green]+[/]")
     parts += _list("not proven", evaluation.not_proven, "[yellow]-[/]")
+    parts += _list("not preserved", evaluation.not_preserved, "[yellow]-[/]")
     parts += _findings(evaluation)
     if (numbers := _numbers(evaluation)).row_count:
         parts += ["", numbers]

@@ -40,6 +40,8 @@ FindingKind = Literal[
     "specialised_to_shape", "not_deterministic", "weights_mismatch", "library_call",
     # how the answer came about
     "replayed_output", "late_output", "clock_disagreement", "below_roofline", "not_causal", "library_patched",
+    # beyond the task's domain
+    "not_preserved",
     # the problem or the machine
     "degenerate_problem", "stochastic_problem", "reference_failed", "infrastructure",
 ]  # fmt: skip
@@ -310,6 +312,8 @@ class Evaluation(Value):
     reason: str
     """One line that explains the status."""
     findings: tuple[Finding, ...] = ()
+    not_preserved: tuple[str, ...] = ()
+    """What the reference keeps beyond the task's domain and the kernel does not: `infinities (where, and how)`."""
     rungs: tuple[Rung, ...] = ()
     checks: tuple[Check, ...] = ()
     resources: tuple[KernelResources, ...] = ()
