@@ -24,6 +24,7 @@ from egg_graph.evaluator.gpu.timing.agreement import (
     host_clock,
 )
 from egg_graph.evaluator.gpu.timing.controls import Controls
+from egg_graph.evaluator.gpu.timing.session import PairedBlock, TimingSession
 from egg_graph.evaluator.gpu.timing.statistics import ratio_interval
 from egg_graph.evaluator.gpu.timing.timed_answers import allowed_difference, relative_difference
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
@@ -281,3 +282,10 @@ def test_the_interval_covers_the_ratio_and_says_when_it_cannot_tell() -> None:
     _, low, high = ratio_interval(base, base * noise)
     assert low < 1.0 < high
     assert ratio_interval(base, base * 2) == ratio_interval(base, base * 2)
+
+
+def test_a_slow_host_gives_either_side_a_longer_spin() -> None:
+    spins = SimpleNamespace(spin_ns=250_000, baseline_spin_ns=250_000)
+    block = PairedBlock(queue_ms=[0.1] * 4, baseline_queue_ms=[0.4] * 4)
+    assert TimingSession.adjust_spins(spins, block)  # type: ignore[arg-type]
+    assert (spins.spin_ns, spins.baseline_spin_ns) == (300_000, 1_200_000)

@@ -59,7 +59,7 @@ def measure_bursts(
         worker: the candidate's process.
         samples: recorded calls, which say how long a burst may be.
         accept: checks the answers of a burst, given structure and forms of each by the worker, and their number.
-        again: whether the clocks disagreed before; then more bursts are measured, and those without forwards anew.
+        again: whether the clocks disagreed before; then more bursts are measured.
 
     Returns:
         None if an answer was not accepted.
@@ -81,9 +81,7 @@ def measure_bursts(
         if not accept(forms, warmup_calls + calls):
             return None
         with_forward.append(burst)
-    if again:
-        session.baseline.empty_bursts.clear()
-    return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls))
+    return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls, again=again))
 
 
 def count_bursts(milliseconds: float) -> int:
@@ -100,22 +98,27 @@ def _run_warmup_burst(
     return session.run_burst(worker, range(session.warmup_calls), spin_ns=spin_ns, forward=forward)[1]
 
 
-def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int) -> list[Burst]:
-    """Return bursts without forwards; each size is measured once for a baseline."""
+def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int, *, again: bool) -> list[Burst]:
+    """Return bursts without forwards; each size is measured once for a baseline.
+
+    `again` adds some to those that are known. It replaces none: a candidate that lives meanwhile could slow them down,
+    and the shortest count.
+    """
     known = session.baseline.empty_bursts
-    if calls not in known:
-        blank = open_blank(session, worker)
-        try:
-            for size in (n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets):
-                numbers = range(session.warmup_calls, session.warmup_calls + size)
-                spin_ns = int(1e6 * EMPTY_SPIN_MS)
-                bursts = [
-                    run_burst_of_blank(session, blank, numbers, spin_ns=spin_ns)
-                    for _ in range(UNCOUNTED_BURSTS + BURSTS)
-                ]
-                known[size] = bursts[UNCOUNTED_BURSTS:]
-        finally:
-            blank.close()
+    if calls in known and not again:
+        return known[calls]
+    sizes = (calls,) if calls in known else [n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets]
+    blank = open_blank(session, worker)
+    try:
+        for size in sizes:
+            numbers = range(session.warmup_calls, session.warmup_calls + size)
+            spin_ns = int(1e6 * EMPTY_SPIN_MS)
+            bursts = [
+                run_burst_of_blank(session, blank, numbers, spin_ns=spin_ns) for _ in range(UNCOUNTED_BURSTS + BURSTS)
+            ]
+            known.setdefault(size, []).extend(bursts[UNCOUNTED_BURSTS:])
+    finally:
+        blank.close()
     return known[calls]
 
 

@@ -18,7 +18,7 @@ from egg_graph.evaluator.gpu.worker_session import WorkerSession
 ROUNDS = 3
 """How often both sides are measured, in turns."""
 ROUND_MS, MOST_CALLS = 5.0, 32
-"""About the time of one side's round [ms], and the most calls of it."""
+"""About the time of the slower side's round [ms], and the most calls of one."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,15 @@ def measure_host_times(worker: WorkerSession, baseline: PyTorchBaseline, latency
     Raises:
         CandidateFailed: if a call does not come back.
     """
-    calls = _calls(latency.wall_ms)
-    baseline_calls = _calls(baseline.latencies[baseline.best].wall_ms)
+    slower_ms = max(latency.wall_ms, baseline.latencies[baseline.best].wall_ms)
+    calls = max(1, min(MOST_CALLS, int(ROUND_MS / max(slower_ms, 1e-3))))
     candidate_ms, baseline_ms = [], []
     for _ in range(ROUNDS):
         asking_ms = _milliseconds(lambda: worker.ask("synchronize"))
         whole_ms = _milliseconds(lambda: worker.ask("call_repeatedly", calls=calls))
         candidate_ms.append(max(0.0, whole_ms - asking_ms) / calls)
-        baseline_ms.append(_milliseconds(lambda: baseline.call_repeatedly(baseline_calls)) / baseline_calls)
+        baseline_ms.append(_milliseconds(lambda: baseline.call_repeatedly(calls)) / calls)
     return HostTimes(median(candidate_ms), median(baseline_ms))
-
-
-def _calls(wall_ms: float) -> int:
-    """Return how many calls of a forward that takes `wall_ms` [ms] make one round."""
-    return max(1, min(MOST_CALLS, int(ROUND_MS / max(wall_ms, 1e-3))))
 
 
 def _milliseconds(act: Callable[[], object]) -> float:
