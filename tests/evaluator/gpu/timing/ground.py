@@ -60,5 +60,5 @@ class Ground:
 class EagerOnly(PyTorchBaseline):
     """A baseline without torch.compile, which would take longer than all measurements."""
 
-    def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> None:
+    def _compiled(self, model: torch.nn.Module) -> None:
         return None
