@@ -38,5 +38,5 @@ def softmax_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
-        softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=128)
+        softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=1024)
         return out
