@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from egg_graph.schema import BadInput, Hardware, Precision, StageName
+from egg_graph.schema import BadInput, Domain, Hardware, Precision, StageName
 
 ATTEMPTS_CEILING = 1000
 """Largest value of `max_attempts`. The graph's recursion limit is derived from it."""
@@ -37,6 +37,14 @@ class Context:
         metadata=describe(
             "Precision policy of kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
             "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast."
+        ),
+    )
+    domain: Domain = field(
+        default="finite",
+        metadata=describe(
+            "Inputs on which a kernel has to be right. finite: infinities only where the reference draws or makes "
+            "non-finite numbers itself, and elsewhere it is told whether they are preserved; nonfinite: infinities "
+            "always."
         ),
     )
     target: str = field(

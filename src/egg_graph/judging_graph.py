@@ -19,7 +19,7 @@ from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.prepare import make_task
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
-from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Precision
+from egg_graph.schema import Baseline, Candidate, Domain, Evaluation, KernelTask, Precision
 from egg_graph.tools.judge import judge_finalist, read_kernel
 from egg_graph.tools.results import kernel_result
 
@@ -32,6 +32,7 @@ class JudgeContext:
     """The knobs of one verdict. Every one has a default."""
 
     precision: Precision = field(default=_DEFAULT.precision, metadata=_TOLD["precision"])
+    domain: Domain = field(default=_DEFAULT.domain, metadata=_TOLD["domain"])
     target: str = field(default=_DEFAULT.target, metadata=_TOLD["target"])
     device: Device = field(default=_DEFAULT.device, metadata=_TOLD["device"])
     profile: bool = field(default=_DEFAULT.profile, metadata=_TOLD["profile"])
@@ -56,6 +57,7 @@ class JudgeOutput(TypedDict, total=False):
     ratio: float | None
     proven: list[str]
     not_proven: list[str]
+    not_preserved: list[str]
     findings: list[str]
     baseline: Baseline
     evaluation: Evaluation

@@ -96,7 +96,7 @@ def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_p
 
 
 IN_THE_WHEEL = ("corpus", "spread", "probe")
-IN_THE_LABORATORY = ("soak", "faults", "cost", "throughput", "figures", "commands")
+IN_THE_LABORATORY = ("soak", "faults", "cost", "throughput", "loaded_host", "figures", "commands")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ SAMPLE = {
     " column_sum_two_kernels"
     " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
     " positive_max_passes_nan_on matmul_bf16 softmax_autotuned row_max_with_index library_product_triton_tail"
-    " integer_sum_wide softmax_of_columns_by_transpose",
+    " integer_sum_wide softmax_of_columns_by_transpose softmax_by_lanes",
 }
 """By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes."""
 SAMPLED = {f"{folder}/{name}" for folder, names in SAMPLE.items() for name in names.split()}

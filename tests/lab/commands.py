@@ -202,6 +202,33 @@ def throughput(
         raise typer.Exit(REJECTED)
 
 
+@lab.command("loaded_host")
+def loaded_host(
+    files: Annotated[list[Path], typer.Argument(help="Right kernels with headers, or folders of them.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Evaluations of each kernel on either kind of host.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0, help="Begin no further kernel after this.")] = math.inf,
+    device: Annotated[Device, DEVICE] = "auto",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Judge right kernels on an idle host and with a busy process on every core, and tell which verdicts differ.
+
+    Exit status 1 if the load changed a verdict.
+    """
+    from tests.lab.loaded_host import Kernel, loaded_host_page, run_loaded_host
+
+    check_device(device)
+    console = stdout()
+
+    def print_kernel(kernel: Kernel) -> None:
+        idle, loaded = (", ".join(kernel.statuses(loaded=loaded)) for loaded in (False, True))
+        console.print(f"{plain(kernel.file):44} idle {idle:24} loaded {loaded:24}", soft_wrap=True)
+
+    results = run_loaded_host(files, out, repeats=repeats, seconds=seconds, device=device, on_kernel=print_kernel)
+    typer.echo(loaded_host_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
 @lab.command()
 def figures(
     folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),

@@ -76,7 +76,7 @@ def test_events_reach_the_stream_of_the_agents_graph(tmp_path):
 def test_a_kernel_is_judged_as_a_finalist_with_a_record(tmp_path, word, usable):
     evaluator = ScriptedEvaluator()
     tool = evaluate_tool(evaluator, runs_dir=tmp_path / "new", target="h100")
-    assert set(tool.args) == {"reference", "kernel", "precision", "device", "triton_only"}
+    assert set(tool.args) == {"reference", "kernel", "precision", "device", "triton_only", "domain"}
     answer = json.loads(called(tool, reference=REFERENCE, kernel=kernel(word, 2.0)).text)
     assert answer["usable"] == usable and len(evaluator.finalists) == 1
     assert bool(answer["findings"]) != usable

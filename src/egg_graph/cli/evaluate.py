@@ -8,10 +8,10 @@ import typer
 
 from egg_graph.cli.console import REJECTED, plain, stdout
 from egg_graph.cli.files import read_candidate, read_task
-from egg_graph.cli.options import DEVICE, PRECISION
+from egg_graph.cli.options import DEVICE, DOMAIN, PRECISION
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.context import Device, check_device
-from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision
+from egg_graph.schema import Candidate, Domain, Evaluation, KernelTask, Precision
 
 
 def evaluate(
@@ -20,6 +20,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON: the evidence.")] = False,
     target: Annotated[str, typer.Option(help="GPU to compile for; auto takes this machine's own.")] = "auto",
     precision: Annotated[Precision, PRECISION] = "tf32",
+    domain: Annotated[Domain, DOMAIN] = "finite",
     device: Annotated[Device, DEVICE] = "auto",
     triton_only: Annotated[bool, typer.Option("--triton-only", help="Forbid library calls beside Triton.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that one run of the candidate may take.")] = 60.0,
@@ -37,11 +38,11 @@ def evaluate(
     Exit status 0 if the candidate may replace the reference, 1 if it is rejected, 2 for bad usage or a bad reference,
     3 if the machine failed.
     The kernel is judged as a finalist, with everything there is time for; --quick leaves the slow rungs out.
-    With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven, and the
-    whole evaluation.
+    With --json the last line of standard output is one JSON object: status, reason, usable, proven, not_proven,
+    not_preserved, and the whole evaluation.
     """
     check_device(device)
-    task = read_task(reference, precision, target=target, triton_only=triton_only, knowledge=knowledge)
+    task = read_task(reference, precision, domain=domain, target=target, triton_only=triton_only, knowledge=knowledge)
     kernel = read_candidate(candidate)
     evaluation = _judge(task, kernel, finalist=not quick, device=device, timeout=timeout, profile=profile)
     if evidence_file is not None:
@@ -74,5 +75,6 @@ def evidence(evaluation: Evaluation) -> dict[str, Any]:
         "usable": evaluation.usable,
         "proven": evaluation.proven,
         "not_proven": evaluation.not_proven,
+        "not_preserved": evaluation.not_preserved,
         **json.loads(evaluation.model_dump_json()),
     }

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from egg_graph.context import choose_target
-from egg_graph.schema import BadInput, Candidate, KernelTask, Precision
+from egg_graph.schema import BadInput, Candidate, Domain, KernelTask, Precision
 
 
 def read_source(path: Path, what: str) -> str:
@@ -36,6 +36,7 @@ def read_task(
     reference: Path,
     precision: Precision,
     *,
+    domain: Domain = "finite",
     target: str = "auto",
     triton_only: bool = False,
     knowledge: str | None = None,
@@ -45,6 +46,7 @@ def read_task(
     Args:
         reference: the file.
         precision: precision policy.
+        domain: inputs on which a kernel has to be right.
         target: GPU to compile for; auto takes this machine's own.
         triton_only: forbid library calls beside Triton.
         knowledge: folder with further hardware specifications.
@@ -57,6 +59,7 @@ def read_task(
         reference=read_source(reference, "reference"),
         target=choose_target(target, knowledge),
         precision=precision,
+        domain=domain,
         triton_only=triton_only,
     )
 

@@ -17,7 +17,7 @@ from egg_graph.cli.options import MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.context import Device
-from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Precision
+from egg_graph.schema import BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.team import name_models, read_models
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def optimize(
     ] = None,
     target: Annotated[str | None, knob("target", panel="Task")] = None,
     precision: Annotated[Precision | None, knob("precision", panel="Task")] = None,
+    domain: Annotated[Domain | None, knob("domain", panel="Task")] = None,
     device: Annotated[Device | None, knob("device", panel="Task")] = None,
     triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
@@ -69,6 +70,7 @@ def optimize(
     knobs = given(
         target=target,
         precision=precision,
+        domain=domain,
         device=device,
         triton_only=triton_only,
         max_attempts=max_attempts,

@@ -10,6 +10,7 @@ from egg_graph.context import Context
 
 DEVICE = typer.Option(help="Where to judge: on a GPU, without one, or as it comes.")
 PRECISION = typer.Option(help="Precision policy; it binds both sides alike.")
+DOMAIN = typer.Option(help="Inputs on which the kernel has to be right; nonfinite makes infinities part of them.")
 OUT = typer.Option(help="Results: .json, and a page .md beside it.")
 MODEL = typer.Option(
     metavar="[ROLE=]NAME",

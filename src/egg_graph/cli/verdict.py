@@ -23,6 +23,7 @@ def show_verdict(console: Console, evaluation: Evaluation, *, title: str) -> Non
     ]
     parts += _list("proven", evaluation.proven, "[green]+[/]")
     parts += _list("not proven", evaluation.not_proven, "[yellow]-[/]")
+    parts += _list("not preserved", evaluation.not_preserved, "[yellow]-[/]")
     parts += _findings(evaluation)
     if (numbers := _numbers(evaluation)).row_count:
         parts += ["", numbers]
@@ -66,6 +67,12 @@ def _numbers(evaluation: Evaluation) -> Table:
         beside = "not compiled" if timing.compile_ms is None else f"torch.compile {timing.compile_ms:.4g} ms"
         table.add_row("time", f"{timing.candidate_ms:.4g} ms; eager {timing.eager_ms:.4g} ms, {beside}")
         interval = f"{timing.ratio_low:.3f} to {timing.ratio_high:.3f}"
+        if timing.candidate_host_ms is not None and timing.baseline_host_ms is not None:
+            table.add_row(
+                "on the host",
+                f"{timing.candidate_host_ms:.4g} ms against {timing.baseline_host_ms:.4g} ms, launches included: what "
+                "a user without CUDA graphs sees",
+            )
         table.add_row("speedup", f"{timing.ratio:.3f} over {timing.baseline} (95 % interval {interval})")
     elif bound := evaluation.bound:
         table.add_row("bound", f"no run below {bound.milliseconds:.4g} ms on the target ({bound.limiter}); not a time")

@@ -116,6 +116,7 @@ def write_verdict(
         return "reference_kept", _reference_kept(state, context, notes)
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
+    lines += [f"  not preserved: {line}" for line in evaluation.not_preserved]
     lines += [f"  {note}" for note in notes]
     if best.author == USER:
         lines.append("  a person wrote or edited this kernel")

@@ -128,6 +128,7 @@ def make_task(reference: object, name: str | None, context: Context) -> KernelTa
         reference=source,
         target=choose_target(context.target, context.knowledge_dir),
         precision=context.precision,
+        domain=context.domain,
         triton_only=context.triton_only,
     )
 

@@ -127,6 +127,7 @@ def make_evidence(run: Run) -> dict[str, Any]:
         "evaluation": dump(run.evaluation),
         "proven": [] if run.evaluation is None else list(run.evaluation.proven),
         "not_proven": [] if run.evaluation is None else list(run.evaluation.not_proven),
+        "not_preserved": [] if run.evaluation is None else list(run.evaluation.not_preserved),
         "summaries": [dump(summary) for summary in run.summaries],
         "attempts": len(run.attempts),
         "usage": dump(run.usage),

@@ -43,7 +43,7 @@ from egg_graph.schema.evaluation import (
 )
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
-from egg_graph.schema.task import Figure, Hardware, KernelTask, Precision
+from egg_graph.schema.task import Domain, Figure, Hardware, KernelTask, Precision
 
 __all__ = [
     "ROLES",
@@ -62,6 +62,7 @@ __all__ = [
     "ConfigSpace",
     "Confirmation",
     "Diagnosis",
+    "Domain",
     "Draft",
     "Effect",
     "EggError",

@@ -40,6 +40,8 @@ FindingKind = Literal[
     "specialised_to_shape", "not_deterministic", "weights_mismatch", "library_call",
     # how the answer came about
     "replayed_output", "late_output", "clock_disagreement", "below_roofline", "not_causal", "library_patched",
+    # beyond the task's domain
+    "not_preserved",
     # the problem or the machine
     "degenerate_problem", "stochastic_problem", "reference_failed", "infrastructure",
 ]  # fmt: skip
@@ -162,7 +164,7 @@ class Bound(Value):
 
 
 class Clock(Value):
-    """How long a call of the candidate took, by one clock."""
+    """How long a call took, by one clock."""
 
     name: Literal["events", "device", "host"]
     """CUDA events, the GPU's own nanosecond counter, or the judge process's wall clock."""
@@ -219,6 +221,14 @@ class Timing(Value):
     """Time of eager PyTorch with TF32 off [ms], for comparison with papers."""
     baseline: Literal["eager", "compile"]
     """The faster of the two at equal precision. Ratio and verdict are against it."""
+    clock: Literal["events", "device", "host"] = "events"
+    """The clock within which times and ratio of both sides are told. It is another one than CUDA events, which tell
+    device time, where these understate the candidate."""
+    candidate_host_ms: float | None = None
+    """Time of the candidate on the host, launches included [ms]: what a user without CUDA graphs sees. It decides
+    nothing."""
+    baseline_host_ms: float | None = None
+    """Time of the baseline on the host, measured alike [ms]."""
     ratio: float
     """Median of baseline time over candidate time; above 1 is a speedup."""
     ratio_low: float
@@ -235,6 +245,8 @@ class Timing(Value):
     """Every recorded call of the baseline [ms]; its n-th call belongs to the candidate's n-th."""
     clocks: tuple[Clock, ...] = ()
     """The candidate's time by each clock, so that they can be compared."""
+    baseline_clocks: tuple[Clock, ...] = ()
+    """The baseline's time by each clock that was read on it; by the host's only where the candidate's disagree."""
     checked_calls: int = 0
     """Timed calls whose answer was compared with the reference's, each on inputs of its own."""
     before: GpuState | None = None
@@ -310,6 +322,8 @@ class Evaluation(Value):
     reason: str
     """One line that explains the status."""
     findings: tuple[Finding, ...] = ()
+    not_preserved: tuple[str, ...] = ()
+    """What the reference keeps beyond the task's domain and the kernel does not: `infinities (where, and how)`."""
     rungs: tuple[Rung, ...] = ()
     checks: tuple[Check, ...] = ()
     resources: tuple[KernelResources, ...] = ()

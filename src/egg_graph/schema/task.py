@@ -12,6 +12,13 @@ Precision = Literal["ieee", "tf32", "bf16", "fp16"]
 products may be rounded to TF32. `bf16`, `fp16`: parameters and floating inputs cast, products accumulated in fp32.
 """
 
+Domain = Literal["finite", "nonfinite"]
+"""The inputs on which a kernel has to be right.
+
+`finite`: what `get_inputs` draws, and the finite input families. Infinities belong to it where the reference draws or
+makes non-finite numbers itself; elsewhere it is told whether they are preserved. `nonfinite`: infinities always.
+"""
+
 
 class Figure(Value):
     """One number of a data sheet, with its unit and its source."""
@@ -59,6 +66,7 @@ class KernelTask(Value):
     """Python source: `Model(nn.Module)`, `get_inputs()` and, if `Model` takes arguments, `get_init_inputs()`."""
     target: Hardware
     precision: Precision = "tf32"
+    domain: Domain = "finite"
     triton_only: bool = False
     """Forbid library calls (cuBLAS, cuDNN) beside the candidate's own Triton kernels."""
     further_shapes: tuple[dict[str, int], ...] = ()
@@ -66,5 +74,6 @@ class KernelTask(Value):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that defines the task, as 16 hex digits."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        """SHA-256 of everything that defines the task, as 16 hex digits; the default domain adds nothing to it."""
+        text = self.model_dump_json(exclude={"domain"} if self.domain == "finite" else None)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

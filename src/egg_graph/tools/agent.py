@@ -29,8 +29,8 @@ OPTIMIZE = (
 )
 EVALUATE = (
     "Judge whether a Triton kernel may replace a PyTorch module: right answers, honest work and, on a GPU, time. "
-    "Returns status, reason, usable, ratio (speedup, null where no GPU timed it), proven, not_proven, findings with "
-    "their cure, and evidence (a file)."
+    "Returns status, reason, usable, ratio (speedup, null where no GPU timed it), proven, not_proven, not_preserved, "
+    "findings with their cure, and evidence (a file)."
 )
 
 

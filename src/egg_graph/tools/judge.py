@@ -12,7 +12,7 @@ from egg_graph.runs.evidence import make_record, write_record
 from egg_graph.schema import BadInput, Candidate, Evaluation, InfrastructureError, KernelTask
 from egg_graph.tools.results import KernelResult, kernel_result
 
-JUDGE_KNOBS = ("target", "precision", "device", "triton_only")
+JUDGE_KNOBS = ("target", "precision", "domain", "device", "triton_only")
 """Knobs of `Context` that matter to a verdict."""
 
 

@@ -34,6 +34,8 @@ class KernelResult(TypedDict):
     """The baseline's time over the kernel's; None where no GPU timed them."""
     proven: list[str]
     not_proven: list[str]
+    not_preserved: list[str]
+    """What the module keeps beyond the task's domain and the kernel does not."""
     findings: list[str]
     """What is wrong, where, and the cure."""
     evidence: str
@@ -65,6 +67,7 @@ def kernel_result(evaluation: Evaluation, evidence: str = "") -> KernelResult:
         ratio=ratio_of(evaluation),
         proven=list(evaluation.proven),
         not_proven=list(evaluation.not_proven),
+        not_preserved=list(evaluation.not_preserved),
         findings=[
             ": ".join(filter(None, (finding.kind, finding.message, finding.where, finding.cure)))
             for finding in evaluation.findings

@@ -168,10 +168,10 @@ def _batches(entries: Sequence[Entry], workers: int) -> list[list[Entry]]:
     return sorted(batches, key=len, reverse=True)
 
 
-def _problem(entry: Entry) -> tuple[str, str, bool]:
+def _problem(entry: Entry) -> tuple[str, str, str, bool]:
     """What an evaluator learns once."""
     header = entry.header
-    return header.problem, header.precision, header.terms.triton_only
+    return header.problem, header.precision, header.terms.domain, header.terms.triton_only
 
 
 def _summary(rows: Sequence[CorpusRow]) -> dict[str, object]:
@@ -232,6 +232,7 @@ def task_of(entry: Entry, hardware: Hardware) -> KernelTask:
         reference=entry.reference,
         target=hardware,
         precision=header.precision,
+        domain=header.terms.domain,
         triton_only=header.terms.triton_only,
     )
 

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from egg_graph.schema import USABLE, BadInput, Evaluation, Precision, Value
+from egg_graph.schema import USABLE, BadInput, Domain, Evaluation, Precision, Value
 from egg_graph.schema.evaluation import FindingKind, Status
 
 OPENING, CLOSING = "# /// trick", "# ///"
@@ -37,6 +37,7 @@ or a `false_reject`. `not_judged`: the machine or the problem failed, and nothin
 class TaskTerms(Value):
     """Settings of the task beside its precision."""
 
+    domain: Domain = "finite"
     triton_only: bool = False
 
 

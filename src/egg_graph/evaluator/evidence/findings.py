@@ -142,6 +142,10 @@ FINDINGS: dict[FindingKind, FindingRow] = {
     "library_patched": FindingRow(
         "invalid", "The candidate changes Python, PyTorch or Triton.", "Leave them as they are.", "both"
     ),
+    # beyond the task's domain
+    "not_preserved": FindingRow(
+        None, "Infinities go in, and others come out.", "Ask for domain nonfinite where that matters.", "both"
+    ),
     # the problem or the machine
     "degenerate_problem": FindingRow(
         "unevaluable", "An empty kernel would pass.", "Take inputs or sizes on which the answer depends.", "both"

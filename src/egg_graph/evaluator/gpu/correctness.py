@@ -216,11 +216,14 @@ class GpuCorrectness:
     def _other_inputs(self, started: float) -> bool:
         tried = []
         for shape, cases in (self._families_reduced(), self._family_at_full()):
+            right = []
             for group in family_groups(cases):
-                if not self._decided("other_inputs", self._carry_out(group), started):
+                outcome = self._carry_out(group)
+                if not self._decided("other_inputs", outcome, started):
                     return False
-            if cases:
-                tried.append(f"{', '.join(case.family for case in cases)} at {shape} shape")
+                right += [check.family for check in outcome.checks]
+            if right:
+                tried.append(f"{', '.join(right)} at {shape} shape")
         if tried:
             statement = f"right on inputs that are {' and '.join(tried)}"
             self.builder.passed("other_inputs", statement, time.monotonic() - started)
@@ -248,7 +251,9 @@ class GpuCorrectness:
         self.builder.checks += outcome.checks
         if outcome.failed:
             self.builder.fail(rung, outcome.findings, time.monotonic() - started)
-        return not outcome.failed
+            return False
+        self.builder.findings += outcome.findings
+        return True
 
     @property
     def _reduced(self) -> str:

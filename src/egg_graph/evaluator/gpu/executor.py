@@ -239,7 +239,7 @@ class GroupRun:
         if self.group.kind == "first" and self.outcome.kernelbench is None:
             self.outcome.kernelbench = tolerance_of(case, targets, self.problem.task.precision)
         if call.section == "other_inputs":
-            findings = [f.model_copy(update={"message": f"on {case.family} inputs: {f.message}"}) for f in findings]
+            findings = [_on_family(finding, case.family) for finding in findings]
         if rejecting(findings):
             self.outcome.findings += self._explained(findings, case, targets, place, call.what)
             return False
@@ -389,6 +389,13 @@ class GroupRun:
             self.outcome.notes.append(str(self.spread))
         elif self.group.kind == "first" and done == len(self.group.calls) > 1 and not self.outcome.failed:
             self.outcome.notes.append("so on other inputs at the same addresses and on the same ones at others")
+
+
+def _on_family(finding: Finding, family: str) -> Finding:
+    """A finding that says on which inputs; what is not preserved says so itself."""
+    if finding.kind == "not_preserved":
+        return finding
+    return finding.model_copy(update={"message": f"on {family} inputs: {finding.message}"})
 
 
 def _return_cached_memory(large: bool = False) -> None:

@@ -91,6 +91,8 @@ class Case:
     """Errors of each leaf under the emulations that have been asked for."""
     family: str = AS_GIVEN
     """Name of the input family."""
+    beyond_finite: bool = False
+    """Its inputs hold infinities, and the reference neither draws nor makes non-finite numbers on its own inputs."""
     updates: dict[str, Update] = field(default_factory=dict)
     """Buffers and parameters that the reference's forward changes (running statistics), by name."""
     changes_inputs: bool = False

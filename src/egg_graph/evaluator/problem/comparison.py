@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
 from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.domain import without_non_finite
 from egg_graph.evaluator.problem.error_sums import relative_error
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import FAMILIES
@@ -23,7 +24,10 @@ from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.leaf import overlapping
-from egg_graph.schema import Check, Finding, KernelTask
+from egg_graph.schema import Check, Finding, FindingKind, KernelTask
+
+NUMBERS: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "precision_loss"})
+"""Findings on elements that were written, in an answer of the right form."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,29 @@ def judge_answer(problem: CaseStore, case: Case, answer: Answer) -> tuple[list[F
         _of_told_form(leaf, form, due) for leaf, form, due in zip(answer.leaves, answer.forms, case.leaves, strict=True)
     ]
     compared, check = judge_leaves(problem.task, case, leaves, machine=answer.machine, source=answer.source)
+    if (
+        case.beyond_finite
+        and problem.task.domain == "finite"
+        and _differ_in_infinities_alone(problem, case, leaves, compared)
+    ):
+        compared, check = [_not_preserved(case, compared[0])], None
     return [*findings, *answer.strays, *compared, *_judge_memory(case, answer)], check
+
+
+def _differ_in_infinities_alone(
+    problem: CaseStore, case: Case, leaves: Sequence[Any], compared: Sequence[Finding]
+) -> bool:
+    """Whether wrong leaves are right wherever they and the expected ones hold numbers that are finite."""
+    if not compared or any(finding.kind not in NUMBERS for finding in compared):
+        return False
+    finite = [without_non_finite(got, leaf) for got, leaf in zip(leaves, case.leaves, strict=True)]
+    return not judge_leaves(problem.task, case, finite, machine="", source="")[0]
+
+
+def _not_preserved(case: Case, finding: Finding) -> Finding:
+    """What to tell of a kernel that loses infinities of which its task says nothing."""
+    message = f"infinities ({case.family} inputs, {case.name} shape: {finding.message})"
+    return Finding(kind="not_preserved", message=message, where=finding.where)
 
 
 def _broken_structure(case: Case, answer: Answer) -> Finding | None:

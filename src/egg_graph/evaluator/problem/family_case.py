@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_on, move_to, require_exact
+from egg_graph.evaluator.problem.domain import makes_non_finite
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
 from egg_graph.evaluator.problem.operators import (
     EXACT,
@@ -48,6 +49,7 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     _refuse_unjudgeable(other, case, row)
     if row.exact and precision in ("ieee", "tf32") and other.operators <= EXACT | VIEWS:
         other.leaves = [require_exact(leaf) for leaf in other.leaves]
+    other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)
     return other
 
 

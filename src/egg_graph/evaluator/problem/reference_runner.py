@@ -68,18 +68,25 @@ class ReferenceRunner:
     seed: int
     device: torch.device
 
-    def at(self, precision: Precision, *, seed: int | None = None) -> ReferenceAnswer:
+    def at(
+        self,
+        precision: Precision,
+        *,
+        seed: int | None = None,
+        recorder: AbstractContextManager[Any] | None = None,
+    ) -> ReferenceAnswer:
         """Run at a precision.
 
         Args:
             precision: the policy for products.
             seed: seed of torch's generator instead of the runner's own.
+            recorder: is active during the forward.
 
         Raises:
             BadInput: if forward fails or returns something else than tensors.
         """
         with pytorch_at(precision, self.device):
-            answer = self._run(self.model, self.inputs, seed)
+            answer = self._run(self.model, self.inputs, seed, recorder)
         if not answer.leaves or not all(isinstance(leaf, torch.Tensor) for leaf in answer.leaves):
             raise BadInput("reference: forward must return a tensor, or a tuple, list or dict of tensors")
         return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,6 +72,7 @@ class TimingCommands:
             "time_call": self.time_call,
             "deliver_again": self.deliver_again,
             "queue_burst": self.queue_burst,
+            "call_repeatedly": self.call_repeatedly,
             "synchronize": self.synchronize,
             "time_series": self.time_series,
         }
@@ -101,21 +103,28 @@ class TimingCommands:
     def time_call(self, command: Command) -> Answer:
         """Time one call on one set of inputs, and copy its answer into that set's targets in stream order.
 
-        `first` marks the first call of a block. Calls whose time is not recorded come this way as well.
+        `first` marks the first call of a block. Calls whose time is not recorded come this way as well. With `null_ns`
+        a null kernel of that duration stands for the forward, and memory that nobody wrote for its answer.
         """
         assert self.timer is not None
         self.last_answer = None
+        null_ns = command["null_ns"]
         if command["first"]:
             self.driver.reset_persisting_l2()
         number = command["set"]
         delivered: Answer = {}
 
         def deliver(result: Any) -> None:
+            if null_ns:
+                self._queue_blank_copies(number)
+                return
             self.last_answer = result
             delivered["structure"], delivered["leaves"] = self._queue_copies(result, number)
 
         call = self.timer.time_call(
-            self._forward_on(command["buffer"], fresh=command["fresh"]),
+            partial(self.driver.spin, null_ns)
+            if null_ns
+            else self._forward_on(command["buffer"], fresh=command["fresh"]),
             inputs=self._encrypted_inputs(number, command["key"], command["buffer"]),
             spin_ns=command["spin_ns"],
             flush_value=command["flush_value"],
@@ -133,7 +142,8 @@ class TimingCommands:
     def queue_burst(self, command: Command) -> Answer:
         """Queue calls on several sets behind one spin, and answer without waiting for the GPU.
 
-        If `forward` is false, everything but the forwards is queued, with copies of the same size.
+        If `forward` is false, everything but the forwards is queued, with copies of the same size; with `null_ns` a
+        null kernel of that duration in the place of each.
         """
         assert self.timer is not None
         self.last_answer = None
@@ -145,9 +155,19 @@ class TimingCommands:
                 self.timer.queue_preparation(self._encrypted_inputs(number, key, buffer), command["flush_value"])
                 if command["forward"]:
                     answers.append(self._queue_copies(self._forward_on(buffer, fresh=False)(), number))
-                else:
-                    self._queue_blank_copies(number)
+                    continue
+                if command["null_ns"]:
+                    self.driver.spin(command["null_ns"])
+                self._queue_blank_copies(number)
         return {"answers": answers}
+
+    def call_repeatedly(self, command: Command) -> Answer:
+        """Call the forward on the worker's inputs `calls` times, back to back, and wait for the GPU."""
+        self.last_answer = None
+        for _ in range(command["calls"]):
+            self.forward()
+        self.driver.synchronize()
+        return {"ok": True}
 
     def synchronize(self, command: Command) -> Answer:
         """Wait for what `queue_burst` queued."""

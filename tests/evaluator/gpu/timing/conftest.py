@@ -11,7 +11,16 @@ import torch
 from egg_graph.evaluator.device import interference, stream_timer
 from egg_graph.evaluator.gpu import answers as gpu_answers
 from egg_graph.evaluator.gpu.arena import Arena
-from egg_graph.evaluator.gpu.timing import baseline, input_sets, measurement, samples, session, speed, wrong_answers
+from egg_graph.evaluator.gpu.timing import (
+    baseline,
+    host_times,
+    input_sets,
+    measurement,
+    samples,
+    session,
+    speed,
+    wrong_answers,
+)
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult, time_candidate
@@ -76,7 +85,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     for module in (baseline, measurement):
         monkeypatch.setattr(module, "WARMUP_SECONDS", 0.0)
     steady = SteadyTime()
-    for module in (stream_timer, input_sets, measurement, samples, wrong_answers):
+    for module in (stream_timer, host_times, input_sets, measurement, samples, wrong_answers):
         monkeypatch.setattr(module, "time", steady)
     monkeypatch.setattr(samples, "TIME_BOX_SECONDS", 0.0)
     monkeypatch.setattr(wrong_answers, "LATE_SECONDS", 0.1)
@@ -85,13 +94,20 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setattr(interference, "PAUSE_SECONDS", 0.0)
     for module in (interference, measurement):
         monkeypatch.setattr(module, "read_gpu_state", lambda: GpuState(sm_clock_mhz=1980.0))
-    plain = TimingSession.run_burst
+    plain, plain_baseline = TimingSession.run_burst, TimingSession.run_baseline_burst
 
-    def run_burst(self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Any:
-        _, told = plain(self, session, numbers, spin_ns=spin_ns, forward=forward)
-        return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0), told
+    def run_burst(
+        self: Any, session: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True, null_ns: int = 0
+    ) -> Any:
+        _, told = plain(self, session, numbers, spin_ns=spin_ns, forward=forward, null_ns=null_ns)
+        return Burst(len(numbers), len(numbers) * (2.0 if forward or null_ns else 1.0), -1.0), told
+
+    def run_baseline_burst(self: Any, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Burst:
+        plain_baseline(self, numbers, spin_ns=spin_ns, forward=forward)
+        return Burst(len(numbers), len(numbers) * (2.0 if forward else 1.0), -1.0)
 
     monkeypatch.setattr(TimingSession, "run_burst", run_burst)
+    monkeypatch.setattr(TimingSession, "run_baseline_burst", run_baseline_burst)
 
 
 @pytest.fixture

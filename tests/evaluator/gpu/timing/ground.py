@@ -35,7 +35,7 @@ class Ground:
             torch.cuda.empty_cache()
             task = KernelTask(name="timing", reference=reference, target=self.hardware, precision="ieee")
             problem = Problem(task, 20261121, torch.device("cuda"))
-            self.tasks[reference] = problem, EagerOnly(problem)
+            self.tasks[reference] = problem, EagerOnly(problem).measure()
         return self.tasks[reference]
 
     def time(self, source: str, reference: str) -> TimingResult:
@@ -60,5 +60,5 @@ class Ground:
 class EagerOnly(PyTorchBaseline):
     """A baseline without torch.compile, which would take longer than all measurements."""
 
-    def _compiled(self, model: torch.nn.Module, inputs: list[Any]) -> None:
+    def _compiled(self, model: torch.nn.Module) -> None:
         return None

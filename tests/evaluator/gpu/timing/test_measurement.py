@@ -1,18 +1,22 @@
 """Measurements with a stand-in for the GPU: what candidates get, what is checked, and what is rejected."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, repeat
 
 import pytest
 import torch
 
 from egg_graph.evaluator.device import interference
-from egg_graph.evaluator.gpu.timing import measurement, samples
+from egg_graph.evaluator.gpu.timing import agreement, measurement, samples
+from egg_graph.evaluator.gpu.timing import controls as controls_module
+from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.input_sets import InputSets
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
 from egg_graph.evaluator.gpu.timing.samples import FEWEST_STEADY
 from egg_graph.evaluator.gpu.timing.session import TimingSession
 from egg_graph.evaluator.gpu.timing.speed import judge_speed
-from egg_graph.schema import GpuState
+from egg_graph.schema import Clock, GpuState
+from tests.evaluator.gpu.stand_ins import InProcess
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +36,9 @@ def test_a_right_candidate_is_timed_and_every_answer_compared(timing_of: Timed) 
     assert timing.pairs >= FEWEST_STEADY
     assert timing.checked_calls > timing.pairs  # the unrecorded calls as well
     assert {clock.name: clock.milliseconds for clock in timing.clocks} == {"events": 1.0, "device": 1.0, "host": 1.0}
+    assert {clock.name: clock.milliseconds for clock in timing.baseline_clocks} == {"events": 1.0, "device": 1.0}
+    assert timing.clock == "events"
+    assert timing.candidate_host_ms is not None and timing.baseline_host_ms is not None
     assert timing.before is not None
     assert timing.before.sm_clock_mhz == 1980.0
     assert judge_speed(timing, "ieee")[0] == "inconclusive"  # every call takes 1 ms here
@@ -77,41 +84,79 @@ def test_a_trick_that_only_the_clock_sees_is_found(timing_of: Timed, body: str, 
     assert kind in kinds(found), found.findings
 
 
-def test_events_that_understate_are_found_and_after_a_small_difference_the_largest_clock_counts(
+def host_tells(monkeypatch: pytest.MonkeyPatch, candidate: float, controls: Sequence[float] = (1.0, 1.0)) -> None:
+    """Let the host's clock tell so many times the truth of the candidate, and of the null kernel and the baseline."""
+    plain = agreement.host_clock
+
+    def telling(factors: Iterator[float]) -> Callable[[list[Burst], list[Burst]], Clock]:
+        def host(more: list[Burst], less: list[Burst]) -> Clock:
+            clock = plain(more, less)
+            return clock.model_copy(update={"milliseconds": next(factors) * clock.milliseconds})
+
+        return host
+
+    monkeypatch.setattr(measurement, "host_clock", telling(repeat(candidate)))
+    monkeypatch.setattr(controls_module, "host_clock", telling(cycle(controls)))
+
+
+def test_events_that_understate_the_candidate_alone_are_found(
     timing_of: Timed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = measurement.host_clock
-
-    def slower(factor: float) -> None:
-        def host(more: list, less: list) -> object:
-            clock = plain(more, less)
-            return clock.model_copy(update={"milliseconds": factor * clock.milliseconds})
-
-        monkeypatch.setattr(measurement, "host_clock", host)
-
-    slower(1.5)
+    host_tells(monkeypatch, 1.5)
     found = timing_of(RIGHT)
     assert kinds(found) == {"clock_disagreement"}
     assert found.timing is None
-    slower(1.2)
+    assert "baseline: events 1 ms, device 1 ms, host 1 ms; null kernel: events 1 ms" in found.findings[0].message
+
+
+def test_after_a_small_difference_the_largest_clock_counts_on_both_sides(
+    timing_of: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host_tells(monkeypatch, 1.2, (1.0, 1.05))
     timing = timing_of(RIGHT).timing
     assert timing is not None
-    assert timing.candidate_ms == pytest.approx(1.2)
-    assert timing.ratio == pytest.approx(1 / 1.2)
+    assert (timing.clock, timing.candidate_ms, timing.eager_ms) == ("host", *map(pytest.approx, (1.2, 1.05)))
+    assert timing.ratio == pytest.approx(1.05 / 1.2)
     status, reason = judge_speed(timing, "ieee")
     assert status == "slower"
     assert "clocks disagree" in reason
+    status, _ = judge_speed(timing.model_copy(update={"ratio_low": 1.2, "ratio_high": 1.3}), "ieee")
+    assert status == "inconclusive", "never faster by clocks that disagree"
+
+
+def test_a_busy_host_changes_no_ratio(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An equal kernel was told 0.80x: events 2.088 ms, host 2.634 ms, while eager takes 2.104 ms by events."""
+    for controls in ((1.26, 1.0), (1.0, 1.26)):
+        host_tells(monkeypatch, 1.26, controls)
+        found = timing_of(RIGHT)
+        assert found.findings == []
+        timing = found.timing
+        assert timing is not None
+        assert (timing.clock, timing.candidate_ms, timing.ratio) == ("events", 1.0, 1.0)
+        assert any("as much on the baseline or on a null kernel" in note for note in timing.notes)
+
+
+def test_a_busy_host_hides_no_more_than_it_adds_itself(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    host_tells(monkeypatch, 2.6, (1.3, 1.3))
+    assert kinds(timing_of(RIGHT)) == {"clock_disagreement"}
+
+
+def test_the_candidate_is_gone_before_others_are_looked_at(timing_of: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    host_tells(monkeypatch, 1.5)
+    plain, alive = measurement.measure_controls, []
+
+    def watched(session: TimingSession, worker: InProcess, *rest: object) -> object:
+        alive.append(worker.alive)
+        return plain(session, worker, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measurement, "measure_controls", watched)
+    timing_of(RIGHT)
+    assert alive == [False]
 
 
 @pytest.fixture
 def clocks_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = measurement.host_clock
-
-    def host(more: list, less: list) -> object:
-        clock = plain(more, less)
-        return clock.model_copy(update={"milliseconds": 2.6 * clock.milliseconds})
-
-    monkeypatch.setattr(measurement, "host_clock", host)
+    host_tells(monkeypatch, 2.6)
 
 
 def test_clocks_that_disagree_while_others_compute_accuse_nobody(
@@ -140,7 +185,7 @@ def test_others_that_came_meanwhile_accuse_nobody(
 def test_clocks_are_not_read_again_before_others_are_gone(
     timing_of: Timed, clocks_disagree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter(["", "the GPU is busy with other work"])
+    answers = iter(["", "the GPU is busy with other work"])  # before the first measurement, and before the second
     monkeypatch.setattr(interference, "wait_until_idle", lambda driver: next(answers))
     found = timing_of(RIGHT)
     assert found.findings == [] and found.skipped == "the GPU is busy with other work"

@@ -14,7 +14,17 @@ from egg_graph.evaluator.device.ptx import PTX
 from egg_graph.evaluator.device.stream_timer import DeviceBuffer, EncryptedInputs, HostLatency, StreamTimer, spin_ns_for
 from egg_graph.evaluator.gpu import floor
 from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
-from egg_graph.evaluator.gpu.timing.agreement import Burst, compare_clocks, device_clock, event_clock, host_clock
+from egg_graph.evaluator.gpu.timing import host_times
+from egg_graph.evaluator.gpu.timing.agreement import (
+    Burst,
+    Excess,
+    compare_clocks,
+    device_clock,
+    event_clock,
+    host_clock,
+)
+from egg_graph.evaluator.gpu.timing.controls import Controls
+from egg_graph.evaluator.gpu.timing.session import PairedBlock, TimingSession
 from egg_graph.evaluator.gpu.timing.statistics import ratio_interval
 from egg_graph.evaluator.gpu.timing.timed_answers import allowed_difference, relative_difference
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
@@ -59,7 +69,7 @@ def test_three_clocks_agree_disagree_or_understate(
 ) -> None:
     found = compare_clocks(*clocks(*times))
     assert (found.agrees, found.understates) == (agrees, understates)
-    assert found.largest_ms == max(times)
+    assert found.counts.milliseconds == (times[0] if agrees else max(times))
 
 
 def test_noise_of_the_host_accuses_nobody_and_a_host_that_waits_may_take_its_time() -> None:
@@ -80,17 +90,51 @@ def test_many_short_kernels_may_take_longer_in_a_long_queue() -> None:
 def test_a_burst_of_one_call_accuses_nobody_and_its_clock_counts() -> None:
     """Once a right kernel of 2^31 elements was refused, whose bursts have one call: events 1.48 ms, host 1.99 ms."""
     alone = compare_clocks(*clocks(1.479, 1.476, 1.988), burst_calls=1)
-    assert not alone.agrees and not alone.understates and alone.largest_ms == 1.988
+    assert not alone.agrees and not alone.understates and alone.counts.name == "host"
     assert compare_clocks(*clocks(1.479, 1.476, 1.988), burst_calls=2).understates
     assert compare_clocks(*clocks(1.0, 1.5, 1.0), burst_calls=1).understates, "the GPU's own clock accuses as before"
+
+
+def test_what_clocks_exceed_events_by_on_others_is_harmless() -> None:
+    slow, null = clocks(4.0, 4.2, 4.8), clocks(1.0, 1.0, 1.1)
+    excess = Controls(slow, null).harmless(1.0)
+    assert (excess.device_ms, excess.host_ms) == (pytest.approx(0.05), pytest.approx(0.2)), (
+        "a quarter of the baseline's"
+    )
+    assert Controls(clocks(0.1, 0.1, 0.3), null).harmless(1.0).host_ms == pytest.approx(0.2), "and never more than it"
+    assert Controls(clocks(1.0, 0.9, 0.8), clocks(1.0, 0.9, 0.9)).harmless(1.0) == Excess()
+    assert not compare_clocks(*clocks(1.0, 1.0, 1.3)).agrees
+    busy = compare_clocks(*clocks(1.0, 1.0, 1.3), harmless=Excess(host_ms=0.25))
+    assert busy.agrees and busy.counts.name == "events"
+    assert compare_clocks(*clocks(1.0, 1.0, 1.6), harmless=Excess(host_ms=0.25)).understates
+    assert compare_clocks(*clocks(1.0, 1.6, 1.0), harmless=Excess(host_ms=0.25)).understates
+    assert not compare_clocks(*clocks(1.0, 1.3, 1.0), harmless=Excess(device_ms=0.05)).agrees
+
+
+def test_time_on_the_host_is_told_for_both_sides_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls back to back by the judge's clock, without what asking another process takes."""
+    now = [0.0]
+
+    def ask(do: str, calls: int = 0) -> None:
+        now[0] += 1e-3 * (0.3 + 0.4 * calls)
+
+    def call_repeatedly(calls: int) -> None:
+        now[0] += 1e-3 * 0.5 * calls
+
+    monkeypatch.setattr(host_times, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    baseline = SimpleNamespace(
+        best="eager", latencies={"eager": HostLatency(0.1, 0.5)}, call_repeatedly=call_repeatedly
+    )
+    told = host_times.measure_host_times(SimpleNamespace(ask=ask), baseline, HostLatency(0.1, 0.4))  # type: ignore[arg-type]
+    assert (told.candidate_ms, told.baseline_ms) == (pytest.approx(0.4), pytest.approx(0.5))
 
 
 def test_the_host_clock_is_what_forwards_add_to_a_burst() -> None:
     more = [Burst(4, wall, -1.0) for wall in (10.0, 10.2, 9.8, 30.0)]
     less = [Burst(4, wall, -1.0) for wall in (2.0, 2.1, 1.9, 2.0)]
     clock = host_clock(more, less)
-    assert clock.milliseconds == pytest.approx((10.1 - 2.0) / 4)
-    assert clock.noise_ms > 0
+    assert clock.milliseconds == pytest.approx((9.8 - 1.9) / 4), "a busy host only adds"
+    assert 0 < clock.noise_ms < 0.1
     assert not more[0].host_bound
     assert Burst(4, 10.0, 0.5).host_bound
 
@@ -238,3 +282,10 @@ def test_the_interval_covers_the_ratio_and_says_when_it_cannot_tell() -> None:
     _, low, high = ratio_interval(base, base * noise)
     assert low < 1.0 < high
     assert ratio_interval(base, base * 2) == ratio_interval(base, base * 2)
+
+
+def test_a_slow_host_gives_either_side_a_longer_spin() -> None:
+    spins = SimpleNamespace(spin_ns=250_000, baseline_spin_ns=250_000)
+    block = PairedBlock(queue_ms=[0.1] * 4, baseline_queue_ms=[0.4] * 4)
+    assert TimingSession.adjust_spins(spins, block)  # type: ignore[arg-type]
+    assert (spins.spin_ns, spins.baseline_spin_ns) == (300_000, 1_200_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from egg_graph.evaluator.device.stream_timer import (
     HostLatency,
     StreamTimer,
     flush_bytes,
+    garbage_collection_off,
     measure_host_latency,
 )
 from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
@@ -158,6 +159,36 @@ class PyTorchBaseline:
                 timestamps=timestamps,
                 deliver=deliver,
             )
+
+    def queue_burst(
+        self,
+        sources: Sequence[tuple[DeviceBuffer, int]],
+        *,
+        spin_ns: int,
+        forward: bool,
+        deliver: Callable[[Any], None],
+    ) -> None:
+        """Queue calls of the best forward behind one spin, exactly as a candidate's are, and do not wait for the GPU.
+
+        Args:
+            sources: the encrypted inputs of each call, and their 64-bit key.
+            spin_ns: duration of the spin [ns].
+            forward: whether forwards are called; otherwise all but them is queued.
+            deliver: queues copies of each result; gets None without forwards.
+        """
+        call, raw = self.forwards[self.best], DeviceBuffer.of(self.raw)
+        with pytorch_at(self.precision, self.problem.device), torch.no_grad(), garbage_collection_off():
+            self.driver.spin(spin_ns)
+            for source, key in sources:
+                self.timer.queue_preparation(EncryptedInputs(source, raw, key), 0)
+                deliver(call() if forward else None)
+
+    def call_repeatedly(self, calls: int) -> None:
+        """Call the best forward on the inputs as they lie, back to back, and wait for the GPU."""
+        with pytorch_at(self.precision, self.problem.device), torch.no_grad():
+            for _ in range(calls):
+                self.forwards[self.best]()
+            self.driver.synchronize()
 
     def _time_empty_call(self) -> float:
         timestamps = torch.zeros(2, dtype=torch.int64, device=self.problem.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from egg_graph.evaluator.gpu.worker_session import WorkerSession
 
 BURSTS, LONG_BURSTS = 7, 3
 """Number of bursts, and the number if their forwards take longer than a quarter of `LONGEST_BURST_MS`."""
+AGAIN = 2
+"""How many times as many bursts are measured after the clocks disagreed."""
 UNCOUNTED_BURSTS = 2
 """First bursts without forwards, which warm the process up and do not count."""
 SIZES = (1, 2, 4, 8, 14)
@@ -43,7 +45,12 @@ class BurstPair:
 
 
 def measure_bursts(
-    session: TimingSession, worker: WorkerSession, samples: PairedSamples, accept: Callable[[list[Any], int], bool]
+    session: TimingSession,
+    worker: WorkerSession,
+    samples: PairedSamples,
+    accept: Callable[[list[Any], int], bool],
+    *,
+    again: bool = False,
 ) -> BurstPair | None:
     """Measure bursts with forwards in the candidate's process, and without in a process that never loaded it.
 
@@ -52,6 +59,7 @@ def measure_bursts(
         worker: the candidate's process.
         samples: recorded calls, which say how long a burst may be.
         accept: checks the answers of a burst, given structure and forms of each by the worker, and their number.
+        again: whether the clocks disagreed before; then more bursts are measured.
 
     Returns:
         None if an answer was not accepted.
@@ -64,7 +72,7 @@ def measure_bursts(
     numbers = range(warmup_calls, warmup_calls + calls)
     spin_ns = int(1e6 * min(2.0 * calls * queue_ms + 1.0, 2 * LONGEST_BURST_MS))
     with_forward: list[Burst] = []
-    for _ in range(BURSTS if calls * longest_ms < LONGEST_BURST_MS / 4 else LONG_BURSTS):
+    for _ in range(count_bursts(calls * longest_ms) * (AGAIN if again else 1)):
         session.prepare_sets(warmup_calls + calls)
         forms = _run_warmup_burst(session, worker, spin_ns=spin_ns)
         burst, rest = session.run_burst(worker, numbers, spin_ns=spin_ns)
@@ -73,7 +81,12 @@ def measure_bursts(
         if not accept(forms, warmup_calls + calls):
             return None
         with_forward.append(burst)
-    return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls))
+    return BurstPair(with_forward, _bursts_without_forwards(session, worker, calls, again=again))
+
+
+def count_bursts(milliseconds: float) -> int:
+    """Return how many bursts are measured whose forwards take so long [ms]."""
+    return BURSTS if milliseconds < LONGEST_BURST_MS / 4 else LONG_BURSTS
 
 
 def _run_warmup_burst(
@@ -85,27 +98,59 @@ def _run_warmup_burst(
     return session.run_burst(worker, range(session.warmup_calls), spin_ns=spin_ns, forward=forward)[1]
 
 
-def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int) -> list[Burst]:
-    """Return bursts without forwards; each size is measured once for a baseline."""
+def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int, *, again: bool) -> list[Burst]:
+    """Return bursts without forwards; each size is measured once for a baseline.
+
+    `again` adds some to those that are known. It replaces none: a candidate that lives meanwhile could slow them down,
+    and the shortest count.
+    """
     known = session.baseline.empty_bursts
-    if calls not in known:
-        blank = worker.blank()
-        try:
-            blank.start(1.0)
-            blank.ask("open_timing", **session.forms)
-            for size in (n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets):
-                known[size] = []
-                for _ in range(BURSTS + UNCOUNTED_BURSTS):
-                    known[size].append(_run_empty_burst(session, blank, size))
-                del known[size][:UNCOUNTED_BURSTS]
-        finally:
-            blank.close()
+    if calls in known and not again:
+        return known[calls]
+    sizes = (calls,) if calls in known else [n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets]
+    blank = open_blank(session, worker)
+    try:
+        for size in sizes:
+            numbers = range(session.warmup_calls, session.warmup_calls + size)
+            spin_ns = int(1e6 * EMPTY_SPIN_MS)
+            bursts = [
+                run_burst_of_blank(session, blank, numbers, spin_ns=spin_ns) for _ in range(UNCOUNTED_BURSTS + BURSTS)
+            ]
+            known.setdefault(size, []).extend(bursts[UNCOUNTED_BURSTS:])
+    finally:
+        blank.close()
     return known[calls]
 
 
-def _run_empty_burst(session: TimingSession, blank: WorkerSession, size: int) -> Burst:
-    warmup_calls = session.warmup_calls
-    session.call_baseline(range(warmup_calls))  # the GPU switches between processes, as it does for a candidate
+def open_blank(session: TimingSession, worker: WorkerSession) -> WorkerSession:
+    """Start a process that never loads a candidate, with the session's buffers open.
+
+    Args:
+        session: the buffers.
+        worker: starts processes of its kind.
+    """
+    blank = worker.blank()
+    try:
+        blank.start(1.0)
+        blank.ask("open_timing", **session.forms)
+    except BaseException:
+        blank.close()
+        raise
+    return blank
+
+
+def run_burst_of_blank(
+    session: TimingSession, blank: WorkerSession, numbers: Sequence[int], *, spin_ns: int, null_ns: int = 0
+) -> Burst:
+    """Run one burst without forwards, or with null kernels that take `null_ns` [ns] in their place.
+
+    Args:
+        session: the buffers.
+        blank: a process that never loaded a candidate.
+        numbers: sets of inputs.
+        spin_ns: spin before the burst [ns].
+        null_ns: 0 calls no null kernels.
+    """
+    session.call_baseline(range(session.warmup_calls))  # the GPU switches between processes, as it does for a candidate
     _run_warmup_burst(session, blank, spin_ns=1_000_000, forward=False)
-    numbers = range(warmup_calls, warmup_calls + size)
-    return session.run_burst(blank, numbers, spin_ns=int(1e6 * EMPTY_SPIN_MS), forward=False)[0]
+    return session.run_burst(blank, numbers, spin_ns=spin_ns, forward=False, null_ns=null_ns)[0]

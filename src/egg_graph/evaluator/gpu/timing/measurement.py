@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,9 @@ from egg_graph.evaluator.device.state import read_gpu_state
 from egg_graph.evaluator.device.stream_timer import HostLatency
 from egg_graph.evaluator.gpu.answers import arena, load, overrun_findings, share_inputs, source_of
 from egg_graph.evaluator.gpu.timing.agreement import (
+    NO_EXCESS,
     Agreement,
+    Excess,
     compare_clocks,
     device_clock,
     event_clock,
@@ -27,6 +29,8 @@ from egg_graph.evaluator.gpu.timing.agreement import (
 )
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.bursts import BurstPair, measure_bursts
+from egg_graph.evaluator.gpu.timing.controls import Controls, measure_controls, read_device
+from egg_graph.evaluator.gpu.timing.host_times import HostTimes, measure_host_times
 from egg_graph.evaluator.gpu.timing.samples import PairedSamples
 from egg_graph.evaluator.gpu.timing.session import PairedBlock, TimingSession
 from egg_graph.evaluator.gpu.timing.speed import make_timing, measurement_notes
@@ -36,7 +40,7 @@ from egg_graph.evaluator.gpu.timing.wrong_answers import WrongAnswerExplainer
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.schema import Check, Finding, GpuState, Timing
+from egg_graph.schema import Check, Clock, Finding, GpuState, Timing
 
 WARMUP_SECONDS = 0.3
 """Warm-up before the first recorded block [s]; three times as long if the spin is not settled by then."""
@@ -83,7 +87,7 @@ def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBas
         session = TimingSession(problem, baseline, shared, slower_ms=slower_ms)
         worker.ask("open_timing", **session.forms)
         checker = AnswerChecker(problem, baseline.case, machine, source_of(worker))
-        PairedMeasurement(worker, session, checker, result).run()
+        PairedMeasurement(worker, session, checker, result, latency).run()
         result.findings += overrun_findings(shared.overruns())
         if result.findings:
             result.timing, result.skipped = None, ""
@@ -104,39 +108,101 @@ def _record(worker: WorkerSession, problem: Problem, case: Case) -> tuple[Timing
     return result, latency
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What measuring a candidate once gave."""
+
+    samples: PairedSamples
+    bursts: BurstPair
+    agreement: Agreement
+    again: bool = False
+    """Whether the clocks disagreed before."""
+    controls: Controls | None = None
+    """The clocks on the baseline and on a null kernel; None where the candidate's agree."""
+
+    def baseline_clocks(self, baseline: PyTorchBaseline) -> tuple[Clock, ...]:
+        """Return the baseline's time by each clock that was read on it."""
+        clocks = read_device(baseline, self.samples.baseline_ms, self.samples.baseline_timestamps)
+        return (*clocks, self.controls.baseline[2]) if self.controls else clocks
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about clocks that disagreed."""
+        if not self.again:
+            return []
+        if self.controls is None:
+            return [f"the clocks agreed when measured again ({self.agreement.statement})"]
+        clocks = f"({self.agreement.statement}; {self.controls.statement})"
+        if self.agreement.agrees:
+            return [f"the clocks disagree as much on the baseline or on a null kernel: CUDA events count {clocks}"]
+        return [
+            f"the clocks disagree on the candidate alone: {self.agreement.counts.name} counts, on both sides {clocks}"
+        ]
+
+
 class PairedMeasurement:
     """One candidate's measurement. It fills in a `TimingResult`."""
 
     def __init__(
-        self, worker: WorkerSession, session: TimingSession, checker: AnswerChecker, result: TimingResult
+        self,
+        worker: WorkerSession,
+        session: TimingSession,
+        checker: AnswerChecker,
+        result: TimingResult,
+        latency: HostLatency,
     ) -> None:
         self.worker, self.session, self.checker, self.result = worker, session, checker, result
-        self.baseline = session.baseline
+        self.baseline, self.latency = session.baseline, latency
         self.warmup_ms: list[float] = []
         """Time of each warm-up call of the candidate so far [ms]."""
 
     def run(self) -> None:
-        """Warm up and measure. If the clocks disagree, measure once more when nobody else uses the GPU."""
+        """Warm up and measure. If the clocks disagree, measure once more when nobody else uses the GPU, and if they
+        still do, look for the same on the baseline and on a null kernel."""
         before = read_gpu_state()
         if not self._warm_up():
             return
         measured = self._measure()
-        repeated = measured is not None and not measured[1].agrees
-        if repeated:
-            self.result.skipped = interference.wait_until_idle(self.baseline.driver)
-            if self.result.skipped:
-                return
-            measured = self._measure()
-        if measured is not None:
-            self._conclude(*measured, before, repeated=repeated)
+        if measured is None:
+            return
+        host_times = measure_host_times(self.worker, self.baseline, self.latency)
+        if not measured.agreement.agrees:
+            measured = self._measure_again()
+        if measured is None:
+            return
+        self._conclude(measured, before, host_times)
 
-    def _measure(self) -> tuple[PairedSamples, Agreement] | None:
+    def _measure(self, *, again: bool = False) -> Measured | None:
         """Measure pairs and bursts once; None if an answer was wrong."""
         samples = PairedSamples()
         if not samples.collect(self._measure_block):
             return None
-        bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst)
-        return None if bursts is None else (samples, self._compare_clocks(samples, bursts))
+        bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst, again=again)
+        if bursts is None:
+            return None
+        return Measured(samples, bursts, self._compare_clocks(samples, bursts), again=again)
+
+    def _measure_again(self) -> Measured | None:
+        """Measure once more, and the controls if the clocks still disagree; None if that told nothing."""
+        if self._is_disturbed():
+            return None
+        measured = self._measure(again=True)
+        if measured is None or measured.agreement.agrees:
+            return measured
+        self.worker.ask("synchronize")
+        self.worker.close()  # what it left running would disturb the controls, and so excuse it
+        if self._is_disturbed():
+            return None
+        burst_calls = measured.bursts.without[0].calls
+        controls = measure_controls(self.session, self.worker, measured.samples, burst_calls)
+        harmless = controls.harmless(median(measured.samples.candidate_ms))
+        agreement = self._compare_clocks(measured.samples, measured.bursts, harmless)
+        return replace(measured, agreement=agreement, controls=controls)
+
+    def _is_disturbed(self) -> bool:
+        """Whether others keep on using the GPU; then the result says so."""
+        self.result.skipped = interference.wait_until_idle(self.baseline.driver)
+        return bool(self.result.skipped)
 
     def _warm_up(self) -> bool:
         """Run unrecorded blocks of both sides until the GPU is warm and the spin is settled.
@@ -155,7 +221,7 @@ class PairedMeasurement:
             if block is None:
                 return False
             if number or self.session.warmup_calls == 0:
-                settled = self.session.adjust_spin(block.queue_ms) or settled
+                settled = self.session.adjust_spins(block) or settled
         return True
 
     def _measure_block(self) -> PairedBlock | None:
@@ -184,7 +250,7 @@ class PairedMeasurement:
             self.result.findings += explainer.explain(answers, number, findings)
         return not findings
 
-    def _compare_clocks(self, samples: PairedSamples, bursts: BurstPair) -> Agreement:
+    def _compare_clocks(self, samples: PairedSamples, bursts: BurstPair, harmless: Excess = NO_EXCESS) -> Agreement:
         waits = bursts.host_bound or median(samples.queue_ms) > self.session.spin_ns / 1e6
         return compare_clocks(
             event_clock(samples.candidate_ms),
@@ -193,24 +259,26 @@ class PairedMeasurement:
             launches=len(self.result.launches["launches"]),
             waits_ms=max(0.0, bursts.own_queue_ms) if waits else None,
             burst_calls=bursts.without[0].calls,
+            harmless=harmless,
         )
 
-    def _conclude(self, samples: PairedSamples, agreement: Agreement, before: GpuState, *, repeated: bool) -> None:
+    def _conclude(self, measured: Measured, before: GpuState, host_times: HostTimes) -> None:
         """Set the result's timing, or say why there is none."""
+        samples, agreement = measured.samples, measured.agreement
         if agreement.understates:
-            self._report_understatement(agreement, before)
+            self._report_understatement(measured, before)
             return
-        candidate_ms = median(samples.candidate_ms) if agreement.agrees else agreement.largest_ms
-        impossible = self.baseline.floor.check(candidate_ms)
+        impossible = self.baseline.floor.check(agreement.counts.milliseconds)
         if impossible is not None:
             self.result.findings.append(impossible)
             return
         notes = [*measurement_notes(self.session, samples, self.warmup_ms), *self.checker.notes]
-        if repeated:
-            verb = "agreed when measured again" if agreement.agrees else "disagree: the largest counts"
-            notes.append(f"the clocks {verb} ({agreement.statement})")
-        self.result.timing = make_timing(samples, self.baseline, candidate_ms, notes).model_copy(
+        self.result.timing = make_timing(
+            samples, self.baseline, agreement.counts, measured.baseline_clocks(self.baseline), [*notes, *measured.notes]
+        ).model_copy(
             update={
+                "candidate_host_ms": host_times.candidate_ms,
+                "baseline_host_ms": host_times.baseline_ms,
                 "clocks": agreement.clocks,
                 "checked_calls": self.checker.checked,
                 "before": before,
@@ -218,14 +286,14 @@ class PairedMeasurement:
             }
         )
 
-    def _report_understatement(self, agreement: Agreement, before: GpuState) -> None:
+    def _report_understatement(self, measured: Measured, before: GpuState) -> None:
         """Add the finding that CUDA events understate the time, unless others may have disturbed the clocks."""
-        self.worker.ask("synchronize")  # the candidate's own work must not look like that of others
         self.result.skipped = interference.find_disturbance(self.baseline.driver, before)
         if self.result.skipped:
             return
+        controls = f" and not on others ({measured.controls.statement})" if measured.controls else ""
         message = (
-            f"the clocks disagree twice ({agreement.statement}): part of the work is done outside of what CUDA events "
-            "see"
+            f"the clocks disagree twice ({measured.agreement.statement}){controls}: part of the work is done outside "
+            "of what CUDA events see"
         )
         self.result.findings.append(Finding(kind="clock_disagreement", message=message))

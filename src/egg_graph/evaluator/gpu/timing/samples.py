@@ -32,6 +32,8 @@ class PairedSamples:
         """Time of each of the baseline's calls, by CUDA events [ms]."""
         self.timestamps: list[tuple[int, int]] = []
         """The GPU's clock before and after each of the candidate's calls [ns]."""
+        self.baseline_timestamps: list[tuple[int, int]] = []
+        """The GPU's clock before and after each of the baseline's calls [ns]."""
         self.queue_ms: list[float] = []
         """Time until each of the candidate's forwards returned, by its host's clock [ms]."""
 
@@ -64,5 +66,6 @@ class PairedSamples:
             self.candidate_ms += block.candidate_ms
             self.baseline_ms += block.baseline_ms
             self.timestamps += block.timestamps
+            self.baseline_timestamps += block.baseline_timestamps
             self.queue_ms += block.queue_ms
         return True

@@ -67,8 +67,12 @@ class PairedBlock:
     """Time of each of the candidate's warm-up calls [ms]."""
     timestamps: list[tuple[int, int]] = field(default_factory=list)
     """The GPU's clock before and after each of the candidate's calls [ns]."""
+    baseline_timestamps: list[tuple[int, int]] = field(default_factory=list)
+    """The GPU's clock before and after each of the baseline's calls [ns]."""
     queue_ms: list[float] = field(default_factory=list)
     """Time until each of the candidate's forwards returned, by its host's clock [ms]."""
+    baseline_queue_ms: list[float] = field(default_factory=list)
+    """Time until each of the baseline's forwards returned [ms]."""
 
 
 class TimingSession:
@@ -103,6 +107,8 @@ class TimingSession:
         """What the candidate's process was told to write as a flush, in its latest call."""
         self.spin_ns = int(1e6 * SHORTEST_SPIN_MS)
         """Spin before each of the candidate's calls [ns]."""
+        self.baseline_spin_ns = baseline.latencies[baseline.best].spin_ns
+        """Spin before each of the baseline's calls [ns]."""
 
     def _allocate(self, shared: Arena, sets: int) -> dict[str, Any]:
         """Allocate all shared buffers; returns their forms by name."""
@@ -114,6 +120,7 @@ class TimingSession:
         )
         self.flush, flush_form = _flat(shared, flush_bytes())
         self.timestamps, timestamp_form = shared.empty((sets, TIMESTAMP_BYTES // 8), torch.int64, guarded=False)
+        self.baseline_timestamps = torch.zeros_like(self.timestamps)  # which no candidate can write to
         self.targets: list[list[torch.Tensor]] = []
         target_forms: list[list[Any]] = []
         leaves = self.baseline.case.leaves
@@ -177,7 +184,13 @@ class TimingSession:
         return TimedAnswer(self.seeds[number], structure, forms, self.targets[number], self.expected[number])
 
     def call_candidate(
-        self, worker: WorkerSession, number: int, *, first: bool = False, buffer: int | None = None
+        self,
+        worker: WorkerSession,
+        number: int,
+        *,
+        first: bool = False,
+        buffer: int | None = None,
+        null_ns: int = 0,
     ) -> dict[str, Any]:
         """Time one call of the candidate.
 
@@ -186,6 +199,7 @@ class TimingSession:
             number: set of inputs.
             first: whether the call is the first of a block.
             buffer: number of the buffer for the decrypted inputs; None takes a random one.
+            null_ns: a null kernel is called in place of the forward, which takes this long and does nothing [ns].
         """
         self.flush_value = secrets.randbits(32)
         return worker.ask(
@@ -197,6 +211,7 @@ class TimingSession:
             spin_ns=self.spin_ns,
             flush_value=self.flush_value,
             first=first,
+            null_ns=null_ns,
         )
 
     def call_baseline(self, numbers: Sequence[int]) -> list[CallTime]:
@@ -205,7 +220,6 @@ class TimingSession:
             return []
         self.baseline.driver.reset_persisting_l2()
         times = []
-        spin_ns = self.baseline.latencies[self.baseline.best].spin_ns
         for number in numbers:
             expected = self.expected[number]
 
@@ -217,16 +231,16 @@ class TimingSession:
                 self.baseline.time_call(
                     DeviceBuffer.of(self.staging[number]),
                     self.keys[number],
-                    spin_ns=spin_ns,
+                    spin_ns=self.baseline_spin_ns,
                     flush_value=0,
-                    timestamps=self.timestamps[number].data_ptr(),
+                    timestamps=self.baseline_timestamps[number].data_ptr(),
                     deliver=deliver,
                 )
             )
         return times
 
     def run_burst(
-        self, worker: WorkerSession, numbers: Sequence[int], *, spin_ns: int, forward: bool = True
+        self, worker: WorkerSession, numbers: Sequence[int], *, spin_ns: int, forward: bool = True, null_ns: int = 0
     ) -> tuple[Burst, list[Any]]:
         """Call a worker on several sets in one burst, timed by this process's clock.
 
@@ -235,6 +249,7 @@ class TimingSession:
             numbers: sets of inputs.
             spin_ns: spin before the burst [ns].
             forward: whether forwards are called; otherwise all but them is done.
+            null_ns: without forwards, null kernels that take this long are called in their place [ns]; 0 calls none.
 
         Returns:
             The burst, and structure and forms of every answer as the worker tells them.
@@ -250,28 +265,34 @@ class TimingSession:
             spin_ns=spin_ns,
             flush_value=self.flush_value,
             forward=forward,
+            null_ns=null_ns,
         )
         queued_at = time.monotonic()
         worker.ask("synchronize")
-        done_at = time.monotonic()
-        spin_ms = spin_ns / 1e6
-        return Burst(calls, 1e3 * (done_at - began) - spin_ms, 1e3 * (queued_at - began) - spin_ms), queued["answers"]
+        return _burst(calls, spin_ns, began, queued_at, time.monotonic()), queued["answers"]
 
-    def adjust_spin(self, queue_ms: Sequence[float]) -> bool:
-        """Choose the spin from how long calls took to queue under the present one; returns whether it is settled.
+    def run_baseline_burst(self, numbers: Sequence[int], *, spin_ns: int, forward: bool = True) -> Burst:
+        """Call the baseline on several sets in one burst; the arguments are those of `run_burst`."""
+        baseline, places = self.baseline, iter(numbers)
 
-        A forward that waits for the GPU takes longer than the spin, whatever the spin is. It gets the shortest.
-        """
-        typical_ms = sorted(queue_ms)[len(queue_ms) // 2]
-        spin_ms = self.spin_ns / 1e6
-        if typical_ms < spin_ms:
-            self.spin_ns = spin_ns_for(typical_ms)
-            return True
-        if spin_ms > 3 * SHORTEST_SPIN_MS:
-            self.spin_ns = int(1e6 * SHORTEST_SPIN_MS)
-            return True
-        self.spin_ns = spin_ns_for(typical_ms)
-        return False
+        def deliver(result: Any) -> None:
+            number = next(places)
+            leaves = flatten(result)[1] if forward else self.targets[number]
+            for target, leaf in zip(self.expected[number], leaves, strict=True):
+                target.copy_(leaf)
+
+        sources = [(DeviceBuffer.of(self.staging[number]), self.keys[number]) for number in numbers]
+        began = time.monotonic()
+        baseline.queue_burst(sources, spin_ns=spin_ns, forward=forward, deliver=deliver)
+        queued_at = time.monotonic()
+        baseline.driver.synchronize()
+        return _burst(len(numbers), spin_ns, began, queued_at, time.monotonic())
+
+    def adjust_spins(self, block: PairedBlock) -> bool:
+        """Choose both sides' spins from a block's calls; returns whether the candidate's is settled."""
+        self.baseline_spin_ns, _ = _adjusted(self.baseline_spin_ns, block.baseline_queue_ms)
+        self.spin_ns, settled = _adjusted(self.spin_ns, block.queue_ms)
+        return settled
 
     def _measure_candidate(
         self, worker: WorkerSession, numbers: Sequence[int], block: PairedBlock
@@ -294,7 +315,11 @@ class TimingSession:
         return forms
 
     def _measure_baseline(self, numbers: Sequence[int], block: PairedBlock) -> None:
-        block.baseline_ms = [call.event_ms for call in self.call_baseline(numbers)][self.warmup_calls :]
+        calls = self.call_baseline(numbers)[self.warmup_calls :]
+        block.baseline_ms = [call.event_ms for call in calls]
+        block.baseline_queue_ms = [call.queue_ms for call in calls]
+        stamps = self.baseline_timestamps.tolist()
+        block.baseline_timestamps = [(stamps[n][0], stamps[n][1]) for n in numbers if n >= self.warmup_calls]
 
     def _affordable_sets(self, baseline: PyTorchBaseline, *, most: int) -> int:
         """Return how many sets of inputs and answers fit into the GPU's memory, at least 1 and at most `most`."""
@@ -307,6 +332,25 @@ class TimingSession:
         if sets < 1 and free < fixed + each:
             raise torch.OutOfMemoryError(f"one set of inputs and answers takes {(fixed + each) >> 20} MiB")
         return max(1, sets)
+
+
+def _burst(calls: int, spin_ns: int, began: float, queued_at: float, done_at: float) -> Burst:
+    """Return a burst from the judge's clock at its begin, when all was queued, and when it was done [s]."""
+    spin_ms = spin_ns / 1e6
+    return Burst(calls, 1e3 * (done_at - began) - spin_ms, 1e3 * (queued_at - began) - spin_ms)
+
+
+def _adjusted(spin_ns: int, queue_ms: Sequence[float]) -> tuple[int, bool]:
+    """Return the spin [ns] for calls that took so long to queue under another [ms], and whether it is settled.
+
+    A forward that waits for the GPU takes longer than the spin, whatever the spin is. It gets the shortest.
+    """
+    typical_ms = sorted(queue_ms)[len(queue_ms) // 2]
+    if typical_ms < spin_ns / 1e6:
+        return spin_ns_for(typical_ms), True
+    if spin_ns / 1e6 > 3 * SHORTEST_SPIN_MS:
+        return int(1e6 * SHORTEST_SPIN_MS), True
+    return spin_ns_for(typical_ms), False
 
 
 def _warmup_calls(sets: int, slower_ms: float) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from egg_graph.evaluator.device.stream_timer import flush_bytes
+from egg_graph.evaluator.gpu.timing.agreement import tell
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.samples import CEILING_SECONDS, FEWEST_PAIRS, PairedSamples
 from egg_graph.evaluator.gpu.timing.session import BLOCK_CALLS, TimingSession
 from egg_graph.evaluator.gpu.timing.statistics import median, ratio_interval
-from egg_graph.schema import Status, Timing
+from egg_graph.schema import Clock, Status, Timing
 
 RESOLUTION = 0.005
 """Smallest relative difference that counts: identical work in two processes measures the same to within this."""
@@ -20,18 +21,35 @@ SLOW_WARMUP_RATIO = 5.0
 """Ratio of warm-up calls to recorded calls above which a note says so."""
 
 
-def make_timing(samples: PairedSamples, baseline: PyTorchBaseline, candidate_ms: float, notes: Sequence[str]) -> Timing:
-    """Make the `Timing` of a candidate whose forward takes `candidate_ms` [ms], by whichever clock counts."""
+def make_timing(
+    samples: PairedSamples,
+    baseline: PyTorchBaseline,
+    counts: Clock,
+    baseline_clocks: Sequence[Clock],
+    notes: Sequence[str],
+) -> Timing:
+    """Make the `Timing` of a candidate.
+
+    Args:
+        samples: recorded calls of both sides.
+        baseline: PyTorch's forwards.
+        counts: the candidate's time by the clock that counts; the ratio is formed within this clock.
+        baseline_clocks: the baseline's time by every clock that was read on it, this one among them.
+        notes: for readers.
+    """
     ratio, low, high = ratio_interval(samples.candidate_ms, samples.baseline_ms, block=samples.block)
-    correction = median(samples.candidate_ms) / candidate_ms  # below 1 if a clock larger than events counts
+    baseline_ms = next(clock.milliseconds for clock in baseline_clocks if clock.name == counts.name)
+    events_ratio = median(samples.baseline_ms) / median(samples.candidate_ms)
+    correction = baseline_ms / counts.milliseconds / events_ratio  # 1 where events count
     best: Literal["eager", "compile"] = "compile" if baseline.best == "compile" else "eager"
-    measured = {**baseline.milliseconds, best: median(samples.baseline_ms)}
+    measured = {**baseline.milliseconds, best: baseline_ms}
     return Timing(
-        candidate_ms=candidate_ms,
+        candidate_ms=counts.milliseconds,
         eager_ms=measured["eager"],
         compile_ms=measured.get("compile"),
         eager_fp32_ms=baseline.eager_fp32_ms,
         baseline=best,
+        clock=counts.name,
         ratio=ratio * correction,
         ratio_low=low * correction,
         ratio_high=high * correction,
@@ -39,6 +57,7 @@ def make_timing(samples: PairedSamples, baseline: PyTorchBaseline, candidate_ms:
         block=samples.block,
         candidate_calls_ms=tuple(round(ms, 5) for ms in samples.candidate_ms),
         baseline_calls_ms=tuple(round(ms, 5) for ms in samples.baseline_ms),
+        baseline_clocks=tuple(baseline_clocks),
         notes=tuple(notes),
     )
 
@@ -76,8 +95,8 @@ def measurement_notes(session: TimingSession, samples: PairedSamples, warmup_ms:
 
 
 def is_disputed(timing: Timing) -> bool:
-    """Whether the candidate's time is that of another clock than CUDA events, which measured less."""
-    return any(clock.name == "events" and timing.candidate_ms > 1.0001 * clock.milliseconds for clock in timing.clocks)
+    """Whether the ratio is formed within another clock than CUDA events, which measured less of the candidate."""
+    return timing.clock != "events"
 
 
 def judge_speed(timing: Timing, precision: str) -> tuple[Status, str]:
@@ -92,8 +111,7 @@ def judge_speed(timing: Timing, precision: str) -> tuple[Status, str]:
     doubt = ""
     if is_disputed(timing):
         status = "slower" if status == "slower" else "inconclusive"
-        clocks = ", ".join(f"{clock.name} {clock.milliseconds:.4g} ms" for clock in timing.clocks)
-        doubt = f"; the clocks disagree ({clocks}), the largest counts"
+        doubt = f"; the clocks disagree ({tell(timing.clocks)}), the largest counts on both sides"
     return status, (
         f"{timing.ratio:.2f}x (95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}, {timing.pairs} pairs) "
         f"against {baseline} at {precision}: {timing.candidate_ms:.4g} ms against {baseline_ms:.4g} ms{doubt}"

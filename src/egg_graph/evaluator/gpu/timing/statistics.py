@@ -44,3 +44,9 @@ def spread(values: Sequence[float]) -> float:
     """Return half of the interquartile range, in the unit of the values."""
     low, high = np.quantile(np.asarray(values, float), (0.25, 0.75))
     return float(high - low) / 2
+
+
+def lower_spread(values: Sequence[float]) -> float:
+    """Return the distance from the least value to the lower quartile, in the unit of the values."""
+    least, low = np.quantile(np.asarray(values, float), (0.0, 0.25))
+    return float(low - least)
