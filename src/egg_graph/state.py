@@ -36,6 +36,8 @@ from egg_graph.schema import (
 RunStatus = Status | Literal["reference_kept"]
 """How a run ended: the status of the kernel that it hands over, `unevaluable` where the reference itself cannot be
 judged, or `reference_kept` where no attempt was usable."""
+OVERWRITE = "__overwrite__"
+"""Key of LangGraph's JSON form of `Overwrite`."""
 
 
 def merge_attempts(attempts: list[Attempt], writes: Sequence[list[Attempt]]) -> list[Attempt]:

@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from egg_graph.calls import start_thread, to_its_end
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError
-from egg_graph.serde import checkpoint_serde
+from egg_graph.steering.serde import checkpoint_serde
 
 FILE = "checkpoints.sqlite"
 T = TypeVar("T")
