@@ -2,9 +2,10 @@
 
 The keys that outlive a stage are the INTER-stage context (paper, section on stage-aware collaboration): the best kernel
 so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
-A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
-channels of deltas: a checkpoint stores what a step added. The whole list of attempts is stored with every hundredth,
-that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
+A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run, and the
+evaluation, which weighs most, are channels of deltas: a checkpoint stores what a step wrote. The whole list of attempts
+is stored with every hundredth, that of summaries, which are few, with each: so no reader goes back further than a stage
+or a hundred attempts.
 """
 
 import json
@@ -57,6 +58,21 @@ def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSu
     return list({summary.stage: summary for summary in each}.values())
 
 
+def take_last(_: Any, writes: Sequence[Any]) -> Any:
+    """The value written last."""
+    return writes[-1]
+
+
+class LastDelta(DeltaChannel[Any]):
+    """The value written last, None before. A checkpoint stores what a step wrote, and the value with every tenth write.
+
+    LangGraph's SQLite checkpointer stores any other value again at every step: for an evaluation 12 kB.
+    """
+
+    def __init__(self, reducer: Any = take_last, typ: Any = None, *, snapshot_frequency: int = 10) -> None:
+        super().__init__(reducer, type(None), snapshot_frequency=snapshot_frequency)  # what is empty is None
+
+
 class InputState(TypedDict):
     """What a run is given."""
 
@@ -79,7 +95,7 @@ class OutputState(TypedDict, total=False):
     task: KernelTask
     baseline: Baseline
     best: Candidate | None
-    evaluation: Evaluation | None
+    evaluation: Annotated[Evaluation | None, LastDelta()]
     """Evaluation of `best`."""
     candidate: Candidate | None
     """The candidate that is evaluated next, or was evaluated last."""
