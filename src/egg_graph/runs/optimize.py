@@ -223,6 +223,7 @@ async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[st
     config: Any = {"configurable": {"thread_id": folder.name}}
     async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
+        await in_thread(checkpointer.check_keys, graph.channels)
         saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:

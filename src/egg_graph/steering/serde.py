@@ -9,8 +9,6 @@ from egg_graph.schema import Value
 
 LEVEL = 3
 """zlib's level: 0.2 ms for a step of 40 kB, to a quarter. Level 9 takes twice as long, for a tenth less."""
-LEAST = 512
-"""Shorter data stays as it is [byte]."""
 SUFFIX = "+zlib"
 """What the name of a kind of data ends with where its bytes are compressed."""
 
@@ -34,19 +32,20 @@ def checkpoint_serde(*own: type) -> JsonPlusSerializer:
 class CompressedSerializer(JsonPlusSerializer):
     """A `JsonPlusSerializer` whose data take a quarter of the room: SQLite's checkpoints keep the whole working state.
 
-    Data that was written without compression is read as well.
+    The checksum of zlib tells damaged data, so the smallest are compressed as well. Data that was written without
+    compression is read as it is.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Serialize a value: the kind of the data, and the data."""
         kind, data = super().dumps_typed(obj)
-        return (kind, data) if len(data) < LEAST else (kind + SUFFIX, zlib.compress(data, LEVEL))
+        return (kind + SUFFIX, zlib.compress(data, LEVEL)) if data else (kind, data)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Load what `dumps_typed` gave.
 
         Raises:
-            ValueError: if the bytes are damaged.
+            ValueError: if the bytes or the name of their kind are damaged.
         """
         kind, content = data
         if kind.endswith(SUFFIX):
@@ -54,4 +53,7 @@ class CompressedSerializer(JsonPlusSerializer):
                 kind, content = kind.removesuffix(SUFFIX), zlib.decompress(content)
             except zlib.error as error:
                 raise ValueError(f"compressed data is damaged: {error}") from error
-        return super().loads_typed((kind, content))
+        try:
+            return super().loads_typed((kind, content))
+        except NotImplementedError as error:
+            raise ValueError(str(error)) from error
