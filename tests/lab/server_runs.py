@@ -222,7 +222,7 @@ def _serve_twice(folder: Path, row: Row, terms: Provenance, device: Device, dead
 
 
 def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[Process, ...], int]:
-    """Start the runs; when half of the answers are there, let the server die.
+    """Start the runs; when half of the answers are there and a call is at work, let the server die.
 
     Returns:
         The processes that it had, and the most candidates seen at work.
@@ -231,11 +231,16 @@ def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[
     enough = runs * LEAST_ANSWERS // 2
     with serving(folder, port, runs) as server, counting(server.pid) as most:
         row.start(get_sync_client(url=f"http://127.0.0.1:{port}"))
-        wait_until(lambda: len(ended(read_calls(folder))) >= enough, server, folder, deadline - time.monotonic())
+        wait_until(lambda: _halfway(read_calls(folder), enough), server, folder, deadline - time.monotonic())
         there = descendants(server.pid)
         (folder / STOP).touch()
         server.wait(timeout=PATIENCE)
     return there, max(most)
+
+
+def _halfway(calls: Sequence[Call], enough: int) -> bool:
+    """Whether there are enough answers, and a call is at work."""
+    return len(ended(calls)) >= enough and bool(cut_off(calls))
 
 
 def _serve_to_the_end(folder: Path, row: Row, deadline: float) -> tuple[dict[str, End], int]:
