@@ -55,7 +55,7 @@ class TestPage:
                 assert option in shown.output, f"egg-graph {command} {option}"
 
     def test_commands_of_the_laboratory_and_their_options_exist(self, page):
-        for command, rest in re.findall(r"python -m tests\.lab ([a-z]+)([^`\n]*)", page.read_text(encoding="utf-8")):
+        for command, rest in re.findall(r"python -m tests\.lab ([a-z_]+)([^`\n]*)", page.read_text(encoding="utf-8")):
             shown = CliRunner().invoke(lab, [command, "--help"], env={"COLUMNS": "200"})
             assert shown.exit_code == 0, f"python -m tests.lab {command}"
             for option in re.findall(r"(?<!\w)--[a-z-]+", rest):

@@ -29,6 +29,8 @@ WITHOUT_PARENT = """
     )
 """
 """Counts the checkpoints whose parent is lost: the attempts before them would be lost as well, without a word."""
+NO_KEYS = ("__", "branch:")
+"""How names of channels begin that are LangGraph's own, or lead to a step, which may be one of another version."""
 METADATA = frozenset({"source", "step"})
 """What LangGraph reads of the metadata of every checkpoint."""
 T = TypeVar("T")
@@ -88,7 +90,7 @@ class Checkpoints(SqliteSaver):
         """
         with self.cursor(transaction=False) as cursor:
             written = {name for (name,) in cursor.execute("SELECT DISTINCT channel FROM writes").fetchall()}
-        unknown = sorted(name for name in written.difference(keys) if not name.startswith("__"))
+        unknown = sorted(name for name in written.difference(keys) if not name.startswith(NO_KEYS))
         if unknown:
             raise damaged(self.folder, f"it holds a value for {unknown[0]!r}, which is no key of the state")
 
