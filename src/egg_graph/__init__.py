@@ -32,12 +32,12 @@ if TYPE_CHECKING:
         ModelRefused,
         Trial,
     )
-    from egg_graph.serde import checkpoint_serde
-    from egg_graph.serving import served
     from egg_graph.state import InputState, OutputState, State, to_json
+    from egg_graph.steering.serde import checkpoint_serde
+    from egg_graph.steering.serving import served
+    from egg_graph.steering.topology import Insert
     from egg_graph.team import Team
     from egg_graph.tools.agent import egg_tool, evaluate_tool
-    from egg_graph.topology import Insert
 
 logging.getLogger("egg_graph").addHandler(logging.NullHandler())
 
@@ -57,7 +57,7 @@ _HOMES = {
     "Event": "nodes.events",
     "InfrastructureError": "schema",
     "InputState": "state",
-    "Insert": "topology",
+    "Insert": "steering.topology",
     "KernelTask": "schema",
     "ModelRefused": "schema",
     "OutputState": "state",
@@ -70,13 +70,13 @@ _HOMES = {
     "build_chat_graph": "chat_graph",
     "build_egg_graph": "graph",
     "build_judging_graph": "judging_graph",
-    "checkpoint_serde": "serde",
+    "checkpoint_serde": "steering.serde",
     "egg_graph_builder": "graph",
     "egg_tool": "tools.agent",
     "evaluate_tool": "tools.agent",
     "optimize": "runs.optimize",
     "resume": "runs.optimize",
-    "served": "serving",
+    "served": "steering.serving",
     "to_json": "state",
 }
 

@@ -12,9 +12,10 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, Generic, TypeVar
+from functools import cache, partial, wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -208,6 +209,22 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         return asyncio.run(work)
     return finish(work)
+
+
+def blocking(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Make a coroutine function an ordinary one, which returns when the work is done: see `run_loop`."""
+
+    @wraps(work)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        return run_loop(work(*args, **options))
+
+    return call
+
+
+def asynchronous(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the coroutine function that `blocking` made an ordinary one."""
+    work: Callable[P, Coroutine[Any, Any, T]] = call.__wrapped__  # type: ignore[attr-defined]
+    return work
 
 
 @cache

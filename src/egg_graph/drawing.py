@@ -10,7 +10,7 @@ from egg_graph.context import Context
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes import events
 from egg_graph.stages import TENSOR_TILING, TUNING_STAGES
-from egg_graph.topology import SEPARATOR, STAGE_NAMES
+from egg_graph.steering.topology import SEPARATOR, STAGE_NAMES
 
 TUNING = "hardware_tuning"
 """The second hierarchical stage of the paper. It is no node: a box around its three parts."""

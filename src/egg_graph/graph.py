@@ -27,15 +27,15 @@ from egg_graph.nodes.conclude import ConcludeNode
 from egg_graph.nodes.prepare import PrepareNodes
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
-from egg_graph.own_keys import add_own_keys
 from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
 from egg_graph.stage_graph import add_stage
 from egg_graph.stages import STAGES
 from egg_graph.state import InputState, OutputState, State
-from egg_graph.steering import EggBuilder, EggGraph, Names
+from egg_graph.steering.compiled import EggBuilder, EggGraph, Names
+from egg_graph.steering.state_schema import extend_schemas
+from egg_graph.steering.topology import SEPARATOR, Insert, Policies, Topology
 from egg_graph.team import Team
-from egg_graph.topology import SEPARATOR, Insert, Policies, Topology
 
 
 def egg_graph_builder(
@@ -69,7 +69,7 @@ def egg_graph_builder(
         BadInput: if `model` can never become a team, or a node or a policy is for a step that there is not.
     """
     services = Services(model=model, team=team, evaluator=evaluator, principles=principles, cache=cache)
-    given, answered = add_own_keys(state_schema)
+    given, answered = extend_schemas(state_schema)
     builder: EggBuilder[State, Context, InputState, OutputState] = EggBuilder(
         state_schema, context_schema=Context, input_schema=given, output_schema=answered
     )

@@ -12,7 +12,7 @@ from egg_graph.nodes.roles import RoleNodes
 from egg_graph.nodes.services import Services
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, State
-from egg_graph.topology import SEPARATOR, Topology
+from egg_graph.steering.topology import SEPARATOR, Topology
 
 
 def add_stage(topology: Topology, stage: Stage, services: Services, following: str) -> None:

@@ -2,9 +2,10 @@
 
 The keys that outlive a stage are the INTER-stage context (paper, section on stage-aware collaboration): the best kernel
 so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
-A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run are
-channels of deltas: a checkpoint stores what a step added. The whole list of attempts is stored with every hundredth,
-that of summaries, which are few, with each: so no reader goes back further than a stage or a hundred attempts.
+A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run, and the
+evaluation, which weighs most, are channels of deltas: a checkpoint stores what a step wrote. The whole list of attempts
+is stored with every hundredth, that of summaries, which are few, with each: so no reader goes back further than a stage
+or a hundred attempts.
 """
 
 import json
@@ -36,6 +37,8 @@ from egg_graph.schema import (
 RunStatus = Status | Literal["reference_kept"]
 """How a run ended: the status of the kernel that it hands over, `unevaluable` where the reference itself cannot be
 judged, or `reference_kept` where no attempt was usable."""
+OVERWRITE = "__overwrite__"
+"""Key of LangGraph's JSON form of `Overwrite`."""
 
 
 def merge_attempts(attempts: list[Attempt], writes: Sequence[list[Attempt]]) -> list[Attempt]:
@@ -53,6 +56,21 @@ def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSu
     """Union by stage, in the order in which the stages ended. See `merge_attempts`."""
     each = map(StageSummary.model_validate, chain(summaries, *writes))
     return list({summary.stage: summary for summary in each}.values())
+
+
+def take_last(_: Any, writes: Sequence[Any]) -> Any:
+    """The value written last."""
+    return writes[-1]
+
+
+class LastDelta(DeltaChannel[Any]):
+    """The value written last, None before. A checkpoint stores what a step wrote, and the value with every tenth write.
+
+    LangGraph's SQLite checkpointer stores any other value again at every step: for an evaluation 12 kB.
+    """
+
+    def __init__(self, reducer: Any = take_last, typ: Any = None, *, snapshot_frequency: int = 10) -> None:
+        super().__init__(reducer, type(None), snapshot_frequency=snapshot_frequency)  # what is empty is None
 
 
 class InputState(TypedDict):
@@ -77,7 +95,7 @@ class OutputState(TypedDict, total=False):
     task: KernelTask
     baseline: Baseline
     best: Candidate | None
-    evaluation: Evaluation | None
+    evaluation: Annotated[Evaluation | None, LastDelta()]
     """Evaluation of `best`."""
     candidate: Candidate | None
     """The candidate that is evaluated next, or was evaluated last."""

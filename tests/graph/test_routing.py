@@ -6,7 +6,7 @@ import pytest
 
 from egg_graph import Context, build_egg_graph, routing
 from egg_graph.schema import Attempt, Candidate, Evaluation, StageName, Usage
-from egg_graph.topology import all_steps
+from egg_graph.steering.topology import all_steps
 from tests.graph.scripted import ScriptedEvaluator, kernel
 
 STAGE: StageName = "tensor_tiling"

@@ -121,17 +121,19 @@ async def _at_work(call: "asyncio.Task[object]") -> tuple[Process, ...]:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and not call.done():
         there = descendants()
-        if any(_in_a_job(process) and process.age_seconds >= AT_WORK for process in there):
+        if any(job_of(process) and process.age_seconds >= AT_WORK for process in there):
             return there
         await asyncio.sleep(POLL)
     raise InfrastructureError("the kernel was not seen at work: take one that never returns")
 
 
-def _in_a_job(process: Process) -> bool:
+def job_of(process: Process) -> str:
+    """The folder of the candidate's job that a process works in; empty where it works elsewhere."""
     try:
-        return "/job-" in str(Path(f"/proc/{process.pid}/cwd").readlink())
+        folder = Path(f"/proc/{process.pid}/cwd").readlink()
     except OSError:
-        return False
+        return ""
+    return next((str(one) for one in (folder, *folder.parents) if one.name.startswith("job-")), "")
 
 
 def gpu_bytes() -> int | None:

@@ -138,6 +138,39 @@ def cancel(
     typer.echo(cancel_page(run_cancel(task, kernel, candidate.name, out, device=device, repeats=repeats)))
 
 
+@lab.command(name="server_runs")
+def server_runs(
+    references: Annotated[
+        list[Path] | None, typer.Argument(help="References, taken in turn; eight small ones.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=2, help="Runs at once.")] = 8,
+    attempts: Annotated[int, typer.Option(min=1, help="Most attempts of each run.")] = 2,
+    configs: Annotated[int, typer.Option(min=0, help="Most configurations of each sweep; 0 for no sweeps.")] = 0,
+    device: Annotated[Device, DEVICE] = "auto",
+    max_seconds: Annotated[float, typer.Option(help="Give up after this.")] = 400.0,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Run the whole graph many times at once on one LangGraph server, which is killed in the middle.
+
+    Exit status 1 if an attempt was lost, a run holds anything of another one, or an answer was paid twice.
+    """
+    from tests.lab.server_runs import REFERENCES, run_server_runs, server_page
+
+    check_device(device)
+    results = run_server_runs(
+        references or REFERENCES,
+        out,
+        runs=runs,
+        attempts=attempts,
+        configs=configs,
+        device=device,
+        max_seconds=max_seconds,
+    )
+    typer.echo(server_page(results))
+    if results.complaints:
+        raise typer.Exit(REJECTED)
+
+
 @lab.command()
 def full_size(
     references: Annotated[list[Path], typer.Argument(help="References in KernelBench's form.")],

@@ -109,6 +109,6 @@ def test_a_run_that_stopped_at_a_step_of_another_version_is_refused_in_one_line(
         (last,) = saver.list({"configurable": {"thread_id": folder.name}}, limit=1)
         for held in (last.checkpoint["channel_values"], last.checkpoint["channel_versions"]):
             held["branch:to:farewell"] = held.pop("branch:to:conclude")
-        saver.put(last.parent_config, last.checkpoint, {}, {})
+        saver.put(last.parent_config, last.checkpoint, last.metadata, {})
     with pytest.raises(BadInput, match=r"^run .* stopped at a step that this egg-graph does not have: .*keeps$"):
         go_on(folder)

@@ -14,6 +14,7 @@ from egg_graph import build_egg_graph
 from egg_graph.evaluator.device.lease import Lease
 from egg_graph.schema import Brief, Draft
 from tests.graph.scripted import ScriptedEvaluator, StatelessTeam, kernel
+from tests.lab.dev_server import save_stores
 
 SCRIPT = [kernel("bad", 1), kernel("ok", 9), kernel("ok", 8)]
 STOP_AT = 110
@@ -66,26 +67,10 @@ class LeasedEvaluator(ScriptedEvaluator):
             file.write(line + "\n")
 
     def _stop(self) -> None:
-        """Save the server's stores when all other runs wait for the GPU, and wait for the end."""
-        from langgraph_runtime_inmem import _persistence
-
-        _persistence.stop_flush_loop()
-        before: tuple[int, ...] = ()
-        while before != (sizes := _save(_persistence._stores)):
-            before = sizes
-            time.sleep(0.3)
+        """Save what the server holds when all other runs wait for the GPU, and wait for the end."""
+        save_stores()
         (self.folder / SAVED).touch()
         time.sleep(600)
-
-
-def _save(stores: dict[str, Any]) -> tuple[int, ...]:
-    """Write every store to its file; the sizes of the files, empty where a store changed meanwhile."""
-    try:
-        for name in list(stores):
-            stores[name]().sync()
-    except RuntimeError:
-        return (time.monotonic_ns(),)
-    return tuple(Path(name).stat().st_size for name in sorted(stores))
 
 
 def make_graph(folder: Path) -> Any:

@@ -1,21 +1,13 @@
 """50 runs at once on one `langgraph dev` with one GPU: killed in the middle, started again, and every run whole."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
 
 from egg_graph import Context, build_egg_graph
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
-from tests.paths import IMPORTABLE
+from tests.lab.dev_server import free_port, serving, wait_until
 from tests.studio.many import LOG, SAVED, SCRIPT, NamedTeam
 
 RUNS = 50
@@ -29,45 +21,6 @@ graph = make_graph(Path(__file__).parent)
 """
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def serving(folder, port):
-    """A server in this folder; at the end it is killed."""
-    settings = {"PYTHONPATH": IMPORTABLE, "LANGGRAPH_STRICT_MSGPACK": "true", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
-    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
-    with (folder / "server.log").open("a") as output:
-        server = subprocess.Popen(
-            [*command, "--port", str(port), "--n-jobs-per-worker", str(RUNS)],
-            cwd=folder,
-            env=os.environ | settings | {"LANGSMITH_TRACING": "false"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            until(lambda: is_up(port), server, folder)
-            yield server
-        finally:
-            server.kill()
-            server.wait(timeout=20)
-
-
-def until(there, server, folder, seconds=60):
-    """Wait until something is there; the server must live."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.poll() is None:
-        if there():
-            return
-        time.sleep(0.1)
-    pytest.fail(f"waited in vain:\n{(folder / 'server.log').read_text()[-4000:]}")
-
-
-def is_up(port):
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ok", timeout=2):
-            return True
-    except OSError:
-        return False
 
 
 @pytest.fixture
@@ -91,19 +44,17 @@ def alone(names):
 
 
 def test_50_runs_at_once_with_one_gpu_outlive_a_kill_of_their_server(folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     client = get_sync_client(url=f"http://127.0.0.1:{port}")
     threads = dict.fromkeys((f"run-{number}" for number in range(RUNS)), "")
-    with serving(folder, port) as server:
+    with serving(folder, port, RUNS) as server:
         for name in threads:
             threads[name] = client.threads.create()["thread_id"]
             client.runs.create(threads[name], "egg", input={"reference": REFERENCE, "name": name}, context=KNOBS)
-        until((folder / SAVED).exists, server, folder)
+        wait_until((folder / SAVED).exists, server, folder)
     before = (folder / LOG).read_text().splitlines()
-    with serving(folder, port) as server:
-        until(lambda: not client.threads.search(status="busy", limit=1), server, folder)
+    with serving(folder, port, RUNS) as server:
+        wait_until(lambda: not client.threads.search(status="busy", limit=1), server, folder)
         states = {name: client.threads.get_state(thread) for name, thread in threads.items()}
     after = (folder / LOG).read_text().splitlines()[len(before) :]
 

@@ -21,7 +21,7 @@ from langgraph_sdk.errors import BadRequestError
 from mcp import Client
 
 from egg_graph.expert import EmbeddedExpert
-from egg_graph.topology import all_steps
+from egg_graph.steering.topology import all_steps
 from tests.docs.test_pages import blocks
 from tests.graph.scripted import REFERENCE, kernel
 from tests.paths import ROOT

@@ -2,7 +2,7 @@
 
 | event | sent by | keys beside `event` |
 | --- | --- | --- |
-| `started` | every node | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode` |
+| `started` | every node, but none of a stage that does not run | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode` |
 | `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
 | `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
 | `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |

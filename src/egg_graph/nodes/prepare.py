@@ -6,7 +6,6 @@ from pathlib import Path
 
 from langgraph.runtime import Runtime
 
-from egg_graph.checked import OVERWRITE
 from egg_graph.context import Context, choose_target, resolve, save_knobs
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import baseline_event
@@ -14,7 +13,7 @@ from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
-from egg_graph.state import OutputState, State
+from egg_graph.state import OVERWRITE, OutputState, State
 
 
 @dataclass

@@ -1,7 +1,10 @@
 """The nodes of the three roles in one stage, and the nodes that open and close it."""
 
 import ast
+import functools
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -34,6 +37,18 @@ USER = "user"
 """Author of a kernel that a person handed in or edited."""
 
 
+def unless_left_out(node: Callable[..., Coroutine[Any, Any, StageState]]) -> Callable[..., Any]:
+    """Let a stage that does not run change nothing, and send no event."""
+
+    @functools.wraps(node)
+    async def run(self: "RoleNodes", state: StageState, runtime: Runtime[Context]) -> StageState:
+        if enter(state, resolve(runtime.context, state), self.stage.name) == "skip":
+            return StageState()
+        return await node(self, state, runtime)
+
+    return run
+
+
 @dataclass
 class RoleNodes:
     """Analyst, coder and debugger of one stage, with the nodes that open and close it."""
@@ -41,14 +56,10 @@ class RoleNodes:
     stage: Stage
     services: Services
 
+    @unless_left_out
     @announced
     async def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Empty the intra-stage context. What the earlier stages learned stays in their summaries.
-
-        A stage that is left out changes nothing.
-        """
-        if enter(state, resolve(runtime.context, state), self.stage.name) == "skip":
-            return StageState()
+        """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
         self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
         return StageState(
             mode=None,

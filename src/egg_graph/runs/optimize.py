@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
-from egg_graph.calls import Call, entered, in_thread, run_loop
+from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
@@ -27,7 +27,8 @@ from egg_graph.team import Team, check_model, resolve_team
 Listener = Callable[[Event], Awaitable[None] | None]
 
 
-def optimize(
+@blocking
+async def optimize(
     source_or_path: str | Path,
     *,
     model: Any = None,
@@ -68,48 +69,6 @@ def optimize(
             full, folder gone); `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
     """
-    return run_loop(
-        aoptimize(
-            source_or_path,
-            model=model,
-            team=team,
-            evaluator=evaluator,
-            principles=principles,
-            target=target,
-            precision=precision,
-            name=name,
-            kernel=kernel,
-            plan=plan,
-            runs_dir=runs_dir,
-            on_start=on_start,
-            on_event=on_event,
-            **context,
-        )
-    )
-
-
-async def aoptimize(
-    source_or_path: str | Path,
-    *,
-    model: Any = None,
-    team: Team | None = None,
-    evaluator: Evaluator | None = None,
-    principles: Sequence[Principle] | None = None,
-    target: str = "auto",
-    precision: Precision = "tf32",
-    name: str | None = None,
-    kernel: str | Path | None = None,
-    plan: str = "",
-    runs_dir: str | Path = "runs",
-    on_start: Callable[[Path], None] | None = None,
-    on_event: Listener | None = None,
-    **context: Any,
-) -> Run:
-    """`optimize` in an event loop, with the same arguments.
-
-    If it is cancelled, the evaluation in work ends within a second, with its processes, and no model is called any
-    more. What was done is kept, and `resume` goes on with it.
-    """
     folder, services = await in_thread(
         _make_run,
         {"reference": source_or_path, "name": name, "kernel": kernel, "plan": plan},
@@ -122,7 +81,16 @@ async def aoptimize(
     return await _start(folder, on_event, services)
 
 
-def resume(
+aoptimize = asynchronous(optimize)
+"""`optimize` in an event loop.
+
+If it is cancelled, the evaluation in work ends within a second, with its processes, and no model is called any more.
+What was done is kept, and `resume` goes on with it.
+"""
+
+
+@blocking
+async def resume(
     run_id: str,
     *,
     model: Any = None,
@@ -147,32 +115,12 @@ def resume(
             checkpoints.sqlite is damaged.
         ModelRefused: see `optimize`.
     """
-    return run_loop(
-        aresume(
-            run_id,
-            model=model,
-            team=team,
-            evaluator=evaluator,
-            principles=principles,
-            runs_dir=runs_dir,
-            on_event=on_event,
-        )
-    )
-
-
-async def aresume(
-    run_id: str,
-    *,
-    model: Any = None,
-    team: Team | None = None,
-    evaluator: Evaluator | None = None,
-    principles: Sequence[Principle] | None = None,
-    runs_dir: str | Path = "runs",
-    on_event: Listener | None = None,
-) -> Run:
-    """`resume` in an event loop, with the same arguments. It can be cancelled as `aoptimize` can."""
     services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
     return await _run_to_end(Path(runs_dir) / run_id, on_event, services)
+
+
+aresume = asynchronous(resume)
+"""`resume` in an event loop. It can be cancelled as `aoptimize` can."""
 
 
 def _make_run(
@@ -223,6 +171,7 @@ async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[st
     config: Any = {"configurable": {"thread_id": folder.name}}
     async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:
         graph = build_egg_graph(**services, checkpointer=checkpointer)
+        await in_thread(checkpointer.check_keys, graph.channels)
         saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:

@@ -15,10 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from egg_graph.context import make_context
 from egg_graph.schema import BadInput
-from egg_graph.state import InputState, State
-
-OVERWRITE = "__overwrite__"
-"""Key of LangGraph's JSON form of `Overwrite`."""
+from egg_graph.state import OVERWRITE, InputState, State
 
 
 def check_state(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from langgraph.graph import StateGraph
 from langgraph.types import All, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
-from egg_graph.as_tool import ToolGraph
-from egg_graph.checked import check_edit
 from egg_graph.context import make_context, recursion_limit
 from egg_graph.schema import Status
-from egg_graph.topology import Side, find_steps
+from egg_graph.steering.as_tool import ToolGraph
+from egg_graph.steering.topology import Side, find_steps
+from egg_graph.steering.validation import check_edit
 
 Names = All | Sequence[str] | None
 """Names of nodes to pause at, `*` for all of them, None for those that the graph was built with."""

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 from langgraph.graph import StateGraph
 from langgraph.types import CachePolicy, RetryPolicy
 
-from egg_graph.checked import checked
 from egg_graph.nodes.node import Node
 from egg_graph.schema import BadInput, StageName
+from egg_graph.steering.validation import checked
 
 SEPARATOR = "."
 """Between a stage's name and a step's: LangGraph keeps `:` and `|` for itself."""

@@ -8,7 +8,7 @@ from egg_graph.schema import BadInput
 from egg_graph.state import InputState, OutputState, State
 
 
-def add_own_keys(state_schema: Any) -> tuple[Any, Any]:
+def extend_schemas(state_schema: Any) -> tuple[Any, Any]:
     """Make the schemas of input and output for a state that derives from ours: both gain the keys that it adds.
 
     Raises:

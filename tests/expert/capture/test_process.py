@@ -1,0 +1,44 @@
+"""The process that captures a reference."""
+
+import os
+import subprocess
+import sys
+import time
+
+from tests.paths import IMPORTABLE
+
+CALLER = """
+from egg_graph.expert.capture.process import capture_graph
+from egg_graph.schema import KernelTask
+from egg_graph.knowledge import load_hardware
+
+capture_graph(KernelTask(name="slow", reference={reference!r}, target=load_hardware("h200"), precision="tf32"))
+"""
+
+
+def test_it_dies_with_a_caller_that_is_killed(tmp_path):
+    told = tmp_path / "pid"
+    reference = f"import os, time\nopen({str(told)!r}, 'w').write(str(os.getpid()))\ntime.sleep(120)\n"
+    environment = os.environ | {"PYTHONPATH": IMPORTABLE}
+    caller = subprocess.Popen([sys.executable, "-c", CALLER.format(reference=reference)], env=environment)
+    wait_until(lambda: told.exists() and told.read_text())
+    child = int(told.read_text())
+    assert alive(child)
+    caller.kill()
+    caller.wait()
+    wait_until(lambda: not alive(child))
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def wait_until(there, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
