@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.pool import EvaluatorPool
     from egg_graph.evaluator.problem.knobs import shape_knobs
+    from egg_graph.evaluator.problem.recurrences import recurrence_answer
     from egg_graph.evaluator.problem.reference import Reference, load_reference
+    from egg_graph.evaluator.problem.shape_trials import members
     from egg_graph.evaluator.problem.shapes import choose_shapes
     from egg_graph.evaluator.ray_pool import RayPool
 
@@ -32,6 +34,8 @@ __all__ = [
     "hear_progress",
     "heard_here",
     "load_reference",
+    "members",
+    "recurrence_answer",
     "report_progress",
     "shape_knobs",
 ]
@@ -44,6 +48,8 @@ _HOME = {
     "gpu_present": "device.detect",
     "Reference": "problem.reference",
     "load_reference": "problem.reference",
+    "members": "problem.shape_trials",
+    "recurrence_answer": "problem.recurrences",
     "shape_knobs": "problem.knobs",
     "choose_shapes": "problem.shapes",
 }

@@ -79,10 +79,11 @@ class Reference:
         import torch
 
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
+        from egg_graph.evaluator.problem.under_fake import fake_construction
 
         args, kwargs = self.init_arguments()
         torch.manual_seed(seed)
-        with OnTheHost():
+        with fake_construction(), OnTheHost():
             return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
     def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
