@@ -25,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.problem.knobs import override, parse_reference
 from egg_graph.schema import BadInput
 
@@ -145,6 +146,7 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
     Raises:
         BadInput: if the source is no reference; one line says what is wrong, where, and how to fix it.
     """
+    require_imports(source)
     text = override(source, knobs or {})
     module, path = _execute(text)
     written, written_path = (module, path) if not knobs else _execute(override(source, {}))

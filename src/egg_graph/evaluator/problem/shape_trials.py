@@ -58,8 +58,8 @@ class ShapeTrials:
 
     Args:
         source: the reference's source.
-        seconds: time limit of all trials under fake tensors, in seconds of this thread's work: on a busy machine a search
-            finds what it finds on an idle one.
+        seconds: time limit of all trials under fake tensors, in seconds of this thread's work: on a busy machine a
+            search finds what it finds on an idle one.
     """
 
     source: str

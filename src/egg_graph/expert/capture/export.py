@@ -81,6 +81,17 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     return merge(captures, tuple(knobs), tuple(notes))
 
 
+@_quiet()
+def export_full_shape(source: str, precision: str) -> ShapeCapture:
+    """Capture a reference at its full shape alone; nothing is computed.
+
+    Raises:
+        BadInput: if the reference cannot be loaded.
+        CannotCapture: if it has no graph.
+    """
+    return _export(source, {}, precision, Decomposer())
+
+
 class _ProgramReader:
     """Reads an exported program into plain data."""
 
