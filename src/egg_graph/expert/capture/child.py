@@ -1,9 +1,9 @@
 """The capturing process: `python -m egg_graph.expert.capture.child`.
 
-It imports torch once, then forks for every reference. It reads one line per reference from its standard input: the path of a folder that holds `request.json`,
-`{"source": …, "precision": …}`. A fork answers with `answer.json` there, `{"graph": …}`, `{"bad_input": …}` or
-`{"cannot": …}`, and its output goes to `log.txt`. When the fork has ended, one line is written to standard output. The
-process ends with its input.
+It imports torch once, then forks for every reference. It reads one line per reference from its standard input: the path
+of a folder that holds `request.json`, `{"source": …, "precision": …}`. A fork answers with `answer.json` there,
+`{"graph": …}`, `{"bad_input": …}` or `{"cannot": …}`, and its output goes to `log.txt`. When the fork has ended, one
+line is written to standard output. The process ends with its input.
 """
 
 import json
