@@ -8,9 +8,9 @@ import pytest
 from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, capture_graph
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.capture.process import _capture
+from egg_graph.expert.capture.process import _capture, running_process
 from egg_graph.knowledge import load_hardware
-from egg_graph.schema import BadInput, KernelTask
+from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 from tests.expert.references import CASES, IMAGE, module
 
 pytestmark = pytest.mark.slow
@@ -81,3 +81,33 @@ def test_importing_the_expert_loads_no_torch():
         "assert not {'torch', 'triton', 'openai'} & set(sys.modules), sorted(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).returncode == 0
+
+
+def test_a_recurrence_stays_one_operator():
+    """Its steps unrolled would be some twenty thousand operators."""
+    graph = capture_graph(task(module("return self.gru(x)[0]", init="self.gru = nn.GRU(C, C, 2)",
+                                      inputs="torch.randn(T, 2, C)", sizes="T, C = 512, 32")))  # fmt: skip
+    assert graph.operators == ("aten.zeros.default", "aten.gru.input") and len(graph.knobs) > 1
+
+
+def test_a_number_of_layers_is_no_size():
+    layers = "self.layers = nn.Sequential(*(nn.Linear(C, C) for _ in range(DEPTH)))"
+    graph = capture_graph(task(module("return self.layers(x)", init=layers, sizes="N, C, DEPTH = 64, 128, 12")))
+    assert len(graph.knobs) > 1 and all("DEPTH" not in knobs for knobs in graph.knobs)
+
+
+def test_the_process_stays_whatever_a_reference_does():
+    capture_graph(task(module("return x + 1.0")))
+    first = running_process()
+    with pytest.raises(InfrastructureError, match="died without an answer: farewell"):
+        capture_graph(task("print('farewell', flush=True)\nimport os\nos._exit(3)\n" + module("return x + 2.0")))
+    assert "aten.add.Tensor" in capture_graph(task(module("return x + 3.0"))).operators
+    assert running_process() == first is not None
+
+
+def test_a_reference_that_takes_too_long_ends_its_process(monkeypatch):
+    capture_graph(task(module("return x + 1.0")))
+    monkeypatch.setattr("egg_graph.expert.capture.process.TIMEOUT", 0.5)
+    with pytest.raises(InfrastructureError, match="more than"):
+        capture_graph(task("import time\ntime.sleep(60)\n" + module("return x + 2.0")))
+    assert running_process() is None

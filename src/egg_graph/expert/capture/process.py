@@ -122,6 +122,12 @@ def _process() -> CaptureProcess:
     return _kept[0]
 
 
+def running_process() -> int | None:
+    """The process id of the warm process; None while there is none."""
+    child = _process()._child
+    return None if child is None or child.poll() is not None else child.pid
+
+
 def _started(errors: int) -> subprocess.Popen[bytes]:
     """Start the process in a session and environment of its own; `errors` is the file it prints errors to."""
     keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
