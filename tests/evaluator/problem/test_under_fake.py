@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from egg_graph.evaluator import LocalEvaluator, hear_progress, load_reference
+from egg_graph.evaluator import LocalEvaluator, forward_form, hear_progress, load_reference
 from egg_graph.evaluator.problem.forward_summary import summarize_forward
 from egg_graph.evaluator.problem.recurrences import WholeRecurrences
 from egg_graph.knowledge import load_hardware
@@ -107,3 +107,29 @@ def test_a_module_that_is_missing_is_told_before_a_judge_starts():
 def test_a_module_that_may_be_missing_is_not_asked_for():
     optional = "try:\n    import nowhere_installed\nexcept ImportError:\n    pass\n" + STOCHASTIC_DEPTH
     assert load_reference(optional).init_arguments() == ([5], {})
+
+
+def test_steps_and_layers_are_a_form_and_sizes_are_not():
+    loop = """
+import torch
+STEPS, WIDTH = 12, 16
+
+class Model(torch.nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, x):
+        for step in range(self.steps):
+            x = torch.tanh(x) + step
+        return x
+
+def get_inputs():
+    return [torch.rand(4, WIDTH)]
+
+def get_init_inputs():
+    return [STEPS]
+"""
+    form = forward_form(loop, {})
+    assert form is not None and forward_form(loop, {"WIDTH": 48}, form) == form
+    assert forward_form(loop, {"STEPS": 36}, form) is None and forward_form(loop, {"STEPS": 4}, form) is None

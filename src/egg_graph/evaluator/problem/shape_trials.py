@@ -152,30 +152,6 @@ def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
 
 
-def members(source: str, overrides: Mapping[str, int], *, run: bool) -> tuple[str, ...] | None:
-    """Names of the parameters and buffers with these integers; None if the reference fails under fake tensors.
-
-    Args:
-        source: the reference's source.
-        overrides: integers to replace, by knob.
-        run: whether to call the forward too, and return None if that fails.
-    """
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    from egg_graph.evaluator.problem.recurrences import WholeRecurrences
-
-    try:
-        reference = load_reference(source, overrides)
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences():
-            model = reference.model(0)
-            if run:
-                model(*reference.inputs(0))
-    except Exception:  # noqa: BLE001 - whatever fails, this shape is none that the reference has
-        return None
-    return (*(name for name, _ in model.named_parameters()), *(name for name, _ in model.named_buffers()))
-
-
 def _answer_moves(reference: Reference) -> bool:
     """Whether two draws of the inputs get answers that differ by more than `STILL` and by more than rounding."""
     import torch

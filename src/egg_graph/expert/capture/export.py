@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from egg_graph.evaluator import choose_shapes, load_reference, members, shape_knobs
+from egg_graph.evaluator import Form, choose_shapes, forward_form, load_reference, shape_knobs
 from egg_graph.expert.capture.decompose.decomposer import Decomposer
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
@@ -59,12 +59,12 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     captures = [full]
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
-    full_members = members(source, {}, run=False)
-    for overrides in (*choose_shapes(source), _varied(source, full_members)):
+    form = forward_form(source, {})
+    for overrides in (*choose_shapes(source), _varied(source, form)):
         if overrides in knobs:
             continue
-        if full_members is not None and members(source, overrides, run=False) != full_members:
-            notes.append(f"the module at {overrides} has other members; sizes are generalised without it")
+        if form is not None and forward_form(source, overrides, form) is None:
+            notes.append(f"the reference at {overrides} has other layers or steps; sizes are generalised without it")
             continue
         try:
             smaller = _export(source, overrides, precision, decomposer)
@@ -158,11 +158,11 @@ class _ProgramReader:
         self.capture.outputs = _structure(tree)
 
 
-def _varied(source: str, full_members: tuple[str, ...] | None) -> dict[str, int]:
+def _varied(source: str, form: Form | None) -> dict[str, int]:
     """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
 
     The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing. A number
-    of layers is no size: with another one the module has other members.
+    of layers or of steps is no size: with another one the reference has not the `form` of its full shape.
     """
     full = shape_knobs(source)
     chosen: dict[str, int] = {}
@@ -174,9 +174,7 @@ def _varied(source: str, full_members: tuple[str, ...] | None) -> dict[str, int]
         tied = [other for other in full if full[other] == value]
         for names in ([name], tied):
             trial = {**chosen, **dict.fromkeys(names, value * factor)}
-            if full_members is not None and members(source, trial, run=False) != full_members:
-                continue
-            if members(source, trial, run=True) is not None:
+            if forward_form(source, trial, form) is not None:
                 chosen = trial
                 break
     return chosen
