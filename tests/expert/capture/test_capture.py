@@ -1,9 +1,11 @@
 """Capturing a reference in a child process."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, capture_graph
@@ -12,6 +14,7 @@ from egg_graph.expert.capture.process import _capture, running_process
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 from tests.expert.references import CASES, IMAGE, module
+from tests.lab.commands import lab
 
 pytestmark = pytest.mark.slow
 
@@ -111,3 +114,13 @@ def test_a_reference_that_takes_too_long_ends_its_process(monkeypatch):
     with pytest.raises(InfrastructureError, match="more than"):
         capture_graph(task("import time\ntime.sleep(60)\n" + module("return x + 2.0")))
     assert running_process() is None
+
+
+def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):
+    (tmp_path / "plain.py").write_text(module("return x + 1.0"))
+    (tmp_path / "missing.py").write_text("import nowhere_installed\n" + module("return x + 1.0"))
+    told = CliRunner().invoke(lab, ["capture", str(tmp_path), "--out", str(tmp_path / "rows")])
+    assert told.exit_code == 0, told.output
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [(row["outcome"], row["operators"]) for row in rows] == [("bad input", 0), ("captured", 1)]
+    assert "line 1: it imports nowhere_installed" in (tmp_path / "rows.md").read_text()
