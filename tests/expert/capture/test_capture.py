@@ -1,8 +1,10 @@
 """Capturing a reference in a child process."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -124,3 +126,21 @@ def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert [(row["outcome"], row["operators"]) for row in rows] == [("bad input", 0), ("captured", 1)]
     assert "line 1: it imports nowhere_installed" in (tmp_path / "rows.md").read_text()
+
+
+def test_nothing_is_left_when_the_interpreter_ends(tmp_path):
+    (tmp_path / "reference.py").write_text(module("return x + 4.0"))
+    code = (
+        "import sys; from pathlib import Path; from egg_graph.expert import capture_graph\n"
+        "from egg_graph.expert.capture.process import running_process\n"
+        "from tests.expert.capture.test_capture import task\n"
+        "capture_graph(task(Path(sys.argv[1]).read_text())); print(running_process())"
+    )
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "reference.py")], capture_output=True, text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert not Path(f"/proc/{int(ended.stdout)}").exists() and not list(temporary.iterdir())

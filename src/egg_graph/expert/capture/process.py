@@ -61,6 +61,7 @@ class CaptureProcess:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._home: tempfile.TemporaryDirectory[str] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - what the process prints, as long as it lives
         atexit.register(self.stop)
 
@@ -73,7 +74,9 @@ class CaptureProcess:
         with self._lock:
             child = self._child
             if child is None or child.poll() is not None:
-                child = self._child = _started(self._errors.fileno())
+                self._kill()  # what a process that died by itself left
+                self._home = tempfile.TemporaryDirectory(prefix="egg-capture-")
+                child = self._child = _started(self._home.name, self._errors.fileno())
             assert child.stdin is not None and child.stdout is not None
             answered = False
             try:
@@ -102,14 +105,16 @@ class CaptureProcess:
 
     def _kill(self) -> None:
         child, self._child = self._child, None
-        if child is None:
-            return
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
+        home, self._home = self._home, None
+        if child is not None:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+        if home is not None:
+            home.cleanup()
 
 
 _kept: list[CaptureProcess] = []
@@ -128,12 +133,16 @@ def running_process() -> int | None:
     return None if child is None or child.poll() is not None else child.pid
 
 
-def _started(errors: int) -> subprocess.Popen[bytes]:
-    """Start the process in a session and environment of its own; `errors` is the file it prints errors to."""
+def _started(home: str, errors: int) -> subprocess.Popen[bytes]:
+    """Start the process in a session and environment of its own.
+
+    Args:
+        home: its folder; whatever it writes is written there.
+        errors: descriptor of the file that it prints errors to.
+    """
     keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    nowhere = tempfile.gettempdir()
-    environment = {**keep, "HOME": nowhere, "TMPDIR": nowhere, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment = {**keep, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.Popen(
-        [sys.executable, "-m", CHILD], cwd=nowhere, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-m", CHILD], cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=errors, start_new_session=True,
     )  # fmt: skip
