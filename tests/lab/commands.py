@@ -263,6 +263,30 @@ def loaded_host(
 
 
 @lab.command()
+def capture(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of references.")],
+    precision: Annotated[Precision, PRECISION] = "ieee",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Time the capture of every reference of some folders by the embedded expert; no GPU is needed.
+
+    Exit status 1 if a capture failed for another reason than the reference.
+    """
+    from tests.lab.capture import Capture, captures_page, run_captures
+
+    console = stdout()
+
+    def print_capture(row: Capture) -> None:
+        console.print(f"{plain(row.problem):70} {plain(row.outcome):10} {row.seconds:6.1f} s", soft_wrap=True)
+
+    references = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    results = run_captures(references, out, precision=precision, on_capture=print_capture)
+    typer.echo(captures_page(results))
+    if any(row.outcome == "failed" for row in results.rows):
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
 def figures(
     folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
     page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.device.detect import environment, gpu_present
     from egg_graph.evaluator.local import LocalEvaluator
     from egg_graph.evaluator.pool import EvaluatorPool
+    from egg_graph.evaluator.problem.forward_form import Form, forward_form
     from egg_graph.evaluator.problem.knobs import shape_knobs
+    from egg_graph.evaluator.problem.recurrences import recurrence_answer
     from egg_graph.evaluator.problem.reference import Reference, load_reference
     from egg_graph.evaluator.problem.shapes import choose_shapes
     from egg_graph.evaluator.ray_pool import RayPool
@@ -22,16 +24,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Evaluator",
     "EvaluatorPool",
+    "Form",
     "LocalEvaluator",
     "Progress",
     "RayPool",
     "Reference",
     "choose_shapes",
     "environment",
+    "forward_form",
     "gpu_present",
     "hear_progress",
     "heard_here",
     "load_reference",
+    "recurrence_answer",
     "report_progress",
     "shape_knobs",
 ]
@@ -44,6 +49,9 @@ _HOME = {
     "gpu_present": "device.detect",
     "Reference": "problem.reference",
     "load_reference": "problem.reference",
+    "Form": "problem.forward_form",
+    "forward_form": "problem.forward_form",
+    "recurrence_answer": "problem.recurrences",
     "shape_knobs": "problem.knobs",
     "choose_shapes": "problem.shapes",
 }

@@ -14,6 +14,7 @@ from egg_graph.evaluator.client import JudgeClient, JudgeLost, WarmingJudge
 from egg_graph.evaluator.device.detect import environment, gpu_present, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.schema import (
     BadInput,
@@ -136,7 +137,9 @@ class LocalEvaluator(AsynchronousTwins):
             self._judge = None
 
     def _call(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
-        """Ask the judge; if it is lost, ask a new one once."""
+        """Ask the judge; if it is lost, ask a new one once. What a reference needs is looked for before one starts."""
+        if "task" in params:
+            require_imports(params["task"]["reference"])
         with self._lock:
             try:
                 return self._ask(method, params, seconds)

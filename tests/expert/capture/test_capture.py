@@ -1,17 +1,22 @@
 """Capturing a reference in a child process."""
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, capture_graph
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.capture.process import _capture
+from egg_graph.expert.capture.process import _capture, running_process
 from egg_graph.knowledge import load_hardware
-from egg_graph.schema import BadInput, KernelTask
+from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 from tests.expert.references import CASES, IMAGE, module
+from tests.lab.commands import lab
 
 pytestmark = pytest.mark.slow
 
@@ -81,3 +86,61 @@ def test_importing_the_expert_loads_no_torch():
         "assert not {'torch', 'triton', 'openai'} & set(sys.modules), sorted(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).returncode == 0
+
+
+def test_a_recurrence_stays_one_operator():
+    """Its steps unrolled would be some twenty thousand operators."""
+    graph = capture_graph(task(module("return self.gru(x)[0]", init="self.gru = nn.GRU(C, C, 2)",
+                                      inputs="torch.randn(T, 2, C)", sizes="T, C = 512, 32")))  # fmt: skip
+    assert graph.operators == ("aten.zeros.default", "aten.gru.input") and len(graph.knobs) > 1
+
+
+def test_a_number_of_layers_is_no_size():
+    layers = "self.layers = nn.Sequential(*(nn.Linear(C, C) for _ in range(DEPTH)))"
+    graph = capture_graph(task(module("return self.layers(x)", init=layers, sizes="N, C, DEPTH = 64, 128, 12")))
+    assert len(graph.knobs) > 1 and all("DEPTH" not in knobs for knobs in graph.knobs)
+
+
+def test_the_process_stays_whatever_a_reference_does():
+    capture_graph(task(module("return x + 1.0")))
+    first = running_process()
+    with pytest.raises(InfrastructureError, match="died without an answer: farewell"):
+        capture_graph(task("print('farewell', flush=True)\nimport os\nos._exit(3)\n" + module("return x + 2.0")))
+    assert "aten.add.Tensor" in capture_graph(task(module("return x + 3.0"))).operators
+    assert running_process() == first is not None
+
+
+def test_a_reference_that_takes_too_long_ends_its_process(monkeypatch):
+    capture_graph(task(module("return x + 1.0")))
+    monkeypatch.setattr("egg_graph.expert.capture.process.TIMEOUT", 0.5)
+    with pytest.raises(InfrastructureError, match="more than"):
+        capture_graph(task("import time\ntime.sleep(60)\n" + module("return x + 2.0")))
+    assert running_process() is None
+
+
+def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):
+    (tmp_path / "plain.py").write_text(module("return x + 1.0"))
+    (tmp_path / "missing.py").write_text("import nowhere_installed\n" + module("return x + 1.0"))
+    told = CliRunner().invoke(lab, ["capture", str(tmp_path), "--out", str(tmp_path / "rows")])
+    assert told.exit_code == 0, told.output
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [(row["outcome"], row["operators"]) for row in rows] == [("bad input", 0), ("captured", 1)]
+    assert "line 1: it imports nowhere_installed" in (tmp_path / "rows.md").read_text()
+
+
+def test_nothing_is_left_when_the_interpreter_ends(tmp_path):
+    (tmp_path / "reference.py").write_text(module("return x + 4.0"))
+    code = (
+        "import sys; from pathlib import Path; from egg_graph.expert import capture_graph\n"
+        "from egg_graph.expert.capture.process import running_process\n"
+        "from tests.expert.capture.test_capture import task\n"
+        "capture_graph(task(Path(sys.argv[1]).read_text())); print(running_process())"
+    )
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "reference.py")], capture_output=True, text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert not Path(f"/proc/{int(ended.stdout)}").exists() and not list(temporary.iterdir())

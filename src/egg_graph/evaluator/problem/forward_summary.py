@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.flops import NecessaryFlops
 from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
+from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 from egg_graph.evaluator.problem.reference import Reference, one_line, where_in
 from egg_graph.evaluator.wire.exchange import describe, flatten
 from egg_graph.schema import BadInput, Baseline, KernelTask
@@ -28,6 +29,8 @@ class _EagerTraffic(TorchDispatchMode):
     """Names with overload, in the order in which they ran."""
     moved: float = 0.0
     """Bytes of operands read and results written."""
+    recurrent_flops: float = 0.0
+    """Flops of the recurrences, which run under fake tensors as one operator each."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -38,6 +41,12 @@ class _EagerTraffic(TorchDispatchMode):
             self.operators.append(str(func))
             self.moved += sum(_bytes(x) for x in tree_leaves((args, kwargs, answer)) if isinstance(x, torch.Tensor))
         return answer
+
+    def hear(self, recurrence: Recurrence) -> None:
+        """Record a recurrence, whose steps keep their state in fast memory at best."""
+        self.operators.append(recurrence.name)
+        self.moved += sum(_bytes(x) for x in recurrence.tensors)
+        self.recurrent_flops += recurrence.flops
 
 
 def summarize_forward(task: KernelTask, reference: Reference) -> Baseline:
@@ -77,12 +86,12 @@ def _summarize(task: KernelTask, reference: Reference, mode: AbstractContextMana
         model = cast_model(reference.model(0), task.precision)
         inputs = cast_inputs(reference.inputs(0), CAST.get(task.precision))
         counter, traffic = NecessaryFlops(), _EagerTraffic()
-        with counter, traffic:
+        with counter, traffic, WholeRecurrences(traffic.hear):
             _, outputs = flatten(model(*inputs))
     tensors = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     held = [*model.parameters(), *model.buffers()]
     compulsory = float(sum(_bytes(x) for x in (*tensors, *held)))
-    flops = float(counter.get_total_flops())
+    flops = float(counter.get_total_flops()) + traffic.recurrent_flops
     floor = max(compulsory / task.target.figure("dram_bandwidth"), flops / task.target.peak(task.precision))
     return Baseline(
         task=task.digest,

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.operators import READS_ALL
+from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 from egg_graph.evaluator.problem.reference import Reference
 
 MOST_ZEROS = 0.01
@@ -36,7 +37,7 @@ def fully_read_inputs(reference: Reference, case: Case) -> set[int]:
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         model, inputs = reference.model(0), reference.inputs(0)
         recorder = InputReads(inputs)
-        with recorder:
+        with recorder, WholeRecurrences(recorder.hear):
             model(*inputs)
     return {index for index in recorder.positions if not is_structured(case.inputs[index])}
 
@@ -59,13 +60,20 @@ class InputReads(TorchDispatchMode):
         """Whether a tensor lies in the memory of an input."""
         return _storage_key(x) in self.owners
 
+    def hear(self, recurrence: Recurrence) -> None:
+        """Record a recurrence: every step reads its part of the input, and the first step all of the states."""
+        self._read(recurrence.tensors)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in READS_ALL:
-            for x in tree_leaves((args, kwargs)):
-                if isinstance(x, torch.Tensor) and x.numel() * x.element_size() >= x.untyped_storage().nbytes():
-                    self.positions |= {self.owners[key] for key in [_storage_key(x)] if key in self.owners}
+            self._read(tree_leaves((args, kwargs)))
         return answer
+
+    def _read(self, operands: Sequence[Any]) -> None:
+        for x in operands:
+            if isinstance(x, torch.Tensor) and x.numel() * x.element_size() >= x.untyped_storage().nbytes():
+                self.positions |= {self.owners[key] for key in [_storage_key(x)] if key in self.owners}
 
 
 def _storage_key(x: torch.Tensor) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from egg_graph.schema import BadInput
 
@@ -33,7 +34,7 @@ def shape_knobs(source: str) -> dict[str, int]:
     Raises:
         BadInput: if the source is not Python.
     """
-    return {name: _constant(node) for name, node in _knob_nodes(parse_reference(source))}
+    return {name: _constant(node) for name, node in _knobs_of(source)}
 
 
 def override(source: str, knobs: Mapping[str, int]) -> str:
@@ -46,7 +47,7 @@ def override(source: str, knobs: Mapping[str, int]) -> str:
     Raises:
         BadInput: if a knob does not exist; the message names those that do.
     """
-    nodes = dict(_knob_nodes(parse_reference(source)))
+    nodes = dict(_knobs_of(source))
     unknown = sorted(set(knobs) - set(nodes))
     if unknown:
         raise BadInput(f"reference has no integer named {', '.join(unknown)}; it has: {', '.join(nodes) or 'none'}")
@@ -70,6 +71,12 @@ def parse_reference(source: str) -> ast.Module:
         return ast.parse(source)
     except SyntaxError as error:
         raise BadInput(f"reference, line {error.lineno}: not valid Python: {error.msg}") from None
+
+
+@lru_cache(maxsize=8)
+def _knobs_of(source: str) -> tuple[tuple[str, ast.expr], ...]:
+    """Names and nodes of a source's knobs; a search for shapes asks for those of one source a hundred times."""
+    return tuple(_knob_nodes(parse_reference(source)))
 
 
 def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

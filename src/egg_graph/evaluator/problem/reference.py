@@ -25,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.problem.knobs import override, parse_reference
 from egg_graph.schema import BadInput
 
@@ -79,10 +80,11 @@ class Reference:
         import torch
 
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
+        from egg_graph.evaluator.problem.under_fake import fake_construction
 
         args, kwargs = self.init_arguments()
         torch.manual_seed(seed)
-        with OnTheHost():
+        with fake_construction(), OnTheHost():
             return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
     def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
@@ -144,6 +146,7 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
     Raises:
         BadInput: if the source is no reference; one line says what is wrong, where, and how to fix it.
     """
+    require_imports(source)
     text = override(source, knobs or {})
     module, path = _execute(text)
     written, written_path = (module, path) if not knobs else _execute(override(source, {}))

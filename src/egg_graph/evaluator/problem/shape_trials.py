@@ -58,7 +58,8 @@ class ShapeTrials:
 
     Args:
         source: the reference's source.
-        seconds: time limit of all trials under fake tensors.
+        seconds: time limit of all trials under fake tensors, in seconds of this thread's work: on a busy machine a
+            search finds what it finds on an idle one.
     """
 
     source: str
@@ -69,24 +70,43 @@ class ShapeTrials:
     """Why the last failed trial failed, on one line."""
     sizes: dict[Overrides, ForwardSize | None] = field(default_factory=dict)
     """Sizes by overrides; None if the reference failed."""
+    too_large: set[Overrides] = field(default_factory=set)
+    """Overrides whose parameters alone are more than an interpreter can process; their forward was not run."""
     moves: dict[Overrides, bool | None] = field(default_factory=dict)
     """Whether the answer moves, by overrides that were run on real tensors; None if the reference failed."""
 
     def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.seconds
+        self.deadline = time.thread_time() + self.seconds
 
     def size(self, overrides: Mapping[str, int]) -> ForwardSize | None:
         """Size of the forward with these integers; None if the reference fails or time is up."""
         key = tuple(sorted(overrides.items()))
         if key not in self.sizes:
-            if self.sizes and time.monotonic() > self.deadline:
-                return None
-            try:
-                self.sizes[key] = _measure(load_reference(self.source, overrides))
-            except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
-                self.last_failure = one_line(error)
-                self.sizes[key] = None
-        return self.sizes[key]
+            self._measure(key, math.inf)
+        return self.sizes.get(key)
+
+    def is_small(self, overrides: Mapping[str, int]) -> bool:
+        """Whether an interpreter can process the reference with these integers.
+
+        The forward of a module whose parameters alone are too large is not run, which spares half of the time.
+        """
+        key = tuple(sorted(overrides.items()))
+        if key not in self.sizes and key not in self.too_large:
+            self._measure(key, 2 * MAX_ELEMENTS)
+        size = self.sizes.get(key)
+        return size is not None and size.is_small
+
+    def _measure(self, key: Overrides, most: float) -> None:
+        """Measure one forward if there is time; that of a module with more than `most` elements is not run."""
+        if self.sizes and time.thread_time() > self.deadline:
+            return
+        try:
+            self.sizes[key] = _measure(load_reference(self.source, dict(key)), most)
+        except _TooLarge:
+            self.too_large.add(key)
+        except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
+            self.last_failure = one_line(error)
+            self.sizes[key] = None
 
     def runs(self, overrides: Mapping[str, int]) -> bool:
         """Whether the reference runs on real tensors too, which show an index out of range where fake ones do not.
@@ -122,8 +142,10 @@ def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._pytree import tree_leaves
 
+    from egg_graph.evaluator.problem.recurrences import WholeRecurrences
+
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences():
             outputs = reference.model(0)(*reference.inputs(0))
     except Exception:  # noqa: BLE001 - it does not run under fake tensors, so nothing is known
         return []
@@ -162,13 +184,21 @@ def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
     return [x.double().nan_to_num(0.0, 0.0, 0.0) for x in tensors]
 
 
-def _measure(reference: Reference) -> ForwardSize:
-    """Run once under fake tensors; on real ones if the reference looks at values and its inputs are small."""
+class _TooLarge(Exception):
+    """A module alone has more elements than were allowed."""
+
+
+def _measure(reference: Reference, most: float) -> ForwardSize:
+    """Run once under fake tensors; on real ones if the reference looks at values and its inputs are small.
+
+    Raises:
+        _TooLarge: if parameters and buffers have more than `most` elements.
+    """
     import torch
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
     try:
-        return _run_forward(reference, FakeTensorMode(allow_non_fake_inputs=True))
+        return _run_forward(reference, FakeTensorMode(allow_non_fake_inputs=True), most)
     except BadInput as error:
         if not isinstance(error.__cause__, DataDependentOutputException | DynamicOutputShapeException | AssertionError):
             raise
@@ -180,24 +210,30 @@ def _measure(reference: Reference) -> ForwardSize:
         total = sum(math.prod(shape) for shape in shapes)
         return ForwardSize(elements=total, largest=total, flops=math.inf)
     with torch.no_grad():
-        return _run_forward(reference, nullcontext())
+        return _run_forward(reference, nullcontext(), most)
 
 
-def _run_forward(reference: Reference, mode: AbstractContextManager[object]) -> ForwardSize:
+def _run_forward(reference: Reference, mode: AbstractContextManager[object], most: float) -> ForwardSize:
     import torch
     from torch.utils._pytree import tree_leaves
 
     from egg_graph.evaluator.problem.flops import NecessaryFlops
+    from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 
+    recurrences: list[Recurrence] = []
     with mode, torch.no_grad():
-        model, inputs = reference.model(0), reference.inputs(0)
+        model = reference.model(0)
+        held = sum(x.numel() for x in (*model.parameters(), *model.buffers()))
+        if held > most:
+            raise _TooLarge
+        inputs = reference.inputs(0)
         counter = NecessaryFlops()
-        with counter, _largest_tensor() as seen:
+        with counter, _largest_tensor() as seen, WholeRecurrences(recurrences.append):
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
-    leaves += [*model.parameters(), *model.buffers()]
-    elements = sum(x.numel() for x in leaves)
-    return ForwardSize(elements, max(seen.largest, 0), float(counter.get_total_flops()), seen.operators)
+    flops = counter.get_total_flops() + sum(r.flops for r in recurrences)
+    operators = seen.operators + sum(r.operators for r in recurrences)
+    return ForwardSize(held + sum(x.numel() for x in leaves), max(seen.largest, 0), float(flops), operators)
 
 
 def _largest_tensor() -> Any:

@@ -163,8 +163,7 @@ class ShapeSearch:
         return chosen
 
     def _is_good(self, overrides: dict[str, int]) -> bool:
-        size = self.trials.size(overrides)
-        return size is not None and size.is_small and self.trials.runs(overrides)
+        return self.trials.is_small(overrides) and self.trials.runs(overrides)
 
     def _fits(self, overrides: dict[str, int], limit: ForwardSize | None) -> bool:
         """Whether a shape runs and is small, or holds no more elements than `limit`."""

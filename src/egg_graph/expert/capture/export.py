@@ -11,15 +11,18 @@ from typing import Any
 
 import torch
 from pydantic import JsonValue
+from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.evaluator import Form, choose_shapes, forward_form, load_reference, shape_knobs
 from egg_graph.expert.capture.decompose.decomposer import Decomposer
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.merge import ShapeCapture, merge, skeleton
+from egg_graph.expert.capture.whole_recurrences import whole_recurrences
 
 SMALLEST_SIZE = 8
 """Do not vary integers up to this one: they are axes, kernel sizes and the like."""
@@ -56,8 +59,12 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     captures = [full]
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
-    for overrides in (*choose_shapes(source), _varied(source)):
+    form = forward_form(source, {})
+    for overrides in (*choose_shapes(source), _varied(source, form)):
         if overrides in knobs:
+            continue
+        if form is not None and forward_form(source, overrides, form) is None:
+            notes.append(f"the reference at {overrides} has other layers or steps; sizes are generalised without it")
             continue
         try:
             smaller = _export(source, overrides, precision, decomposer)
@@ -72,6 +79,17 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     if len(captures) == 1:
         notes.append("captured at one shape only: every size is a constant")
     return merge(captures, tuple(knobs), tuple(notes))
+
+
+@_quiet()
+def export_full_shape(source: str, precision: str) -> ShapeCapture:
+    """Capture a reference at its full shape alone; nothing is computed.
+
+    Raises:
+        BadInput: if the reference cannot be loaded.
+        CannotCapture: if it has no graph.
+    """
+    return _export(source, {}, precision, Decomposer())
 
 
 class _ProgramReader:
@@ -140,10 +158,11 @@ class _ProgramReader:
         self.capture.outputs = _structure(tree)
 
 
-def _varied(source: str) -> dict[str, int]:
+def _varied(source: str, form: Form | None) -> dict[str, int]:
     """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
 
-    The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing.
+    The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing. A number
+    of layers or of steps is no size: with another one the reference has not the `form` of its full shape.
     """
     full = shape_knobs(source)
     chosen: dict[str, int] = {}
@@ -155,33 +174,27 @@ def _varied(source: str) -> dict[str, int]:
         tied = [other for other in full if full[other] == value]
         for names in ([name], tied):
             trial = {**chosen, **dict.fromkeys(names, value * factor)}
-            if _runs(source, trial):
+            if forward_form(source, trial, form) is not None:
                 chosen = trial
                 break
     return chosen
-
-
-def _runs(source: str, knobs: dict[str, int]) -> bool:
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-            reference = load_reference(source, knobs)
-            reference.model(0)(*reference.inputs(0))
-    except Exception:  # noqa: BLE001 - whatever fails, this shape is none that the reference has
-        return False
-    return True
 
 
 def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:
     reference = load_reference(source, knobs)
     dtype = POLICY_DTYPE.get(precision)
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        fake_mode = FakeTensorMode(allow_non_fake_inputs=True, export=True, shape_env=ShapeEnv(tracked_fakes=[]))
+        with fake_mode:
             model, inputs = reference.model(0), reference.inputs(0)
             if dtype is not None:
                 _cast(model, dtype)
                 inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+        # Told of the mode, the exporter makes none of its own, which would refuse tensors that the module just holds.
+        with whole_recurrences(), tracing(TracingContext(fake_mode)):
             program = torch.export.export(model, tuple(inputs), strict=False)
-        program = decomposer.run(program)
+        with whole_recurrences():
+            program = decomposer.run(program)
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError) as error:
         raise CannotCapture(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
     names = reference.forward_names(len(inputs))

@@ -1,11 +1,14 @@
-"""Capture a reference in a child process, because the reference is somebody else's code."""
+"""Capture a reference in another process, because the reference is somebody else's code."""
 
+import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,8 +18,10 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 
 TIMEOUT = 180.0
-"""Seconds that the child may take; 5 to 15 are typical."""
+"""Seconds that one capture may take; 1 to 20 are typical, and 4 more where the process has to start first."""
 CHILD = "egg_graph.expert.capture.child"
+LOG_TAIL = 300
+"""Last characters of a died child's output that an error shows."""
 
 
 def capture_graph(task: KernelTask) -> CapturedGraph:
@@ -33,12 +38,14 @@ def capture_graph(task: KernelTask) -> CapturedGraph:
 @lru_cache(maxsize=64)
 def _capture(source: str, precision: str) -> CapturedGraph:
     report_progress("captures what the reference computes")
-    with tempfile.TemporaryDirectory(prefix="egg-capture-") as folder:
-        request, answer = Path(folder, "request.json"), Path(folder, "answer.json")
-        request.write_text(json.dumps({"source": source, "precision": precision}))
-        log = _run([sys.executable, "-m", CHILD, str(request), str(answer)], folder)
+    with tempfile.TemporaryDirectory(prefix="egg-capture-") as name:
+        folder = Path(name)
+        (folder / "request.json").write_text(json.dumps({"source": source, "precision": precision}))
+        _process().capture(folder)
+        answer, log = folder / "answer.json", folder / "log.txt"
         if not answer.exists():
-            raise InfrastructureError(f"capturing the reference died without an answer: {log[-300:].strip()}")
+            told = log.read_text(errors="replace")[-LOG_TAIL:].strip() if log.exists() else ""
+            raise InfrastructureError(f"capturing the reference died without an answer: {told}")
         reply = json.loads(answer.read_text())
     if "bad_input" in reply:
         raise BadInput(reply["bad_input"])
@@ -47,19 +54,95 @@ def _capture(source: str, precision: str) -> CapturedGraph:
     return CapturedGraph.model_validate(reply["graph"])
 
 
-def _run(command: list[str], folder: str) -> str:
-    """Run the child in a session and environment of its own and return its log; kill its group at the time limit."""
-    keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    environment = {**keep, "HOME": folder, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    child = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        return child.communicate(timeout=TIMEOUT)[0]
-    except subprocess.TimeoutExpired:
-        raise InfrastructureError(f"capturing the reference took more than {TIMEOUT:.0f} s") from None
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
+class CaptureProcess:
+    """A warm process that captures one reference after another. Starting it takes seconds, so that one is kept."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._home: tempfile.TemporaryDirectory[str] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - what the process prints, as long as it lives
+        atexit.register(self.stop)
+
+    def capture(self, folder: Path) -> None:
+        """Have the request in a folder answered there; threads take turns.
+
+        Raises:
+            InfrastructureError: if time is up. The next call starts another process.
+        """
+        with self._lock:
+            child = self._child
+            if child is None or child.poll() is not None:
+                self._kill()  # what a process that died by itself left
+                self._home = tempfile.TemporaryDirectory(prefix="egg-capture-")
+                child = self._child = _started(self._home.name, self._errors.fileno())
+            assert child.stdin is not None and child.stdout is not None
+            answered = False
+            try:
+                child.stdin.write(f"{folder}\n".encode())
+                child.stdin.flush()
+                if not select.select([child.stdout], [], [], TIMEOUT)[0]:
+                    raise InfrastructureError(f"capturing the reference took more than {TIMEOUT:.0f} s")
+                answered = child.stdout.readline() == b"\n"
+            except BrokenPipeError:
+                pass  # told below
+            finally:
+                if not answered:
+                    self._kill()
+            if not answered:
+                raise InfrastructureError(f"the process that captures references died: {self._last_errors()}")
+
+    def _last_errors(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-LOG_TAIL:].strip()
+
+    def stop(self) -> None:
+        """End the process; a fork of this one leaves it alone."""
+        if os.getpid() == self._owner:
+            self._kill()
+            self._errors.close()
+
+    def _kill(self) -> None:
+        child, self._child = self._child, None
+        home, self._home = self._home, None
+        if child is not None:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+        if home is not None:
+            home.cleanup()
+
+
+_kept: list[CaptureProcess] = []
+
+
+def _process() -> CaptureProcess:
+    """The process of this interpreter; a fork of it starts its own."""
+    if not _kept or _kept[0]._owner != os.getpid():
+        _kept[:] = [CaptureProcess()]
+    return _kept[0]
+
+
+def running_process() -> int | None:
+    """The process id of the warm process; None while there is none."""
+    child = _process()._child
+    return None if child is None or child.poll() is not None else child.pid
+
+
+def _started(home: str, errors: int) -> subprocess.Popen[bytes]:
+    """Start the process in a session and environment of its own.
+
+    Args:
+        home: its folder; whatever it writes is written there.
+        errors: descriptor of the file that it prints errors to.
+    """
+    keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    environment = {**keep, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.Popen(
+        [sys.executable, "-m", CHILD], cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=errors, start_new_session=True,
+    )  # fmt: skip

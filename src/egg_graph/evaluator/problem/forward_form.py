@@ -1,0 +1,66 @@
+"""The form of a reference that its sizes do not change: what its module holds, and how many operators it calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from egg_graph.evaluator.problem.recurrences import WholeRecurrences
+from egg_graph.evaluator.problem.reference import load_reference
+
+
+@dataclass(frozen=True)
+class Form:
+    """What differs between two numbers of layers or of steps, and not between two sizes."""
+
+    members: tuple[str, ...]
+    """Names of parameters and buffers."""
+    calls: int
+    """Number of calls from Python that returned tensors."""
+
+
+def forward_form(source: str, overrides: Mapping[str, int], like: Form | None = None) -> Form | None:
+    """The form of a reference with these integers; None if it fails under fake tensors.
+
+    Args:
+        source: the reference's source.
+        overrides: integers to replace, by knob.
+        like: the form to look for; None is also returned, and sooner, where the reference has another one.
+    """
+    try:
+        reference = load_reference(source, overrides)
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences():
+            model = reference.model(0)
+            members = (*(name for name, _ in model.named_parameters()), *(name for name, _ in model.named_buffers()))
+            if like is not None and members != like.members:
+                return None
+            inputs = reference.inputs(0)
+            with _Calls(math.inf if like is None else like.calls) as calls:
+                model(*inputs)
+    except Exception:  # noqa: BLE001 - whatever fails, this shape is none that the reference has
+        return None
+    form = Form(members, calls.count)
+    return form if like is None or form == like else None
+
+
+class _Calls(TorchFunctionMode):
+    """Counts calls that return tensors, and ends the forward at more than `most`."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__()
+        self.most = most
+        self.count = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = function(*args, **(kwargs or {}))
+        self.count += any(isinstance(x, torch.Tensor) for x in tree_leaves(answer))
+        if self.count > self.most:
+            raise RuntimeError("the forward has more steps than it is compared with")
+        return answer

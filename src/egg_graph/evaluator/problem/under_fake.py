@@ -1,0 +1,63 @@
+"""What a reference's constructor needs under fake tensors: its numbers, and none of the time that initialisation takes.
+
+A fake tensor has a shape and no values. So nothing needs to be drawn for it, but a constructor that reads a number from
+a tensor that it has just counted out (`[x.item() for x in torch.linspace(0, rate, depth)]`) must find that number.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.overrides import TorchFunctionMode
+
+MOST_NUMBERS = 4096
+"""Elements up to which a counted-out tensor keeps its values."""
+COUNTED_OUT = frozenset({torch.arange, torch.linspace, torch.logspace})
+"""Functions that make a tensor from numbers alone, whose values a constructor may read."""
+INITIALISING = frozenset(
+    {
+        *(torch.nn.init.uniform_, torch.nn.init.normal_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_),
+        *(torch.Tensor.uniform_, torch.Tensor.normal_, torch.Tensor.fill_, torch.Tensor.zero_),
+    }
+)
+"""Functions that fill their first argument and return it; they change nothing about a tensor without values."""
+
+
+def fake_construction() -> AbstractContextManager[Any]:
+    """The mode to call a constructor under where a fake mode is active; no mode at all where none is."""
+    fake_mode = detect_fake_mode()
+    return nullcontext() if fake_mode is None else FakeConstruction(fake_mode)
+
+
+class FakeConstruction(TorchFunctionMode):
+    """While active, keeps the values of small counted-out tensors and skips the initialisation of fake ones.
+
+    Args:
+        fake_mode: the active fake mode.
+    """
+
+    def __init__(self, fake_mode: FakeTensorMode) -> None:
+        super().__init__()
+        self.fake_mode = fake_mode
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in INITIALISING and args and _has_no_values(args[0]):
+            return args[0]
+        answer = function(*args, **(kwargs or {}))
+        if function in COUNTED_OUT and _has_no_values(answer) and answer.numel() <= MOST_NUMBERS:
+            return self._with_values(function, args, kwargs or {})
+        return answer
+
+    def _with_values(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Make a tensor for real, and a fake one that knows these values until somebody writes to it."""
+        with unset_fake_temporarily():
+            real = function(*args, **kwargs)
+        return self.fake_mode.fake_tensor_converter.from_real_tensor(self.fake_mode, real, make_constant=True)
+
+
+def _has_no_values(x: Any) -> bool:
+    return isinstance(x, FakeTensor) and x.constant is None

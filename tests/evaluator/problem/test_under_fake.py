@@ -1,0 +1,135 @@
+"""References under fake tensors: numbers that a constructor reads, recurrences, modules that are not installed."""
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from egg_graph.evaluator import LocalEvaluator, forward_form, hear_progress, load_reference
+from egg_graph.evaluator.problem.forward_summary import summarize_forward
+from egg_graph.evaluator.problem.recurrences import WholeRecurrences
+from egg_graph.knowledge import load_hardware
+from egg_graph.schema import BadInput, KernelTask
+
+STOCHASTIC_DEPTH = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.rates = [x.item() for x in torch.linspace(0, 0.1, depth)]
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(x) * (1 - self.rates[-1])
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return [5]
+"""
+LONG_GRU = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(16, 32, 2, bidirectional=True)
+
+    def forward(self, x):
+        return self.gru(x)[0]
+
+def get_inputs():
+    return [torch.rand(5000, 3, 16)]
+"""
+
+
+def task(source: str) -> KernelTask:
+    return KernelTask(name="case", reference=source, target=load_hardware("h200"))
+
+
+def test_a_constructor_finds_the_numbers_that_it_counted_out():
+    with FakeTensorMode():
+        model = load_reference(STOCHASTIC_DEPTH).model(0)
+    assert model.rates == pytest.approx([0, 0.025, 0.05, 0.075, 0.1])
+
+
+def test_real_weights_are_drawn_as_ever():
+    torch.manual_seed(0)
+    drawn = nn.Linear(8, 8).weight
+    assert torch.equal(load_reference(STOCHASTIC_DEPTH).model(0).linear.weight, drawn)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "batch_first": True}, {"num_layers": 2}])
+def test_a_recurrence_has_its_shapes_and_strides(kind, options):
+    real, states = kind(8, 16, **options)(torch.rand(5, 3, 8))
+    heard = []
+    with FakeTensorMode(), WholeRecurrences(heard.append):
+        fake, fake_states = kind(8, 16, **options)(torch.rand(5, 3, 8))
+    assert len(heard) == 1
+    assert fake.shape == real.shape and fake.stride() == real.stride()
+    pairs = zip(fake_states, states, strict=True) if kind is nn.LSTM else [(fake_states, states)]
+    assert all(a.shape == b.shape for a, b in pairs)
+
+
+def test_a_packed_sequence_runs_as_pytorch_runs_it():
+    heard = []
+    packed = nn.utils.rnn.pack_padded_sequence(torch.rand(5, 3, 8), [5, 4, 2])
+    with WholeRecurrences(heard.append):
+        nn.GRU(8, 16)(packed)
+    assert not heard
+
+
+def test_a_long_recurrence_is_one_operator_with_the_flops_of_all_its_steps():
+    summary = summarize_forward(task(LONG_GRU), load_reference(LONG_GRU))
+    assert summary.operators.count("aten.gru.input") == 1 and len(summary.operators) < 10
+    first, second = (16 + 32) * 96, (64 + 32) * 96
+    assert summary.flops == 2 * 5000 * 3 * 2 * (first + second)
+    assert "5000, 3, 64" in summary.outputs["output"]
+
+
+def test_a_module_that_is_missing_is_told_before_a_judge_starts():
+    told: list[str] = []
+    evaluator = LocalEvaluator(device="none")
+    missing = "import torch\nfrom nowhere_installed.parts import x\n" + STOCHASTIC_DEPTH
+    with (
+        hear_progress(lambda progress: told.append(progress.doing)),
+        pytest.raises(BadInput, match="line 2: it imports"),
+    ):
+        evaluator.baseline(task(missing))
+    assert told == []
+
+
+def test_a_module_that_may_be_missing_is_not_asked_for():
+    optional = "try:\n    import nowhere_installed\nexcept ImportError:\n    pass\n" + STOCHASTIC_DEPTH
+    assert load_reference(optional).init_arguments() == ([5], {})
+
+
+def test_steps_and_layers_are_a_form_and_sizes_are_not():
+    loop = """
+import torch
+STEPS, WIDTH = 12, 16
+
+class Model(torch.nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, x):
+        for step in range(self.steps):
+            x = torch.tanh(x) + step
+        return x
+
+def get_inputs():
+    return [torch.rand(4, WIDTH)]
+
+def get_init_inputs():
+    return [STEPS]
+"""
+    form = forward_form(loop, {})
+    assert form is not None and forward_form(loop, {"WIDTH": 48}, form) == form
+    assert forward_form(loop, {"STEPS": 36}, form) is None and forward_form(loop, {"STEPS": 4}, form) is None
