@@ -47,9 +47,7 @@ def _made(
                 yield node, functions[wrapped.id]
 
 
-def _launches(
-    function: ast.FunctionDef, functions: dict[str, ast.FunctionDef], seen: set[str]
-) -> bool:
+def _launches(function: ast.FunctionDef, functions: dict[str, ast.FunctionDef], seen: set[str]) -> bool:
     """Whether a function launches a kernel, `kernel[grid](…)`, or calls one of the module's functions that does."""
     seen.add(function.name)
     for node in ast.walk(function):

@@ -100,6 +100,10 @@ class RunState:
     """The launch being interpreted; None between launches."""
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the next launch."""
+    alternatives: list[Launch] = field(default_factory=list)
+    """The next launch under the configurations that are not chosen."""
+    only_records: bool = False
+    """Whether launches are recorded in `alternatives`, and no program runs."""
     trials: AutotuneTrials | None = None
     """Autotune configurations that earlier calls ran; None takes the first configuration always."""
     chosen_configs: dict[Any, Any] = field(default_factory=dict)
