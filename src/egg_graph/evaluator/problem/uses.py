@@ -16,7 +16,7 @@ import torch
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like
-from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.case_store import ALIGNED, CaseStore
 from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
@@ -80,7 +80,10 @@ def choose_uses(problem: CaseStore, name: str) -> Uses:
     first, uses = problem.cases(name)[0], Uses()
     _change_inputs(problem, name, first, uses)
     _change_weights(problem, name, first, uses)
-    uses.resized = _resize(problem, name, first, uses)
+    if name.startswith(ALIGNED):
+        uses.left_out["inputs of another shape in the same module"] = "it refuses shapes that are not aligned"
+    else:
+        uses.resized = _resize(problem, name, first, uses)
     _tie_inputs(problem, first, uses)
     uses.same_in_eval = _answers_same_in_eval(problem, first)
     if not uses.same_in_eval:
@@ -146,7 +149,7 @@ def _has_free_elements(x: torch.Tensor) -> bool:
 
 def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | None:
     """Build a case with smaller inputs for the same constructor arguments."""
-    overrides = {**shape_knobs(problem.task.reference), **problem.shapes[name]}
+    overrides = {**shape_knobs(problem.task.reference), **problem.overrides(name)}
     free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:
