@@ -70,6 +70,8 @@ class Check(Value):
     """Relative L2 error against the fp64 reference, the largest of all outputs (no unit)."""
     budget: float
     """Largest error allowed, calibrated from PyTorch's own error at the declared precision (no unit)."""
+    pytorch_error: float | None = None
+    """PyTorch's own relative error at the declared precision (no unit); None where it was not recorded."""
     max_abs: float
     """Largest absolute difference from the expected outputs."""
     passed: bool

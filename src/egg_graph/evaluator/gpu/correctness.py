@@ -12,7 +12,7 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
-from egg_graph.evaluator.evidence.statements import count, show, used_statement
+from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case, Unevaluable
@@ -155,7 +155,7 @@ class GpuCorrectness:
         missing = [f"several calls not compared: {self.unjudged[name]}"] if name in self.unjudged else []
         return (
             f"right on {count(len(seeds), 'seed')} in {count(len(outcome.checks), 'call')} at {name} shape on "
-            f"{self.machine}: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+            f"{self.machine}: {error_statement(worst, against, self.problem.task.precision)}; "
             "every output element written, inputs, weights and the memory beside them unchanged"
             + "".join(f"; {note}" for note in [*outcome.notes, *missing])
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
-from egg_graph.evaluator.evidence.statements import count, show, used_statement
+from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.problem.case import Unevaluable
@@ -244,7 +244,7 @@ def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against
     written = "every output element written" if not found.part else "other programs were left out for time"
     return (
         f"right on {seeds}{found.part} at {name} shape {show(problem.sizes(name))} in the guarded interpreter: "
-        f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+        f"{error_statement(worst, against, problem.task.precision)}; "
         f"every access in bounds, no write race, {written}, inputs and weights unchanged"
         + "".join(f"; {note}" for note in given.notes)
     )

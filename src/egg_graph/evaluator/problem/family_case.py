@@ -16,7 +16,7 @@ from egg_graph.evaluator.problem.operators import (
 )
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.weights import round_to_six_bits
-from egg_graph.schema import Precision
+from egg_graph.schema import FP32, Precision
 
 
 def build_family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:
@@ -46,7 +46,7 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     moved = apply(family, inputs, seed)
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
-    if row.exact and precision in ("ieee", "tf32") and other.operators <= EXACT | VIEWS:
+    if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
         other.leaves = [require_exact(leaf) for leaf in other.leaves]
     return other
 

@@ -29,6 +29,7 @@ from egg_graph.evaluator.wire.uninitialized import Leftovers
 from egg_graph.evaluator.worker import recorder
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import TimingCommands
+from egg_graph.schema import TF32
 
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
@@ -281,4 +282,4 @@ def _nbytes(form: dict[str, Any]) -> int:
 
 def _pin_flags(precision: str) -> None:
     """Set PyTorch's TF32 switches by the precision policy."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision in TF32

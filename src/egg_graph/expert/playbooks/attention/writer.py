@@ -10,7 +10,7 @@ from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.playbooks.attention import kernels
 from egg_graph.expert.playbooks.attention.match import Attention
 from egg_graph.expert.playbooks.knobs import power_of_two
-from egg_graph.schema import Hardware, Precision
+from egg_graph.schema import FP32, TF32, Hardware, Precision
 
 LOG2E = 1.4426950408889634
 
@@ -23,8 +23,8 @@ class AttentionWriter:
         target: Hardware | None,
     ) -> None:  # fmt: skip
         self.graph, self.group, self.found, self.name = graph, group, found, name
-        fp32 = found.output.dtype == "float32" and precision in ("ieee", "tf32")
-        self.round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
+        fp32 = found.output.dtype == "float32" and precision in FP32
+        self.round_tf32 = fp32 and precision in TF32 and (target is None or target.vendor == "nvidia")
         self.ieee = fp32 and not self.round_tf32
         self.tma = group.variant == "tma" and not self.ieee
         self.rank4 = found.output.rank == 4
