@@ -137,6 +137,8 @@ class KernelResources(Value):
     """Memory instructions in the binary, by name and width in bits: {"LDG.128": 4, "STG.32": 8}."""
     instructions: int = 0
     """Instructions in the binary."""
+    undefined_lanes: bool | None = None
+    """Whether the code leaves lanes that a load masks off undefined, neither 0 nor `other`; None if not known."""
     compile_seconds: float = 0.0
     """Duration of the compilation [s]."""
 

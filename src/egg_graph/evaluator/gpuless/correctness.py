@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
@@ -11,6 +12,7 @@ from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_store import ALIGNED
 from egg_graph.evaluator.problem.plan import Call, interpreter_calls
@@ -52,6 +54,8 @@ class InterpretedCorrectness:
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
+    zeroed: list[str] = field(default_factory=list)
+    """Loads without `other`, where the answer is right only if the lanes that they mask off are 0."""
     aligned: list[str] = field(default_factory=list)
     """Aligned shapes that were judged in their place."""
     everything_at: str = ""
@@ -78,7 +82,7 @@ class InterpretedCorrectness:
             why = f"not checked at {show(self.problem.sizes(name))}: {error}"
             self.builder.skipped("correctness", why, shape=name)
             return True
-        found = self._executor.carry_out(calls, self.jobs.timeout)
+        found = self._carried_out(calls, self.jobs.timeout)
         if not name.startswith("further_") and self._refuses(name, found):
             return True
         right = self._decided(name, calls[0], found, time.monotonic() - started)
@@ -143,9 +147,18 @@ class InterpretedCorrectness:
         self.builder.passed("correctness", statement, seconds, shape=name)
         return True
 
-    @property
-    def _executor(self) -> InterpreterExecutor:
-        return InterpreterExecutor(self.jobs, self.problem, self.candidate)
+    def _carried_out(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> ProcessOutcome:
+        """Make the calls; once more with zeros in masked lanes, if that may be what the target's code has there."""
+        executor = InterpreterExecutor(self.jobs, self.problem, self.candidate)
+        found = executor.carry_out(calls, seconds, whole_steps, zero_lanes=bool(self.zeroed))
+        if self.zeroed or not may_be_zero(self.problem.task, found):
+            return found
+        again = executor.carry_out(calls, seconds, whole_steps, zero_lanes=True)
+        if again.failed:
+            name_loads(found)
+            return found
+        self.zeroed = found.undefined_loads
+        return again
 
     # ------------------------------------------------------------------------------------------------- at long shapes
 
@@ -164,7 +177,7 @@ class InterpretedCorrectness:
         limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
             calls = interpreter_calls(self.problem, name, everything=False)
-            found = self._executor.carry_out(calls, limit, self._whole_steps(name))
+            found = self._carried_out(calls, limit, self._whole_steps(name))
             why = _left_out(found, limit)
         except Unevaluable as error:
             why = str(error)

@@ -31,6 +31,7 @@ from egg_graph.evaluator.evidence.statements import (
 from egg_graph.evaluator.gpuless.compilation import TargetCompiler
 from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.masked_lanes import judge_zeroed
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.host.outcome import finding_of
@@ -72,6 +73,8 @@ class GpulessLadder:
         builder.absorb(at_full)
         if not builder.failed:
             self._same_kernels(problem, candidate, correctness.launched, at_full.launched, builder)
+        if correctness.zeroed and not builder.failed:
+            judge_zeroed(correctness.zeroed, builder, problem.task)
         builder.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
         builder.skipped("timing", NO_SPEED)
         return builder

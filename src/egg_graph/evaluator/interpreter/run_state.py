@@ -118,6 +118,10 @@ class RunState:
     """Storage key -> largest integer that its input may hold; loads of it give that number (fake run)."""
     load_rng: Any = None
     """Generator of the numbers that loads give (fake run); None: loads give zeros."""
+    undefined_loads: set[str] = field(default_factory=set)
+    """Loads that masked lanes off and gave no `other` for them: kernel and line."""
+    zero_lanes: bool = False
+    """Such lanes are 0, as in code compiled for NVIDIA's GPUs, and not poison."""
     steps: int = 0
     """Interpreter steps so far, a measure of time: one per loop iteration and memory access (more if it is wide)."""
     step_budget: int | None = None

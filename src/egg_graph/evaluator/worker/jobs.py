@@ -60,7 +60,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     `problem.plan.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
     `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
     autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
-    stands for the programs that are left.
+    stands for the programs that are left. With `zero_lanes`, lanes masked off without `other` are 0 and no poison.
     """
     from egg_graph.evaluator.interpreter import RealModel
     from egg_graph.evaluator.worker.interpreted import InterpretedCalls
@@ -75,6 +75,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
         seed=payload["calls"][0]["seed"],
         hardware=Hardware.model_validate(payload["hardware"]),
         dtype=payload["dtype"],
+        zero_lanes=payload["zero_lanes"],
     )
     calls, started = InterpretedCalls(model, folder, payload["whole_steps"]), time.monotonic()
     silent = []
