@@ -21,6 +21,8 @@ from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.knobs import shape_knobs
+from egg_graph.evaluator.problem.reference import load_reference
+from egg_graph.evaluator.problem.tied_inputs import tied_positions
 from egg_graph.schema import BadInput
 
 FEW_ELEMENTS = "changed in a few elements"
@@ -97,7 +99,10 @@ def _change_inputs(problem: CaseStore, name: str, first: Case, uses: Uses) -> No
         uses.left_out["inputs changed in a few elements"] = "the reference writes to its inputs"
         return
     generator = torch.Generator().manual_seed(problem.seed(f"{name}/few", 0))
-    free = [i for i, x in enumerate(first.inputs) if isinstance(x, torch.Tensor) and _has_free_elements(x)]
+    tied = tied_positions(first, load_reference(problem.task.reference, first.overrides))
+    free = [
+        i for i, x in enumerate(first.inputs) if i not in tied and isinstance(x, torch.Tensor) and _has_free_elements(x)
+    ]
     order = [free[int(i)] for i in torch.randperm(len(free), generator=generator)]
     for position in order[:MOST_INPUTS]:
         base = uses.changed_inputs[-1] if uses.changed_inputs else first
