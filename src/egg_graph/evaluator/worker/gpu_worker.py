@@ -90,7 +90,7 @@ class GpuWorker:
             "held": self.deliver_held,
             "state": self.deliver_state,
             "fingerprint": lambda command: {"fingerprint": fingerprint()},
-            "record": lambda command: recorder.record_forward(self._forward),
+            "record": self.record,
             "silence": self.silence,
             "release": self.release,
         }
@@ -250,6 +250,11 @@ class GpuWorker:
             yield from (("the answer of the call before", x) for x in earlier)
 
     # ----------------------------------------------------------------------------------------------------- memory
+
+    def record(self, command: Command) -> Answer:
+        """Record what one forward launches and calls."""
+        inputs = [x for x in _tensors_in(self.inputs) if isinstance(x, torch.Tensor)]
+        return recorder.record_forward(self._forward, given=[*inputs, *(x for _, x in self._own_tensors())])
 
     def release(self, command: Command) -> Answer:
         """Close buffers that the judge is about to free, and drop the inputs in them."""
