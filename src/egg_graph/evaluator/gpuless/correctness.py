@@ -155,7 +155,7 @@ class InterpretedCorrectness:
             return found
         again = executor.carry_out(calls, seconds, whole_steps, zero_lanes=True)
         if again.failed:
-            name_loads(found)
+            name_loads(found, again)
             return found
         self.zeroed = found.undefined_loads
         return again

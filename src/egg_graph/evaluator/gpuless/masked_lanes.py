@@ -12,7 +12,7 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpuless.executor import ProcessOutcome
 from egg_graph.schema import Finding, FindingKind, KernelTask
 
-UNDEFINED: frozenset[FindingKind] = frozenset({"unwritten_output", "non_finite", "wrong_values", "out_of_bounds"})
+UNDEFINED: frozenset[FindingKind] = frozenset({"unwritten_output", "non_finite", "out_of_bounds"})
 """Findings that an undefined lane can be behind."""
 CURE = "give the load an `other` that changes nothing: 0.0 for a sum or a product, -inf for a maximum"
 
@@ -22,11 +22,12 @@ def may_be_zero(task: KernelTask, found: ProcessOutcome) -> bool:
     return found.failed and bool(found.undefined_loads) and task.target.vendor == "nvidia"
 
 
-def name_loads(found: ProcessOutcome) -> None:
-    """Name the loads in the findings that undefined lanes can be behind."""
+def name_loads(found: ProcessOutcome, zeroed: ProcessOutcome) -> None:
+    """Name the loads in the findings that undefined lanes are behind: those that are other ones with zeros there."""
     loads = "; ".join(found.undefined_loads)
+    still = {finding.message for section in zeroed.sections.values() for finding in section.findings}
     for section in found.sections.values():
-        section.findings = [_named(finding, loads) if loads else finding for finding in section.findings]
+        section.findings = [x if x.message in still else _named(x, loads) for x in section.findings]
 
 
 def _named(finding: Finding, loads: str) -> Finding:

@@ -59,8 +59,8 @@ def record_forward(
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
         `results` (size [bytes] by operator), `read_back` (numbers copied to the host, by operator), `made_by` (the
         operator that had computed the answer alone, if one had), `foreign` (names of other Triton kernels), `graphs`
-        and `unseen_graphs` (counts), `compilers` (names of those that ran beside Triton), `share` (part of GPU time in own
-        launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
+        and `unseen_graphs` (counts), `compilers` (names of those that ran beside Triton), `share` (part of GPU time in
+        own launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
     """
     makers = Makers(given)
     own, seen = candidate_path(path), ForwardRecord(makers=makers)
