@@ -36,7 +36,8 @@ class Context:
         default="tf32",
         metadata=describe(
             "Precision policy of kernel and baseline alike. ieee: dtypes as declared, fp32 products exact; tf32: "
-            "operands of fp32 products may be rounded to TF32; bf16, fp16: parameters and floating inputs cast."
+            "operands of fp32 products may be rounded to TF32; tf32_truncated: a kernel's may be truncated, as a plain "
+            "tl.dot does; bf16, fp16: parameters and floating inputs cast."
         ),
     )
     domain: Domain = field(

@@ -40,7 +40,7 @@ def test_schema_has_descriptions_and_choices():
     knobs = schema["properties"]
     assert set(knobs) == {f.name for f in fields(Context)}
     assert all(knob["description"] and "default" in knob for knob in knobs.values())
-    assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
+    assert knobs["precision"]["enum"] == ["ieee", "tf32", "tf32_truncated", "bf16", "fp16"]
     assert knobs["device"]["enum"] == ["auto", "gpu", "none"]
     assert len(knobs["stages"]["items"]["enum"]) == 4
     assert "required" not in schema

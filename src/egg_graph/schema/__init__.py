@@ -43,11 +43,13 @@ from egg_graph.schema.evaluation import (
 )
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
-from egg_graph.schema.task import Domain, Figure, Hardware, KernelTask, Precision
+from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
 
 __all__ = [
+    "FP32",
     "ROLES",
     "STAGE_METRICS",
+    "TF32",
     "USABLE",
     "Analysis",
     "Attempt",

@@ -72,6 +72,8 @@ class Check(Value):
     """Relative L2 error against the fp64 reference, the largest of all outputs (no unit)."""
     budget: float
     """Largest error allowed, calibrated from PyTorch's own error at the declared precision (no unit)."""
+    pytorch_error: float | None = None
+    """PyTorch's own relative error at the declared precision (no unit); None where it was not recorded."""
     max_abs: float
     """Largest absolute difference from the expected outputs."""
     passed: bool
@@ -137,6 +139,8 @@ class KernelResources(Value):
     """Memory instructions in the binary, by name and width in bits: {"LDG.128": 4, "STG.32": 8}."""
     instructions: int = 0
     """Instructions in the binary."""
+    undefined_lanes: bool | None = None
+    """Whether the code leaves lanes that a load masks off undefined, neither 0 nor `other`; None if not known."""
     compile_seconds: float = 0.0
     """Duration of the compilation [s]."""
 

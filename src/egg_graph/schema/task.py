@@ -5,11 +5,13 @@ from typing import Literal
 
 from egg_graph.schema.base import Value
 
-Precision = Literal["ieee", "tf32", "bf16", "fp16"]
+Precision = Literal["ieee", "tf32", "tf32_truncated", "bf16", "fp16"]
 """The precision policy of candidate and baseline alike.
 
 `ieee`: dtypes as declared, fp32 products in IEEE arithmetic. `tf32`: dtypes as declared, operands of fp32
-products may be rounded to TF32. `bf16`, `fp16`: parameters and floating inputs cast, products accumulated in fp32.
+products may be rounded to TF32. `tf32_truncated`: as `tf32`, and a kernel's operands may be truncated to TF32, as a
+plain `tl.dot` does; PyTorch rounds them as ever. `bf16`, `fp16`: parameters and floating inputs cast, products
+accumulated in fp32.
 """
 
 Domain = Literal["finite", "nonfinite"]
@@ -18,6 +20,10 @@ Domain = Literal["finite", "nonfinite"]
 `finite`: what `get_inputs` draws, and the finite input families. Infinities belong to it where the reference draws or
 makes non-finite numbers itself; elsewhere it is told whether they are preserved. `nonfinite`: infinities always.
 """
+TF32: tuple[Precision, ...] = ("tf32", "tf32_truncated")
+"""Policies under which PyTorch's products are in TF32."""
+FP32: tuple[Precision, ...] = ("ieee", *TF32)
+"""Policies that leave dtypes as declared."""
 
 
 class Figure(Value):
@@ -55,7 +61,7 @@ class Hardware(Value):
 
     def peak(self, precision: Precision) -> float:
         """Dense matrix-product rate [flop/s] under a precision policy."""
-        return self.figure("peak_fp32" if precision == "ieee" else f"peak_{precision}")
+        return self.figure({"ieee": "peak_fp32", "tf32_truncated": "peak_tf32"}.get(precision, f"peak_{precision}"))
 
 
 class KernelTask(Value):

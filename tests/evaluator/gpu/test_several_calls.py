@@ -186,6 +186,17 @@ def test_every_shape_and_other_inputs_have_rungs(session_of: Open, problem: Prob
     assert [rung.statement for rung in again.rungs] == [rung.statement for rung in builder.rungs]
 
 
+def test_a_candidate_that_takes_powers_of_two_alone_is_judged_at_those(session_of: Open, problem: Problem) -> None:
+    builder = climb_of(session_of, problem, "assert x.shape[1] & (x.shape[1] - 1) == 0\n" + RIGHT)
+    assert not builder.failed, builder.findings
+    outcomes = {rung.name: rung.outcome for rung in builder.rungs}
+    assert outcomes["correctness_awkward"] == "skipped"
+    assert [name for name in outcomes if name.startswith("correctness_aligned_")]
+    assert outcomes["other_inputs"] == outcomes["other_uses"] == "passed"
+    wrong = "assert x.shape[1] & (x.shape[1] - 1) == 0\n" + RIGHT + " * (1.0 if x.shape[0] == 64 else 1.1)"
+    assert climb_of(session_of, problem, wrong).failed
+
+
 def test_a_candidate_made_for_one_shape_is_told_as_that(session_of: Open, problem: Problem) -> None:
     for body in (
         "assert x.shape == (64, 32)\n" + RIGHT,

@@ -33,9 +33,33 @@ def case_of(source: str, precision: Precision, seed: int = 7):
 
 
 def test_budgets_follow_the_policy() -> None:
-    budgets = {p: case_of(MATMUL, p).leaves[0].budget for p in ("ieee", "tf32", "fp16", "bf16")}
+    policies: tuple[Precision, ...] = ("ieee", "tf32", "tf32_truncated", "fp16", "bf16")
+    budgets = {p: case_of(MATMUL, p).leaves[0].budget for p in policies}
+    assert 2 * budgets["tf32"] < budgets["tf32_truncated"] < budgets["bf16"]
     assert budgets["ieee"] < 1e-5 < budgets["tf32"] < 1.5e-3 < budgets["bf16"] < 2e-2
     assert budgets["fp16"] < budgets["bf16"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_truncated_operands_are_named_whatever_their_error_looks_like(whole: bool) -> None:
+    """Positive operands get a factor, whole numbers are not exact: neither is a constant or a padding lane."""
+    draw = "torch.randint(1, 9000, (64, 128)).float()" if whole else "torch.rand(64, 128)"
+    source = MATMUL.replace("torch.randn(64, 128)", draw).replace("torch.randn(128, 96)", "torch.rand(128, 96)")
+    truncating = {"tf32": ["tf32_truncation"], "tf32_truncated": []}
+    for precision, expected in truncating.items():
+        case = case_of(source, precision)  # type: ignore[arg-type]
+        (a, b), state = case.inputs, case.state
+        got = (truncate_to_tf32(a) @ truncate_to_tf32(b)) * state["gamma"] + state["beta"]
+        result = compare_leaf(
+            got,
+            case.leaves[0],
+            where="",
+            precision=precision,
+            emulated_error=lambda kind, case=case: case.emulated_error(0, kind),  # type: ignore[misc]
+            truncated=lambda case=case: case.truncated_leaf(0),  # type: ignore[misc]
+        )
+        assert [finding.kind for finding in result.findings] == expected
+        assert all("tf32x3" in finding.cure for finding in result.findings)
 
 
 def test_a_tf32_budget_admits_rounding_and_not_truncation() -> None:

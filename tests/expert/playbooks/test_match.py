@@ -14,9 +14,9 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode
 from egg_graph.expert.codegen.plan import Plan
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
-from egg_graph.expert.playbooks.planner import make_plan
+from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
-from egg_graph.schema import Hardware
+from egg_graph.schema import Figure, Hardware
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
 pytestmark = pytest.mark.slow
@@ -91,6 +91,21 @@ def test_attention_written_out_is_one_group() -> None:
     plan = planned(CASES["written_out"].reference)
     assert kinds(plan).count("attention") == 1
     assert kinds(plan).count("gemm") == 1
+
+
+@pytest.mark.parametrize("limit", [232_448, 101_376])
+def test_wide_heads_by_descriptors_fit_in_shared_memory(h200: Hardware, limit: int) -> None:
+    """Queries, and keys and values of every stage, lie there: 64 KiB and 64 KiB a stage at 128 wide in fp32."""
+    figures = {**h200.figures, "shared_memory_per_block": Figure(value=limit, unit="byte", source="")}
+    graph = capture(CASES["wide_head"].reference)
+    groups = make_plan(graph, PLAYBOOKS).groups
+    plan = make_plan(graph, PLAYBOOKS, dict.fromkeys(groups, "tma"))
+    (code,) = write_kernels(plan, PLAYBOOKS, "tf32", h200.model_copy(update={"figures": figures})).values()
+    stages = {name: v for space in code.space.values() for name, v in space.items() if name.endswith("num_stages")}
+    ((name, values),) = stages.items()
+    tiles = {key.rpartition("BLOCK_")[2]: value for key, value in code.config.items() if "BLOCK_" in key}
+    needed = [4 * 128 * (tiles["M"] + 2 * stage * tiles["N"]) for stage in (*values, code.config[name])]
+    assert max(needed) <= limit and len(values) >= 1
 
 
 def test_scores_needed_elsewhere_are_no_attention() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from egg_graph.evaluator.aot.machine_code import read_amdgcn, read_cubin
+from egg_graph.evaluator.aot.masked_loads import leaves_lanes_undefined
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Hardware, KernelResources
 
@@ -40,6 +41,7 @@ def read_resources(compiled: Any, launch: Launch, hardware: Hardware, seconds: f
         tensor_core_instructions=code.tensor_core,
         memory_instructions=code.memory,
         instructions=code.instructions,
+        undefined_lanes=leaves_lanes_undefined(asm["ptx"]) if "ptx" in asm else None,
         compile_seconds=round(seconds, 3),
     )
 

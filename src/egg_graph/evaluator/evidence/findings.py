@@ -94,7 +94,7 @@ FINDINGS: dict[FindingKind, FindingRow] = {
         "incorrect", "A narrow type rounds more than the policy allows.", "Accumulate in float32.", "both"
     ),
     "tf32_truncation": FindingRow(
-        "incorrect", "tl.dot truncates fp32 operands to TF32.", "Round operands with cvt.rna.tf32.f32.", "both"
+        "incorrect", "tl.dot truncates fp32 operands to TF32.", "Round operands (cvt.rna.tf32.f32), or tf32x3.", "both"
     ),
     "wrong_shape": FindingRow("incorrect", "The output has another shape.", "Allocate the reference's shape.", "both"),
     "wrong_dtype": FindingRow("incorrect", "The output has another dtype.", "Allocate the reference's dtype.", "both"),

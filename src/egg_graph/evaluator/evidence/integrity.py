@@ -60,11 +60,13 @@ def judge_watch(
         computing=computing(operators),
         foreign_kernels=foreign,
     )
+    traffic = Traffic.told(answer_bytes, answer.get("results"))
+    judged = judge_integrity(task, integrity, reference_operators, traffic=traffic)
+    maker = answer.get("made_by")
+    makers = [maker[:LONGEST]] if isinstance(maker, str) else []
     return integrity, [
         *_other_compilers(_names(answer.get("compilers")), foreign),
-        *judge_integrity(
-            task, integrity, reference_operators, traffic=Traffic.told(answer_bytes, answer.get("results"))
-        ),
+        *(judged or judge_makers(integrity, reference_operators, makers)),
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, Reach
 from egg_graph.evaluator.wire.operators import MEMORY_OPERATORS
-from egg_graph.schema import Baseline, Finding, KernelResources, KernelTask
+from egg_graph.schema import Baseline, Check, Finding, KernelResources, KernelTask, Precision
 
 MOST_MODES = 4
 """Count an integer constant below this as a mode, a larger one as a size."""
@@ -100,6 +100,14 @@ def show(overrides: dict[str, int]) -> str:
     return (
         "{" + ", ".join(f"{name}: {value}" for name, value in overrides.items()) + "}" if overrides else "as declared"
     )
+
+
+def error_statement(check: Check, against: str, precision: Precision) -> str:
+    """Say how far off the worst answer was; where operands may be truncated, beside PyTorch's own error."""
+    own = check.pytorch_error
+    beside = f" (PyTorch's own, which rounds: {own:.1e})" if precision == "tf32_truncated" and own is not None else ""
+    policy = f" at precision {precision}" if precision == "tf32_truncated" else ""
+    return f"error {check.error:.1e}{beside} of a budget of {check.budget:.1e} against {against}{policy}"
 
 
 def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:

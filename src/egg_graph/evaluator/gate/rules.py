@@ -22,7 +22,15 @@ MODULES = (
     *("numpy", "numpy.typing", "torch", "torch.amp", "torch.autograd", "torch.autograd.function", "torch.backends"),
     *("torch.cuda", "torch.cuda.amp", "torch.cuda.graphs", "torch.cuda.nvtx", "torch.cuda.random"),
     *("torch.cuda.streams", "torch.fft", "torch.func", "torch.linalg", "torch.nn", "torch.random", "torch.special"),
-    *("torch.sparse", "torch.types", "torch.utils", "torch.utils.checkpoint", "torch.utils.dlpack", "torch.version"),
+    *(
+        "torch.library",
+        "torch.sparse",
+        "torch.types",
+        "torch.utils",
+        "torch.utils.checkpoint",
+        "torch.utils.dlpack",
+        "torch.version",
+    ),
     *("triton", "triton.errors", "triton.runtime", "triton.runtime.autotuner", "triton.runtime.driver"),
     *("triton.runtime.errors", "triton.runtime.jit", "triton.tools", "triton.tools.mxfp"),
     *("triton.tools.tensor_descriptor", "triton.tools.experimental_descriptor", "triton.tools.ragged_tma"),
@@ -92,6 +100,10 @@ ALLOWED_NAMES = {
     "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
 }
 """Modules that may be imported where they are installed -> the only names that may be used of them."""
+MAKES_OPERATORS = frozenset({"torch.library.custom_op", "torch.library.triton_op"})
+"""Functions that register an operator of the candidate's own (see `own_operators`)."""
+OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
+"""All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""
 SYSTEM_MODULES = frozenset(
     {
         *("os", "sys", "inspect", "ctypes", "gc", "builtins", "importlib", "subprocess", "threading", "socket", "io"),
@@ -197,6 +209,8 @@ def use_refused(dotted: str) -> str:
     root, *parts = dotted.split(".")
     if root in ALLOWED_NAMES:
         return _refused_name(dotted)
+    if dotted == "torch.library" or any(dotted == name or dotted.startswith(f"{name}.") for name in OWN_OPERATORS):
+        return ""
     for end in range(len(parts) + 1):
         why = FORBIDDEN.get(".".join([root, *parts[:end]]))
         if why:

@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 
 from egg_graph.evaluator.gate.names import Names
+from egg_graph.evaluator.gate.own_operators import check_own_operators
 from egg_graph.evaluator.gate.report import Report
 from egg_graph.evaluator.gate.test_code import is_test_name, without_test_code
 from egg_graph.evaluator.gate.uses import UseCheck
@@ -65,6 +66,7 @@ def _check_tree(tree: ast.Module) -> list[Finding]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             uses.check_import(node)
     uses.refused.update(id(node) for node in _refuse_tests(tree, names, report))
+    uses.refused.update(id(node) for node in check_own_operators(tree, names, report))
     for node in ast.walk(tree):
         uses.check(node)
     kernels = list(_kernels(tree, names))

@@ -18,6 +18,7 @@ from egg_graph.evaluator.gate.rules import (
     LIBRARIES,
     NEVER_ASKED_FOR,
     ON_NOTHING,
+    OWN_OPERATORS,
     ROOTS,
     import_refused,
     is_module,
@@ -126,7 +127,7 @@ class UseCheck:
             self.report.refuse(node, f"use of {min(dotted)}: {why}")
         elif id(node) not in self.called and dotted & COPIES_ATTRIBUTES.keys():
             self.report.refuse(node, f"{min(dotted)} as a value", "call it where it is needed")
-        elif attribute in ON_NOTHING:
+        elif attribute in ON_NOTHING and not dotted & OWN_OPERATORS:
             self.report.refuse(node, f"use of {attribute}: {ON_NOTHING[attribute]}")
         elif attribute.lstrip("_") in NEVER_ASKED_FOR and not self.names.made_here(owner):
             self.report.refuse(node, f"use of {attribute}: a library's own imports are not the candidate's")

@@ -11,7 +11,8 @@ import torch
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.evidence.statements import count, show, used_statement
+from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
+from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case, Unevaluable
@@ -59,11 +60,24 @@ class GpuCorrectness:
     another: Callable[[], WorkerSession]
     unjudged: dict[str, str] = field(default_factory=dict)
     """By shape, why several calls were not compared there."""
+    refused: dict[str, Finding] = field(default_factory=dict)
+    """By shape, how the candidate refuses it."""
+    aligned: list[str] = field(default_factory=list)
+    """Aligned shapes that were judged in the place of refused ones."""
+    opened: list[WorkerSession] = field(default_factory=list)
+    """Sessions that took the place of one that a refusal ended."""
 
     def every_shape(self) -> bool:
         """One rung per shape, the full one last, then other inputs and other uses; False where one fails."""
         names = (*(name for name in self.problem.shapes if name != "shrunk"), "full")
-        return all(self.at(name) for name in names) and self.other_inputs() and self.other_uses()
+        if not all(self.at(name) for name in names) or not self._aligned_instead():
+            return False
+        return self.other_inputs() and self.other_uses()
+
+    def close(self) -> None:
+        """Close the sessions that were opened here."""
+        for session in self.opened:
+            session.close()
 
     # ----------------------------------------------------------------------------------------------- at one shape
 
@@ -76,9 +90,11 @@ class GpuCorrectness:
                 against = case.against
                 self._add(self._seed(name, number, case), outcome)
                 if outcome.failed:
-                    return self._failed_at(name, outcome.findings, started)
+                    return self._refuses(name, outcome.findings) or self._failed_at(name, outcome.findings, started)
         except CandidateFailed as failure:
-            return self._failed_at(name, [failure.finding], started, failure.log)
+            return self._refuses(name, [failure.finding]) or self._failed_at(
+                name, [failure.finding], started, failure.log
+            )
         except Unevaluable as error:
             if name == "full":
                 self.builder.fail("correctness", [Finding(kind=error.kind, message=str(error))], shape=name)
@@ -139,7 +155,7 @@ class GpuCorrectness:
         missing = [f"several calls not compared: {self.unjudged[name]}"] if name in self.unjudged else []
         return (
             f"right on {count(len(seeds), 'seed')} in {count(len(outcome.checks), 'call')} at {name} shape on "
-            f"{self.machine}: error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+            f"{self.machine}: {error_statement(worst, against, self.problem.task.precision)}; "
             "every output element written, inputs, weights and the memory beside them unchanged"
             + "".join(f"; {note}" for note in [*outcome.notes, *missing])
         )
@@ -150,6 +166,37 @@ class GpuCorrectness:
         torch.cuda.empty_cache()
         why = f"{what}: {self.problem.memory_plan} ({one_line(error)})"
         self.builder.skipped(rung, why, time.monotonic() - started, shape=shape)
+
+    # ----------------------------------------------------------------------------------------- where it refuses some
+
+    def _refuses(self, name: str, findings: list[Finding]) -> bool:
+        """Note a candidate that says itself that a shape is not for it; not the full one, nor one the task names."""
+        refusal = None if name == "full" or name.startswith("further_") else shape_refusal(findings)
+        if refusal is None:
+            return False
+        self.refused[name] = refusal
+        if not self.session.alive:
+            self.session = self.another()
+            self.opened.append(self.session)
+        return True
+
+    def _aligned_instead(self) -> bool:
+        """Judge an aligned shape beside the full one, in the place of refused ones; False if it refuses those, too."""
+        if not self.refused:
+            return True
+        names = [name for name in self.problem.aligned_shapes if self.problem.aligned_shapes[name]]
+        for name in names:
+            if not self.at(name):
+                return False
+            if name not in self.refused:
+                self.aligned.append(name)
+                break
+        name, finding = next(iter(self.refused.items()))
+        if not self.aligned:
+            return self._failed_at(name, [finding], time.monotonic())
+        words = f"not checked at {show(self.problem.sizes(name))}, which it refuses: {reason_of(finding)}"
+        self.builder.skipped("correctness", words, shape=name)
+        return True
 
     # ------------------------------------------------------------------------------------------ made for one shape
 
@@ -257,6 +304,8 @@ class GpuCorrectness:
 
     @property
     def _reduced(self) -> str:
+        if self.aligned:
+            return self.aligned[0]
         return "awkward" if "awkward" in self.problem.shapes else "shrunk"
 
     def _families_reduced(self) -> tuple[str, list[Case]]:

@@ -125,9 +125,12 @@ class GpuLadder:
         if not self._start(session, builder):
             return False
         correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder))
-        if not correct.every_shape() or (finalist and not correct.repeats()):
-            return False
-        return self._causal(session, problem, builder)
+        try:
+            if not correct.every_shape() or (finalist and not correct.repeats()):
+                return False
+            return self._causal(correct.session, problem, builder)
+        finally:
+            correct.close()
 
     def _session(self, folder: Path) -> WorkerSession:
         return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryLimit(MEMORY_FRACTION))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.evidence.findings import rejecting
-from egg_graph.evaluator.evidence.statements import count, show, used_statement
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
+from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
+from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.case_store import ALIGNED
 from egg_graph.evaluator.problem.plan import Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
@@ -23,6 +27,8 @@ WHOLE_STEPS, LEAST_STEPS = 1500, 500
 at least at each: about one second."""
 ADDING = 3
 """Multiply the steps by this where programs add to each other's sums."""
+LEAST_TAKEN = 2
+"""A candidate that refuses shapes must be right at this many different ones."""
 MOST_CHAINED = 8
 """Multiply the steps by at most this where kernels build on each other."""
 
@@ -46,10 +52,18 @@ class InterpretedCorrectness:
     """Launches whose values were checked."""
     beside: EvaluationBuilder = field(default_factory=EvaluationBuilder)
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
+    refused: dict[str, Finding] = field(default_factory=dict)
+    """By shape, how the candidate refuses it."""
+    zeroed: list[str] = field(default_factory=list)
+    """Loads without `other`, where the answer is right only if the lanes that they mask off are 0."""
+    aligned: list[str] = field(default_factory=list)
+    """Aligned shapes that were judged in their place."""
+    everything_at: str = ""
+    """The shape at which other inputs and other uses were judged; empty until one was."""
 
     def every_shape(self) -> None:
         """Judge reduced shapes, then long ones, until one fails; then enter the other rungs."""
-        if all(self.at(name) for name in self.problem.shapes):
+        if all(self.at(name) for name in self.problem.shapes) and self._aligned_instead():
             if "awkward" not in self.problem.shapes:
                 why = "no awkward shape was tried: the reference has no other small one"
                 self.builder.skipped("correctness", why, shape="awkward")
@@ -62,16 +76,60 @@ class InterpretedCorrectness:
         """One rung: a reduced shape; False if the candidate fails it."""
         started = time.monotonic()
         try:
-            calls = interpreter_calls(self.problem, name)
+            everything = self._judges_everything(name)
+            calls = interpreter_calls(self.problem, name, everything=everything)
         except Unevaluable as error:
             why = f"not checked at {show(self.problem.sizes(name))}: {error}"
             self.builder.skipped("correctness", why, shape=name)
             return True
-        found = self._executor.carry_out(calls, self.jobs.timeout)
+        found = self._carried_out(calls, self.jobs.timeout)
+        if not name.startswith("further_") and self._refuses(name, found):
+            return True
         right = self._decided(name, calls[0], found, time.monotonic() - started)
-        if right and name == self.problem.family_shape:
+        if right and everything:
+            self.everything_at = name
             self._families(name, found)
         return right
+
+    def _judges_everything(self, name: str) -> bool:
+        """Whether other inputs and other uses are judged at this shape: the cheapest that the candidate takes."""
+        aligned_instead = name in self.problem.aligned_shapes if self.refused and not self.everything_at else False
+        return aligned_instead or name == self.problem.family_shape
+
+    def _refuses(self, name: str, found: ProcessOutcome) -> bool:
+        """Note a candidate that says itself that a shape is not for it."""
+        refusal = shape_refusal(finding for section in found.sections.values() for finding in section.findings)
+        if refusal is not None:
+            self.refused[name] = refusal
+        return refusal is not None
+
+    # ----------------------------------------------------------------------------------------- where it refuses some
+
+    def _aligned_instead(self) -> bool:
+        """Judge aligned shapes in the place of refused ones; False if the candidate is wrong or refuses those, too."""
+        if not self.refused:
+            return True
+        taken = [self.problem.overrides(name) for name in self.problem.shapes if name not in self.refused]
+        for name, overrides in self.problem.aligned_shapes.items():
+            if len(taken) >= LEAST_TAKEN and self.everything_at:
+                break
+            if not self.at(name):
+                return False
+            if name not in self.refused and overrides not in taken:
+                taken.append(overrides)
+                self.aligned.append(name)
+        refused = {name: finding for name, finding in self.refused.items() if name in self.problem.shapes}
+        if len(taken) < LEAST_TAKEN or not self.everything_at:
+            name, finding = next(iter(refused.items()))
+            self.builder.fail("correctness", [finding], shape=name)
+            return False
+        for name in refused:
+            self._told_refusal(name)
+        return True
+
+    def _told_refusal(self, name: str) -> None:
+        words = f"not checked at {show(self.problem.sizes(name))}, which it refuses: {reason_of(self.refused[name])}"
+        self.builder.skipped("correctness", words, shape=name)
 
     def _decided(self, name: str, first: Call, found: ProcessOutcome, seconds: float) -> bool:
         """Enter what was established at a shape; False if the candidate fails there."""
@@ -89,15 +147,26 @@ class InterpretedCorrectness:
         self.builder.passed("correctness", statement, seconds, shape=name)
         return True
 
-    @property
-    def _executor(self) -> InterpreterExecutor:
-        return InterpreterExecutor(self.jobs, self.problem, self.candidate)
+    def _carried_out(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> ProcessOutcome:
+        """Make the calls; once more with zeros in masked lanes, if that may be what the target's code has there."""
+        executor = InterpreterExecutor(self.jobs, self.problem, self.candidate)
+        found = executor.carry_out(calls, seconds, whole_steps, zero_lanes=bool(self.zeroed))
+        if self.zeroed or not may_be_zero(self.problem.task, found):
+            return found
+        again = executor.carry_out(calls, seconds, whole_steps, zero_lanes=True)
+        if again.failed:
+            name_loads(found, again)
+            return found
+        self.zeroed = found.undefined_loads
+        return again
 
     # ------------------------------------------------------------------------------------------------- at long shapes
 
     def at_long_shapes(self) -> None:
         """Judge shapes whose sizes are as large as at full shape, a few at a time; name the sizes that none reaches."""
-        if all(self.at_long(name) for name in self.problem.long_names) and (short := self.problem.long_shapes.not_full):
+        longer = [self.problem.grown_names(name) for name in self.aligned[-1:]]
+        names = [*self.problem.long_names, *(name for names in longer for name in names)]
+        if all(self.at_long(name) for name in names) and (short := self.problem.long_shapes.not_full):
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
             self.builder.skipped("sizes_at_full_value", told)
@@ -107,14 +176,17 @@ class InterpretedCorrectness:
         started = time.monotonic()
         limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
-            calls = interpreter_calls(self.problem, name)
-            found = self._executor.carry_out(calls, limit, self._whole_steps(name))
+            calls = interpreter_calls(self.problem, name, everything=False)
+            found = self._carried_out(calls, limit, self._whole_steps(name))
             why = _left_out(found, limit)
         except Unevaluable as error:
             why = str(error)
         if why:
             told = f"not checked at {show(self.problem.sizes(name))}: {why}"
             self.builder.skipped("correctness", told, time.monotonic() - started, shape=name)
+            return True
+        if self.refused and self._refuses(name, found):
+            self._told_refusal(name)
             return True
         return self._decided(name, calls[0], found, time.monotonic() - started)
 
@@ -124,10 +196,11 @@ class InterpretedCorrectness:
         Kernels that build on each other, or add to what others wrote, get more: a part of them proves nothing.
         """
         names = self.problem.long_names
-        chain = len(self.launched) // (len(self.problem.shapes) + names.index(name))
+        before = names.index(name) if name in names else len(names)
+        chain = len(self.launched) // (len(self.problem.shapes) + before)
         adding = any(launch.atomics for launch in self.launched)
         more = min(MOST_CHAINED, max(1, chain)) * (ADDING if adding else 1)
-        return max(LEAST_STEPS, WHOLE_STEPS // len(names)) * more
+        return max(LEAST_STEPS, WHOLE_STEPS // max(1, len(names))) * more
 
     # ------------------------------------------------------------------------------ other inputs, uses, and causality
 
@@ -185,7 +258,7 @@ def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against
     written = "every output element written" if not found.part else "other programs were left out for time"
     return (
         f"right on {seeds}{found.part} at {name} shape {show(problem.sizes(name))} in the guarded interpreter: "
-        f"error {worst.error:.1e} of a budget of {worst.budget:.1e} against {against}; "
+        f"{error_statement(worst, against, problem.task.precision)}; "
         f"every access in bounds, no write race, {written}, inputs and weights unchanged"
         + "".join(f"; {note}" for note in given.notes)
     )
@@ -203,7 +276,8 @@ def _left_out(found: ProcessOutcome, limit: float) -> str:
 def _specialised(problem: Problem, name: str, findings: list[Finding]) -> list[Finding]:
     """Report a candidate that fails at a further or long shape alone as specialised to the shapes before."""
     first = next(iter(rejecting(findings)))
-    if name in problem.shapes and not name.startswith("further_"):
+    aligned = name.startswith(ALIGNED) and name not in problem.grown_shapes
+    if (name in problem.shapes or aligned) and not name.startswith("further_"):
         return findings
     longer = "a longer one" if problem.overrides(name) else "the full one,"
     which = "the task's further shape" if name in problem.shapes else longer

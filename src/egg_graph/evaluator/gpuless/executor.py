@@ -46,6 +46,8 @@ from egg_graph.schema import Candidate, Check, Finding, FindingKind, Integrity, 
 INTERPRETER = "interpreter"
 OPTIONAL_SECONDS = 8.0
 """Try no further input family after this processor time [s]."""
+MOST_LOADS = 8
+"""Loads without `other` that are told."""
 VALUES: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
 )
@@ -77,8 +79,15 @@ class ProcessOutcome:
     """Programs were left out for time, and what the answer lacks is not known."""
     part: str = ""
     """The part of the answer that was compared, in words; empty for all of it."""
+    undefined_loads: list[str] = field(default_factory=list)
+    """Loads that masked lanes off and gave no `other` for them: kernel and line."""
     log: str = ""
     """Text that the process wrote."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a finding of any section rejects the candidate."""
+        return any(section.failed for section in self.sections.values())
 
 
 @dataclass(frozen=True)
@@ -95,13 +104,16 @@ class InterpreterExecutor:
     problem: Problem
     candidate: Candidate
 
-    def carry_out(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> ProcessOutcome:
+    def carry_out(
+        self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None, *, zero_lanes: bool = False
+    ) -> ProcessOutcome:
         """Make the calls in one process, and judge what it leaves.
 
         Args:
             calls: as planned.
             seconds: time limit of each.
             whole_steps: accesses and loop turns after which a sample stands for the programs that are left.
+            zero_lanes: lanes that a load masks off without `other` are 0, and not undefined.
         """
         with self.jobs.job_folder(self.candidate) as folder:
             payload = {
@@ -111,6 +123,7 @@ class InterpreterExecutor:
                 "call_seconds": seconds,
                 "optional_seconds": min(OPTIONAL_SECONDS, self.jobs.timeout / 2),
                 "whole_steps": whole_steps,
+                "zero_lanes": zero_lanes,
             }
             limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
             end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
@@ -176,7 +189,7 @@ class ProcessReader:
 
     def read(self) -> ProcessOutcome:
         """Judge every call, up to the first section that fails."""
-        found = ProcessOutcome(log=self.end.log)
+        found = ProcessOutcome(log=self.end.log, undefined_loads=self._undefined_loads())
         reports = {index: self._report(index) for index in range(len(self.calls))}
         death = finding_of(self.end, limit=self.limit)
         killed = self.end.cause == "killed"  # then what it left says nothing of the candidate: it was in mid-work
@@ -213,6 +226,14 @@ class ProcessReader:
     def begun(self, index: int) -> bool:
         """Whether the process began a call."""
         return (self.folder / f"begun_{index}").exists()
+
+    def _undefined_loads(self) -> list[str]:
+        try:
+            with open_file(self.folder / "undefined.json") as file:
+                told = parse(file.read())
+        except (OSError, ValueError):
+            return []
+        return [str(load)[:200] for load in told[:MOST_LOADS]] if isinstance(told, list) else []
 
     def _report(self, index: int) -> dict[str, Any] | None:
         try:

@@ -28,14 +28,16 @@ from egg_graph.evaluator.evidence.statements import (
     unsampled_words,
     unseen_branches,
 )
+from egg_graph.evaluator.gpuless.compilation import TargetCompiler
 from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.masked_lanes import judge_zeroed
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import FakeRun, Launch
-from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
+from egg_graph.schema import Candidate, KernelTask
 
 SAMPLE, LARGE_SAMPLE = 6, 200
 """Interpret this many programs of a launch in a run without values; the second number where coverage is in doubt."""
@@ -71,6 +73,8 @@ class GpulessLadder:
         builder.absorb(at_full)
         if not builder.failed:
             self._same_kernels(problem, candidate, correctness.launched, at_full.launched, builder)
+        if correctness.zeroed and not builder.failed:
+            judge_zeroed(correctness.zeroed, builder, problem.task)
         builder.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
         builder.skipped("timing", NO_SPEED)
         return builder
@@ -205,33 +209,19 @@ class GpulessLadder:
         rung: RungName = "compile_for_target"
         target = problem.task.target
         with stopwatch() as took:
-            builder.resources, findings, log = self._compiled(problem.task, candidate, distinct(run.launches))
-        if rejecting(findings):
-            builder.fail(rung, findings, took[0], log)
+            compiled = self._compiler(problem.task, candidate).compile(distinct(run.launches))
+        builder.resources = compiled.resources
+        if rejecting(compiled.findings):
+            builder.fail(rung, compiled.findings, took[0], compiled.log)
             return
-        builder.findings += [*findings, *spills(builder.resources)]
-        builder.passed(rung, compile_statement(builder.resources, target.arch), took[0])
+        builder.findings += [*compiled.findings, *spills(builder.resources)]
+        builder.passed(rung, compile_statement(builder.resources, target.arch) + compiled.told, took[0])
+        if compiled.untried:
+            told = f"{count(compiled.untried, 'tuning configuration')} not compiled: no time"
+            builder.skipped("tuning_configurations", told)
 
-    def _compiled(
-        self, task: KernelTask, candidate: Candidate, launches: Sequence[Launch]
-    ) -> tuple[tuple[KernelResources, ...], list[Finding], str]:
-        """Resources of launches compiled for the target, what the compiler refuses, and the log."""
-        payload = {**self.jobs.common(task), "launches": [launch.model_dump(mode="json") for launch in launches]}
-        with self.jobs.job_folder(candidate) as folder:
-            end = self.jobs.compiling.run(
-                "egg_graph.evaluator.worker.jobs:compile_all", payload, folder, Limits(wall_seconds=self.jobs.timeout)
-            )
-        finding = finding_of(end, limit=self.jobs.timeout)
-        if finding is not None:
-            kind = {"timeout": "kernel_compile_error", "crashed": "kernel_compile_error"}.get(
-                finding.kind, finding.kind
-            )
-            message = f"compiling for {task.target.arch}: {finding.message}"
-            return (), [finding.model_copy(update={"kind": kind, "message": message})], end.log
-        assert end.report is not None
-        answer = end.report["answer"]
-        resources = tuple(KernelResources.model_validate(r) for r in answer["resources"])
-        return resources, [Finding.model_validate(f) for f in answer["findings"]], end.log
+    def _compiler(self, task: KernelTask, candidate: Candidate) -> TargetCompiler:
+        return TargetCompiler(self.jobs, task, candidate)
 
     def _same_kernels(
         self,
@@ -244,7 +234,7 @@ class GpulessLadder:
         """Compile the kernels that only reduced shapes launch, and name those that only the full shape launches."""
         known = {launch.kernel for launch in at_full}
         others = distinct([launch for launch in checked if launch.kernel not in known])
-        findings = self._compiled(problem.task, candidate, others[:MOST_OTHERS])[1] if others else []
+        findings = self._compiler(problem.task, candidate).faults(others[:MOST_OTHERS]) if others else []
         if rejecting(findings):
             builder.fail("compile_checked_kernels", findings)
         if unseen := unseen_branches(checked, at_full):

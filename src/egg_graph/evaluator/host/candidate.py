@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.gate import audit
+from egg_graph.evaluator.host.custom_operators import see_through
 from egg_graph.evaluator.wire.faults import KernelFault
 
 ENTRY_POINT = "ModelNew"
@@ -40,6 +41,7 @@ def load_module(path: str | Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    see_through(path)
     audit.watch(path)
     try:
         spec.loader.exec_module(module)

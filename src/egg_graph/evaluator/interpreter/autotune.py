@@ -12,8 +12,11 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
-from egg_graph.evaluator.interpreter.run_state import RunState, current_run
+from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
 from egg_graph.schema import Knob
+
+MOST_RECORDED = 64
+"""Record a launch under at most this many configurations."""
 
 
 def run_autotuned(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -28,9 +31,26 @@ def run_autotuned(self: Any, *args: Any, **keywords: Any) -> Any:
         self.cache[key] = chosen
         if _tune(self, run, args, keywords):
             return None
+    if run.fake:
+        _record_others(self, run, configs, args, keywords)
     if chosen.pre_hook:
         chosen.pre_hook({**self.nargs, **keywords})
     return self.fn.run(*args, **keywords)
+
+
+def _record_others(self: Any, run: RunState, configs: list[Any], args: Any, keywords: dict[str, Any]) -> None:
+    """Record the launch under the configurations that are not chosen; any of them may win on a GPU."""
+    chosen = self.best_config
+    run.only_records, run.launch = True, LaunchState(self.base_fn.__name__)  # what a hook does is not forward's work
+    try:
+        for config in configs[:MOST_RECORDED]:
+            if config is not chosen:
+                with_it = {**keywords, **config.all_kwargs()}
+                if config.pre_hook:
+                    config.pre_hook({**self.nargs, **with_it})
+                self.fn.run(*args, **with_it)
+    finally:
+        run.only_records, run.launch = False, None
 
 
 def _key(self: Any, keywords: dict[str, Any]) -> tuple[Any, ...]:

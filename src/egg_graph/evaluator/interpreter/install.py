@@ -24,6 +24,7 @@ def install() -> None:
     if not isinstance(tl.standard.sum, interpreter.InterpretedFunction):
         raise RuntimeError("triton was imported before TRITON_INTERPRET=1 was set")
     from egg_graph.evaluator.interpreter import (
+        alignment_hints,
         allocations,
         arithmetic,
         autotune,
@@ -48,6 +49,7 @@ def install() -> None:
     interpreter.interpreter_builder.options = _options(interpreter)
     interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     language.install()
+    alignment_hints.install()
     _name_as_compiled(interpreter.InterpretedFunction)
     _warm_up(interpreter, tl)
     _installed = True

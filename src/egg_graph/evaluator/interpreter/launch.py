@@ -75,6 +75,21 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     if run.silent:
         run.configs = ()
         return CompiledKernelStub(self, options)
+    form = {
+        "kernel": self.__name__,
+        "line": int(self.rewriter.def_file_lineno),
+        "launched_at": launched_at,
+        "grid": shape,
+        "signature": special.signature,
+        "constexprs": special.constexprs,
+        "divisible_by_16": tuple(special.divisible),
+        "options": options,
+        "arguments": special.arguments,
+        "programs": shape[0] * shape[1] * shape[2],
+    }
+    if run.only_records:
+        run.alternatives.append(Launch(**form, executed=0))
+        return CompiledKernelStub(self, options)
     run.memory.begin_launch()
     device = {
         name: value if name in constexprs else to_device(value, name, run.memory, fake=run.fake)
@@ -92,17 +107,9 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     scale = counts.total / executed if executed else 0.0
     run.launches.append(
         Launch(
-            kernel=self.__name__,
-            line=int(self.rewriter.def_file_lineno),
-            launched_at=launched_at,
-            grid=shape,
-            signature=special.signature,
-            constexprs=special.constexprs,
-            divisible_by_16=tuple(special.divisible),
-            options=options,
-            arguments=special.arguments,
+            **form,
             configs=run.configs,
-            programs=counts.total,
+            alternatives=tuple(run.alternatives),
             executed=executed,
             load_bytes=launch.load_bytes * scale,
             store_bytes=launch.store_bytes * scale,
@@ -113,7 +120,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
             seconds=round(time.perf_counter() - started, 4),
         )
     )
-    run.configs = ()
+    run.configs, run.alternatives = (), []
     return CompiledKernelStub(self, options)
 
 

@@ -75,8 +75,9 @@ class Provenance:
 
 
 def _fingerprint(x: torch.Tensor) -> Fingerprint:
-    """Fingerprint the elements of a tensor in logical order, whatever its shape."""
+    """Fingerprint the elements of a tensor in logical order, whatever its shape; zeros of both signs count alike."""
     with torch._C.DisableTorchFunction():
+        x = x + 0.0 if x.is_floating_point() and x.element_size() > 1 else x
         flat = x.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
         return x.dtype, x.numel(), zlib.crc32(flat.numpy().data)
 

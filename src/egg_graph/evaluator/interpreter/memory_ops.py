@@ -24,7 +24,7 @@ from egg_graph.evaluator.wire.faults import KernelFault
 def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
     """Replace `create_masked_load`. Lanes masked off without `other` are undefined on a GPU, so they get poison.
 
-    Triton's own gives them zeros.
+    Triton's own gives them zeros, and so does a run with `zero_lanes`.
     """
     element = pointers.get_element_ty()
     dtype = numpy_dtype(element)
@@ -36,7 +36,10 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
         races.check_load(run, access, dtype.itemsize)
     if other is None:
         complete = access.active == pointers.data.size
-        rest_value = np.zeros(shape, dtype) if complete else undefined(shape, dtype, str(element))
+        if not complete:
+            run.undefined_loads.add(run.where())
+        defined = complete or run.zero_lanes
+        rest_value = np.zeros(shape, dtype) if defined else undefined(shape, dtype, str(element))
     else:
         rest_value = np.broadcast_to(other.data, shape)
     loaded = make(native.load(*_contiguous(access.addresses, access.mask, rest_value), dtype), element)

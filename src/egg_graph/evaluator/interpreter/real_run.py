@@ -74,6 +74,7 @@ class RealModel:
         seed: int = 0,
         hardware: Hardware | None = None,
         dtype: str | None = None,
+        zero_lanes: bool = False,
     ) -> None:
         from egg_graph.evaluator.interpreter.install import install
 
@@ -92,6 +93,9 @@ class RealModel:
         self.trials = AutotuneTrials(seed)
         self.memory = AddressSpace()
         self.poison = PoisonMode(self.memory)
+        self.zero_lanes = zero_lanes
+        self.undefined_loads: set[str] = set()
+        """Loads that masked lanes off and gave no `other` for them, in all calls so far."""
         self.host = self.memory.host = HostMemory()
         with self._guarded():
             module = load_module(self.path)
@@ -218,6 +222,7 @@ class RealModel:
         from egg_graph.evaluator.interpreter.run_state import RunState, running
 
         run = RunState("real", str(self.path), self.memory, silent=silent, trials=self.trials)
+        run.zero_lanes, run.undefined_loads = self.zero_lanes, self.undefined_loads
         with running(run), SimulatedCudaMode(self.host), self.poison:
             yield run
 

@@ -100,6 +100,10 @@ class RunState:
     """The launch being interpreted; None between launches."""
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the next launch."""
+    alternatives: list[Launch] = field(default_factory=list)
+    """The next launch under the configurations that are not chosen."""
+    only_records: bool = False
+    """Whether launches are recorded in `alternatives`, and no program runs."""
     trials: AutotuneTrials | None = None
     """Autotune configurations that earlier calls ran; None takes the first configuration always."""
     chosen_configs: dict[Any, Any] = field(default_factory=dict)
@@ -114,6 +118,10 @@ class RunState:
     """Storage key -> largest integer that its input may hold; loads of it give that number (fake run)."""
     load_rng: Any = None
     """Generator of the numbers that loads give (fake run); None: loads give zeros."""
+    undefined_loads: set[str] = field(default_factory=set)
+    """Loads that masked lanes off and gave no `other` for them: kernel and line."""
+    zero_lanes: bool = False
+    """Such lanes are 0, as in code compiled for NVIDIA's GPUs, and not poison."""
     steps: int = 0
     """Interpreter steps so far, a measure of time: one per loop iteration and memory access (more if it is wide)."""
     step_budget: int | None = None

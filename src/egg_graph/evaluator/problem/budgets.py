@@ -9,9 +9,9 @@ import torch
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.error_sums import ErrorSums, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
-from egg_graph.schema import Precision
+from egg_graph.schema import FP32, Precision
 
-MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "bf16": 2.0, "fp16": 2.0}
+MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "tf32_truncated": 2.0, "bf16": 2.0, "fp16": 2.0}
 """The budget is PyTorch's own error at that precision times this factor. An fp32 sum in another order may have several
 times PyTorch's error. At TF32, bf16 and fp16 the rounding of operands dominates any order of summation, and truncation
 costs 2.7 times PyTorch's error."""
@@ -37,9 +37,10 @@ def calibrate_leaf(
     Args:
         answer: PyTorch's answer at the declared precision.
         expected: the answer in fp64, or the integers themselves.
-        in_fp32: errors of PyTorch's answer in fp32 (under `tf32`; None where `answer` is in fp32 itself).
-        others: errors of answers that are as good as PyTorch's: with all products in TF32, if the policy allows it; in
-            fp64 to inputs an ulp away, where a difference shows that the problem amplifies any rounding.
+        in_fp32: errors of PyTorch's answer in fp32 (where products are in TF32; None where `answer` is in fp32 itself).
+        others: errors of answers that are as good as PyTorch's: with all products in TF32, if the policy allows it, and
+            with truncated operands under `tf32_truncated`; in fp64 to inputs an ulp away, where a difference shows that
+            the problem amplifies any rounding.
         precision: the task's policy.
 
     Raises:
@@ -49,7 +50,7 @@ def calibrate_leaf(
         share = int((answer != expected).sum()) / answer.numel() if answer.numel() else 0.0
         return ExpectedLeaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share, pytorch=answer)
     own = _own_errors(answer, expected)
-    ordering = ORDERING * (in_fp32 or own).relative if precision in ("ieee", "tf32") else 0.0
+    ordering = ORDERING * (in_fp32 or own).relative if precision in FP32 else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
     known = [own, *others]
     budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, FLOOR.get(real, 4e-6))

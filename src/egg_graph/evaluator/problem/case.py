@@ -16,7 +16,7 @@ from egg_graph.evaluator.problem.error_sums import relative_error
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
-from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, VIEWS
+from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, PRODUCTS, RECURRENT, VIEWS
 from egg_graph.schema import FindingKind
 
 
@@ -100,6 +100,8 @@ class Case:
     aliases: bool = False
     """The reference's answer lies in the memory of an input, parameter or buffer."""
     operators: frozenset[str] = frozenset()
+    ties: list[torch.Tensor | None] | None = field(default=None, repr=False)
+    """Which elements of each input tensor are equal in every draw (see `ties`); None until somebody asked."""
     """ATen operators of one forward (see `operators`)."""
     remaker: Remaker | None = field(default=None, repr=False)
     """Makes inputs and answers again; None where they cannot be drawn again."""
@@ -182,6 +184,12 @@ class Case:
     def holds_nan(self) -> bool:
         """Whether the expected answer holds NaN."""
         return any(bool(torch.isnan(leaf.expected).any()) for leaf in self.leaves)
+
+    def truncated_leaf(self, index: int) -> torch.Tensor | None:
+        """PyTorch's answer of one leaf with operands truncated to TF32; None if the reference cannot run so."""
+        multiplies = any(name in PRODUCTS or "attention" in name or name in RECURRENT for name in self.operators)
+        answers = self.emulate("truncated") if multiplies else None
+        return None if answers is None else answers[index]
 
     def emulated_error(self, index: int, kind: Emulation) -> float | None:
         """Relative error of one leaf under a coarser arithmetic; None if the reference cannot run under it.

@@ -22,7 +22,7 @@ from egg_graph.evaluator.problem.precision import as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
-from egg_graph.schema import Precision
+from egg_graph.schema import TF32, Precision
 
 Draw = Callable[[], list[Any]]
 """Draws the inputs of a case, before the policy's cast."""
@@ -286,15 +286,18 @@ def _calibrate(
 
     One further answer is held at a time: each has the size of the reference's own.
     """
-    in_fp32 = _errors(runner.at("ieee").leaves, exact.leaves) if precision == "tf32" else None
+    in_fp32 = _errors(runner.at("ieee").leaves, exact.leaves) if precision in TF32 else None
     others = []
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows TF32 to everyone.
-    in_tf32 = runner.emulate("tf32") if precision == "tf32" and runner.device.type == "cuda" else None
+    in_tf32 = runner.emulate("tf32") if precision in TF32 and runner.device.type == "cuda" else None
     if in_tf32 is not None:
         others.append(_errors(in_tf32, exact.leaves))
         del in_tf32
+    if precision == "tf32_truncated" and (truncated := runner.emulate("truncated")) is not None:
+        others.append(_errors(truncated, exact.leaves))
+        del truncated
     if family != AS_GIVEN and exact.against == "fp64":
-        rounded = precision == "tf32" and bool(exact.operators & PRODUCTS)
+        rounded = precision in TF32 and bool(exact.operators & PRODUCTS)
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [

@@ -13,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
+from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, grow_aligned
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.families import families_of
@@ -36,6 +37,8 @@ SEEDS = {"shrunk": 2, "awkward": 1, "full": 3}
 """Number of seeds by name of the shape; any other shape gets one."""
 LONG = "long_"
 """Prefix of the names of long shapes."""
+ALIGNED = "aligned_"
+"""Prefix of the names of aligned shapes."""
 KEPT_BYTES = 1 << 30
 """Keep the tensors of a case at full shape up to this size [bytes]; larger ones are made anew for each use."""
 KEPT_PART = 0.02
@@ -59,6 +62,8 @@ class CaseStore:
     """The reference at full shape."""
     cached_cases: dict[str, list[Case]] = field(default_factory=dict)
     """Cases that have been built, by name of the shape or by a longer key."""
+    grown_shapes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Overrides of grown shapes, by name; `grown_names` fills it."""
     dropped_families: dict[str, dict[str, str]] = field(default_factory=dict)
     """Input families that this problem is not judged on, and why, by shape; `family_cases` fills it."""
 
@@ -107,8 +112,21 @@ class CaseStore:
         """Names of the long shapes: `long_0`, `long_1`, …"""
         return [f"{LONG}{index}" for index in range(len(self.long_shapes.shapes))]
 
+    @cached_property
+    def aligned_shapes(self) -> dict[str, dict[str, int]]:
+        """Overrides of shapes for kernels that refuse the others, by name: `aligned_0`, … (see `aligned_shapes`)."""
+        return {f"{ALIGNED}{i}": shape for i, shape in enumerate(choose_aligned_shapes(self.task.reference))}
+
+    def grown_names(self, name: str) -> list[str]:
+        """Names of the shapes that an aligned one grows to, with one size at its full value."""
+        for index, shape in enumerate(grow_aligned(self.task.reference, self.aligned_shapes[name])):
+            self.grown_shapes[f"{name}_{LONG}{index}"] = shape
+        return [grown for grown in self.grown_shapes if grown.startswith(f"{name}_")]
+
     def overrides(self, name: str) -> dict[str, int]:
-        """Overrides of a shape: a key of `shapes`, one of `long_names`, or `full`."""
+        """Overrides of a shape: a key of `shapes`, one of `long_names`, an aligned or grown one, or `full`."""
+        if name.startswith(ALIGNED):
+            return self.grown_shapes[name] if name in self.grown_shapes else self.aligned_shapes[name]
         if name.startswith(LONG):
             return self.long_shapes.shapes[int(name.removeprefix(LONG))]
         return {} if name == "full" else self.shapes[name]
@@ -175,7 +193,7 @@ class CaseStore:
             base, dropped = self.cases(name)[0], self.dropped_families.setdefault(name, {})
             cases: list[Case] = []
             self.cached_cases[key] = cases
-            reference, precision = load_reference(self.task.reference, self.shapes[name]), self.task.precision
+            reference, precision = load_reference(self.task.reference, self.overrides(name)), self.task.precision
             for family in families_of(base.inputs):
                 seed = self.seed(f"{name}/{family}", 0)
                 try:

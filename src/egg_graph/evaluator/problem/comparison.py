@@ -192,6 +192,7 @@ def judge_leaves(
             where=f"{output} {form}, {case.name} shape, inputs {case.family}, seed {case.seed}",
             precision=task.precision,
             emulated_error=partial(case.emulated_error, index),
+            truncated=partial(case.truncated_leaf, index),
             source=source,
         )
         findings += [_in_family(finding, case.family) for finding in result.findings]
@@ -201,6 +202,7 @@ def judge_leaves(
             seed=case.seed,
             error=result.error,
             budget=leaf.budget,
+            pytorch_error=leaf.pytorch_error,
             max_abs=result.max_abs,
             passed=result.passed,
             machine=machine,

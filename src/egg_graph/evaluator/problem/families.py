@@ -12,12 +12,14 @@ NaN is no family: `tl.maximum` and `tl.max` drop it where PyTorch propagates it,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from egg_graph.evaluator.problem.ties import Ties, keep_ties
 
 AS_GIVEN = "as given"
 """Name of the distribution that `get_inputs` draws."""
@@ -267,17 +269,20 @@ def families_of(inputs: list[Any]) -> tuple[str, ...]:
     return tuple(family.name for family in FAMILIES.values() if family.changes & found)
 
 
-def apply(name: str, inputs: list[Any], seed: int) -> list[Any]:
+def apply(name: str, inputs: list[Any], seed: int, ties: Sequence[Ties] = ()) -> list[Any]:
     """Move inputs to a family. Shapes, dtypes, strides and devices stay; one seed always gives the same values.
 
     Args:
         name: a key of `FAMILIES`.
         inputs: as `get_inputs` returns them; they are not changed.
         seed: decides where outliers and infinities lie.
+        ties: of each tensor; elements that are equal in every draw stay equal.
     """
     family, generator = FAMILIES[name], torch.Generator().manual_seed(seed)
+    of_each = iter(ties)
 
     def move(x: torch.Tensor) -> torch.Tensor:
+        tied = next(of_each, None)
         kind = structure(x)
         if kind not in family.changes:
             return x.clone()
@@ -286,7 +291,9 @@ def apply(name: str, inputs: list[Any], seed: int) -> list[Any]:
         finite = torch.isfinite(x)
         filled = x.double() if bool(finite.all()) else torch.where(finite, x.double(), x[finite].double().mean())
         changed = family.change(filled, generator).to(x.dtype)
-        return torch.empty_like(x).copy_(torch.where(finite, changed, x))  # keeps the strides of a dense tensor
+        return keep_ties(
+            torch.empty_like(x).copy_(torch.where(finite, changed, x)), tied
+        )  # keeps the strides of a dense tensor
 
     return list(tree_map_only(torch.Tensor, move, list(inputs)))
 

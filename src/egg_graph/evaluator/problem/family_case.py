@@ -16,8 +16,9 @@ from egg_graph.evaluator.problem.operators import (
     VIEWS,
 )
 from egg_graph.evaluator.problem.reference import Reference
+from egg_graph.evaluator.problem.tied_inputs import ties_of
 from egg_graph.evaluator.problem.weights import round_to_six_bits
-from egg_graph.schema import Precision
+from egg_graph.schema import FP32, Precision
 
 
 def build_family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:
@@ -44,10 +45,10 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     if row.moves_integers and not case.operators <= INTEGER_ARITHMETIC | VIEWS:
         raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")
     model = round_to_six_bits(case.model) if row.exact and case.state else None
-    moved = apply(family, inputs, seed)
+    moved = apply(family, inputs, seed, ties_of(case, reference))
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
-    if row.exact and precision in ("ieee", "tf32") and other.operators <= EXACT | VIEWS:
+    if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
         other.leaves = [require_exact(leaf) for leaf in other.leaves]
     other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)
     return other

@@ -15,7 +15,7 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.schema import Precision, Tolerance
 
-TOLERANCE: dict[Precision, float] = {"ieee": 1e-4, "tf32": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
+TOLERANCE: dict[Precision, float] = {"ieee": 1e-4, "tf32": 1e-4, "tf32_truncated": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
 """KernelBench's `atol` and `rtol`."""
 
 

@@ -17,9 +17,10 @@ import torch
 from egg_graph.evaluator.problem.error_patterns import describe_scaling, describe_tail
 from egg_graph.evaluator.problem.error_sums import ErrorSums, all_within, pieces, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.truncation import Emulated, is_truncated, truncation
 from egg_graph.evaluator.wire.exchange import describe, dtype_name
 from egg_graph.evaluator.wire.poison import poisoned
-from egg_graph.schema import Finding
+from egg_graph.schema import FP32, Finding
 
 NARROW = re.compile(r"bfloat16|float16|bf16|fp16|\.half\(")
 """Matches a source that names a type narrower than fp32."""
@@ -62,7 +63,14 @@ class _Errors:
 
 
 def compare_leaf(
-    got: Any, leaf: ExpectedLeaf, *, where: str, precision: str, emulated_error: EmulatedError, source: str = ""
+    got: Any,
+    leaf: ExpectedLeaf,
+    *,
+    where: str,
+    precision: str,
+    emulated_error: EmulatedError,
+    truncated: Emulated = lambda: None,
+    source: str = "",
 ) -> LeafComparison:
     """Compare one leaf.
 
@@ -73,6 +81,7 @@ def compare_leaf(
         precision: the task's policy, for messages.
         emulated_error: returns the error that PyTorch makes when its arithmetic is degraded, to recognise the same
             error in the candidate. It is called only after a failure.
+        truncated: returns PyTorch's answer with operands truncated to TF32; likewise.
         source: the candidate's source. bfloat16 and float16 are blamed only if it names them.
     """
     wrong_form = _check_form(got, leaf, where)
@@ -88,7 +97,9 @@ def compare_leaf(
     if within and sums.bias <= leaf.bias_budget:
         return LeafComparison(sums.relative, sums.largest)
     try:
-        if within:
+        if precision == "tf32" and leaf.dtype == torch.float32 and is_truncated(got, sums.relative, truncated):
+            finding = truncation(sums.relative, leaf, emulated_error("truncated"), where)
+        elif within:
             finding = _biased(got.to(expected.dtype), expected, sums.bias, leaf, where)
         else:
             errors = _measure_errors(got, sums, leaf)
@@ -243,19 +254,12 @@ def _degraded(
 ) -> Finding | None:
     """The finding for an error of the size that a known coarser arithmetic makes; None if it is of another size."""
     error = errors.relative
-    if precision not in ("ieee", "tf32") or leaf.dtype != torch.float32 or error > 0.1:
+    if precision not in FP32 or leaf.dtype != torch.float32 or error > 0.1:
         return None
     over = f"relative error {error:.1e}, budget {leaf.budget:.1e} at precision {precision}"
     truncated, bf16 = emulated_error("truncated"), emulated_error("bf16")
     if precision == "tf32" and truncated is not None and 0.6 * truncated <= error <= 1.6 * truncated:
-        return Finding(
-            kind="tf32_truncation",
-            message=f"{over}: what a plain fp32 tl.dot makes, which drops the low mantissa bits of its operands "
-            f"({truncated:.1e} when emulated) where PyTorch rounds them",
-            where=where,
-            cure="round every operand of every tl.dot: x = tl.inline_asm_elementwise('cvt.rna.tf32.f32 $0, $1;', "
-            "'=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
-        )
+        return truncation(error, leaf, truncated, where)
     if precision == "ieee" and truncated is not None and 0.2 * truncated <= error <= 1.6 * truncated:
         return Finding(
             kind="precision_loss",

@@ -97,7 +97,7 @@ def _grow(
                 continue  # growing several knobs could undo what another one has in that shape
             overrides = {**base, **dict.fromkeys(group, value)}
             overrides = {other: size for other, size in overrides.items() if size != search.full[other]}
-            if _is_affordable(search, overrides) and search.trials.runs(overrides):
+            if is_affordable(search, overrides) and search.trials.runs(overrides):
                 return base is last, overrides
     return None
 
@@ -108,7 +108,7 @@ def _grow_others(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, in
     for name in sorted(overrides, key=lambda name: search.full[name]):
         values = [_most(search, name) >> halvings for halvings in range(HALVINGS)]
         larger = ({**grown, name: value} for value in values if value > grown[name])
-        grown = next((trial for trial in larger if _is_affordable(search, trial)), grown)
+        grown = next((trial for trial in larger if is_affordable(search, trial)), grown)
     grown = {name: size for name, size in grown.items() if size != search.full[name]}
     return grown if search.trials.runs(grown) else overrides
 
@@ -136,7 +136,7 @@ def _small(search: ShapeSearch, leading: int) -> dict[str, int]:
     return overrides
 
 
-def _is_affordable(search: ShapeSearch, overrides: dict[str, int]) -> bool:
+def is_affordable(search: ShapeSearch, overrides: dict[str, int]) -> bool:
     """Whether an interpreter can process a shape."""
     size = search.trials.size(overrides)
     if size is None:

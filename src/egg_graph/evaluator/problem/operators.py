@@ -14,6 +14,8 @@ PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", 
 """Matrix products, whose floating operands a tensor core reads."""
 ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 """Matrix products whose first argument is added in fp32 and not rounded."""
+RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+"""Recurrences, whose products are inside."""
 EXACT = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "div"}
     | {

@@ -206,8 +206,13 @@ def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
 # --------------------------------------------------------------------------------- one process of the interpreter
 
 
-def interpreter_calls(problem: Problem, name: str) -> list[Call]:
+def interpreter_calls(problem: Problem, name: str, *, everything: bool) -> list[Call]:
     """All calls that one process of the guarded interpreter makes at one shape.
+
+    Args:
+        problem: the task under judgement.
+        name: name of the shape.
+        everything: also other inputs, other uses, tuning configurations, and silent kernels.
 
     Raises:
         Unevaluable: as `Problem.cases`.
@@ -215,7 +220,7 @@ def interpreter_calls(problem: Problem, name: str) -> list[Call]:
     first, *more = problem.cases(name)
     calls = [Call(first, "the first call")]
     calls += [call for number, case in enumerate(more, 1) for call in seed_group(number, case).calls]
-    if name == problem.family_shape:
+    if everything:
         calls += [call for group in family_groups(problem.family_cases(name)) for call in group.calls]
         calls += in_service(problem, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]

@@ -1,8 +1,8 @@
 """Apply the precision policy to candidate and reference alike.
 
-`ieee` and `tf32` leave dtypes as declared. `bf16` and `fp16` cast parameters, buffers and floating inputs. Without a
-GPU, TF32 is emulated: operands of matrix products are rounded to ten mantissa bits, to nearest with ties away from
-zero, as the PTX instruction `cvt.rna.tf32.f32` does.
+`ieee`, `tf32` and `tf32_truncated` leave dtypes as declared. `bf16` and `fp16` cast parameters, buffers and floating
+inputs. Without a GPU, TF32 is emulated: operands of matrix products are rounded to ten mantissa bits, to nearest with
+ties away from zero, as the PTX instruction `cvt.rna.tf32.f32` does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from egg_graph.evaluator.problem.operators import ADDENDS, PRODUCTS
-from egg_graph.schema import Precision
+from egg_graph.schema import TF32, Precision
 
 CAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """The dtype that model and inputs are cast to; policies that cast nothing are absent."""
@@ -98,11 +98,11 @@ def pytorch_at(precision: Precision, device: torch.device) -> Iterator[None]:
         device: where PyTorch runs.
     """
     if device.type == "cuda":
-        with _cuda_tf32(precision == "tf32"):
+        with _cuda_tf32(precision in TF32):
             yield
         return
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        if precision == "tf32":
+        if precision in TF32:
             with TF32Products():
                 yield
         else:

@@ -16,11 +16,13 @@ import torch
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like
-from egg_graph.evaluator.problem.case_store import CaseStore
+from egg_graph.evaluator.problem.case_store import ALIGNED, CaseStore
 from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.knobs import shape_knobs
+from egg_graph.evaluator.problem.reference import load_reference
+from egg_graph.evaluator.problem.tied_inputs import tied_positions
 from egg_graph.schema import BadInput
 
 FEW_ELEMENTS = "changed in a few elements"
@@ -80,7 +82,10 @@ def choose_uses(problem: CaseStore, name: str) -> Uses:
     first, uses = problem.cases(name)[0], Uses()
     _change_inputs(problem, name, first, uses)
     _change_weights(problem, name, first, uses)
-    uses.resized = _resize(problem, name, first, uses)
+    if name.startswith(ALIGNED):
+        uses.left_out["inputs of another shape in the same module"] = "it refuses shapes that are not aligned"
+    else:
+        uses.resized = _resize(problem, name, first, uses)
     _tie_inputs(problem, first, uses)
     uses.same_in_eval = _answers_same_in_eval(problem, first)
     if not uses.same_in_eval:
@@ -94,7 +99,10 @@ def _change_inputs(problem: CaseStore, name: str, first: Case, uses: Uses) -> No
         uses.left_out["inputs changed in a few elements"] = "the reference writes to its inputs"
         return
     generator = torch.Generator().manual_seed(problem.seed(f"{name}/few", 0))
-    free = [i for i, x in enumerate(first.inputs) if isinstance(x, torch.Tensor) and _has_free_elements(x)]
+    tied = tied_positions(first, load_reference(problem.task.reference, first.overrides))
+    free = [
+        i for i, x in enumerate(first.inputs) if i not in tied and isinstance(x, torch.Tensor) and _has_free_elements(x)
+    ]
     order = [free[int(i)] for i in torch.randperm(len(free), generator=generator)]
     for position in order[:MOST_INPUTS]:
         base = uses.changed_inputs[-1] if uses.changed_inputs else first
@@ -146,7 +154,7 @@ def _has_free_elements(x: torch.Tensor) -> bool:
 
 def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | None:
     """Build a case with smaller inputs for the same constructor arguments."""
-    overrides = {**shape_knobs(problem.task.reference), **problem.shapes[name]}
+    overrides = {**shape_knobs(problem.task.reference), **problem.overrides(name)}
     free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:

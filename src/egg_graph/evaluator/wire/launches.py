@@ -32,6 +32,8 @@ class Launch(Value):
     """Tensor argument -> `float32[16, 1024]`."""
     configs: tuple[dict[str, Knob], ...] = ()
     """All autotune configurations; the first was launched."""
+    alternatives: tuple["Launch", ...] = ()
+    """The same launch under the other configurations, recorded without a program of it (fake run)."""
     programs: int
     """Programs in the grid."""
     executed: int

@@ -29,6 +29,7 @@ from egg_graph.evaluator.wire.uninitialized import Leftovers
 from egg_graph.evaluator.worker import recorder
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import TimingCommands
+from egg_graph.schema import TF32
 
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
@@ -89,7 +90,7 @@ class GpuWorker:
             "held": self.deliver_held,
             "state": self.deliver_state,
             "fingerprint": lambda command: {"fingerprint": fingerprint()},
-            "record": lambda command: recorder.record_forward(self._forward),
+            "record": self.record,
             "silence": self.silence,
             "release": self.release,
         }
@@ -250,6 +251,11 @@ class GpuWorker:
 
     # ----------------------------------------------------------------------------------------------------- memory
 
+    def record(self, command: Command) -> Answer:
+        """Record what one forward launches and calls."""
+        inputs = [x for x in _tensors_in(self.inputs) if isinstance(x, torch.Tensor)]
+        return recorder.record_forward(self._forward, given=[*inputs, *(x for _, x in self._own_tensors())])
+
     def release(self, command: Command) -> Answer:
         """Close buffers that the judge is about to free, and drop the inputs in them."""
         torch.cuda.synchronize()
@@ -281,4 +287,4 @@ def _nbytes(form: dict[str, Any]) -> int:
 
 def _pin_flags(precision: str) -> None:
     """Set PyTorch's TF32 switches by the precision policy."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision in TF32

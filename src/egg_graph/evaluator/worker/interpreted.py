@@ -47,7 +47,8 @@ class InterpretedCalls:
     - `missing_n` where programs were left out, which elements of the answer were to come from them;
     - `call_n.json` launches, findings, strange leaves, forms, aliases (a silent one: why it failed, if it did);
 
-    `late_n`, the same answer once more, after later calls; and at the end `kept.json`, how many answers somebody else
+    `late_n`, the same answer once more, after later calls; `undefined.json`, the loads that masked lanes off
+    and gave no `other` for them; and at the end `kept.json`, how many answers somebody else
     still holds when nobody here does.
     """
 
@@ -63,13 +64,16 @@ class InterpretedCalls:
         (self.folder / f"begun_{index}").touch()
         self._prepare(call)
         given = [_form(x) for x in self.inputs]
-        run = self.model.call(
-            self.inputs,
-            seed=call["seed"],
-            gradients=call["gradients"],
-            leftovers=call["leftovers"],
-            step_budget=self.whole_steps,
-        )
+        try:
+            run = self.model.call(
+                self.inputs,
+                seed=call["seed"],
+                gradients=call["gradients"],
+                leftovers=call["leftovers"],
+                step_budget=self.whole_steps,
+            )
+        finally:
+            self._leave("undefined.json", sorted(self.model.undefined_loads))
         with _read("the answer"):
             structure, leaves = exchange.flatten(run.output)
             forms = [_form_of_leaf(leaf) for leaf in leaves]
@@ -169,7 +173,7 @@ class InterpretedCalls:
         kept = sum(not memory.expired() for memory in memories.values())
         self._leave("kept.json", {"kept": kept, "given": len(memories)})
 
-    def _leave(self, name: str, report: dict[str, Any]) -> None:
+    def _leave(self, name: str, report: dict[str, Any] | list[str]) -> None:
         """Write a report whole or not at all: whoever kills the process may do so while it writes."""
         beside = self.folder / f"{name}.part"
         beside.write_text(json.dumps(report))

@@ -60,7 +60,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
     `problem.plan.Manner`. After `optional_seconds` of processor time, or half of `call_seconds`, times the call's
     `patience`, it is left out (without one never), and those marked `tuning` as soon as every configuration of every
     autotuned kernel has run. After `whole_steps` accesses and turns of loops in one call, if that is not None, a sample
-    stands for the programs that are left.
+    stands for the programs that are left. With `zero_lanes`, lanes masked off without `other` are 0 and no poison.
     """
     from egg_graph.evaluator.interpreter import RealModel
     from egg_graph.evaluator.worker.interpreted import InterpretedCalls
@@ -75,6 +75,7 @@ def interpret(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, 
         seed=payload["calls"][0]["seed"],
         hardware=Hardware.model_validate(payload["hardware"]),
         dtype=payload["dtype"],
+        zero_lanes=payload["zero_lanes"],
     )
     calls, started = InterpretedCalls(model, folder, payload["whole_steps"]), time.monotonic()
     silent = []
@@ -99,7 +100,7 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
     from egg_graph.evaluator.interpreter import TensorSpec, run_fake
     from egg_graph.evaluator.wire.faults import Unfakeable
 
-    _name_the_line_when_stuck(payload)
+    name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))  # shortly before the fork server ends it
     args, kwargs = _arguments(payload)
 
     def spec(entry: dict[str, Any]) -> TensorSpec:
@@ -128,25 +129,3 @@ def _arguments(payload: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Decode the arguments of `ModelNew`."""
     args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     return args, kwargs
-
-
-def _name_the_line_when_stuck(payload: dict[str, Any]) -> None:
-    """Name the line that is stuck, shortly before the fork server kills the process."""
-    name_the_line_when_stuck(max(0.5, payload["wall_seconds"] - 1.0))
-
-
-def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Compile every distinct launch for the target; return resources, or what the compiler refuses."""
-    from egg_graph.evaluator.aot import compile_launch
-    from egg_graph.evaluator.wire.faults import KernelFault
-    from egg_graph.evaluator.wire.launches import Launch
-
-    _name_the_line_when_stuck(payload)
-    hardware = Hardware.model_validate(payload["hardware"])
-    resources, findings = [], []
-    for entry in payload["launches"]:
-        try:
-            resources.append(compile_launch(folder / CANDIDATE, Launch.model_validate(entry), hardware))
-        except KernelFault as fault:
-            findings.append(fault.finding().model_dump())
-    return {"resources": [r.model_dump(mode="json") for r in resources], "findings": findings}

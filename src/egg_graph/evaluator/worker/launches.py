@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from egg_graph.evaluator.wire.operators import computing
+from egg_graph.evaluator.worker.makers import Makers
 
 CANDIDATE = "candidate.py"
 # A candidate may replace these functions later; the references taken here stay.
@@ -42,12 +43,16 @@ class ForwardRecord:
     """How many CUDA graphs were replayed."""
     unseen_graphs: int = 0
     """How many of them were captured before anything was recorded."""
+    makers: Makers | None = None
+    """Follows which results operators computed alone; None where nobody asks."""
     events: list[tuple[Any, Any]] = field(default_factory=list)
     """CUDA events before and after each own launch, where launches are timed."""
 
     def add_operator(self, name: str, operands: list[Any], result: Any) -> None:
         """Add one operator that ran."""
         self.operators.append(name)
+        if self.makers is not None:
+            self.makers.note_operator(name, [x for x in operands if isinstance(x, torch.Tensor)], result)
         nbytes = sum(x.numel() * x.element_size() for x in _leaves(result) if isinstance(x, torch.Tensor))
         self.results[name] = nbytes + self.results.get(name, 0)
         if number := count_moved_to_host(name, operands, result):
@@ -95,6 +100,8 @@ def recording_launch(record: ForwardRecord, path: str, *, timed: bool) -> Callab
             record.foreign.append(str(compiled.metadata.name))
             return run(*arguments, **keywords)
         record.launches.append(describe_launch(compiled, arguments[:3]))
+        if record.makers is not None:
+            record.makers.note_launch(arguments)
         if not timed or torch.cuda.is_current_stream_capturing():
             return run(*arguments, **keywords)
         with between_events(record):

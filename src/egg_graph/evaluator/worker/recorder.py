@@ -8,7 +8,7 @@ later, the references held here stay. The process is the candidate's, so what is
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from egg_graph.evaluator.worker.launches import (
     is_own_kernel,
     recording_launch,
 )
+from egg_graph.evaluator.worker.makers import Makers
 
 __all__ = ["KernelsNotSeparable", "record_captures", "record_forward", "silence_kernels"]
 
@@ -40,7 +41,9 @@ class KernelsNotSeparable(Exception):
     """The candidate's kernels cannot be left out alone: a CUDA graph replays them together with library work."""
 
 
-def record_forward(forward: Callable[[], Any], path: Path | None = None) -> dict[str, Any]:
+def record_forward(
+    forward: Callable[[], Any], path: Path | None = None, *, given: Iterable[torch.Tensor] = ()
+) -> dict[str, Any]:
     """Record what a forward launches and calls, and the part of GPU time in own launches.
 
     It runs three forwards: one for the operators, and two for the time. The timed ones run behind a spin of the GPU and
@@ -50,21 +53,26 @@ def record_forward(forward: Callable[[], Any], path: Path | None = None) -> dict
     Args:
         forward: one call of the candidate on the present inputs, warmed up.
         path: file of the candidate; `candidate.py` of the working folder if None.
+        given: its inputs, parameters and buffers.
 
     Returns:
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
-        `results` (size [bytes] by operator), `read_back` (numbers copied to the host, by operator), `foreign` (names of
-        other Triton kernels), `graphs` and `unseen_graphs` (counts), `compilers` (names of those that ran beside
-        Triton), `share` (part of GPU time in own launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
+        `results` (size [bytes] by operator), `read_back` (numbers copied to the host, by operator), `made_by` (the
+        operator that had computed the answer alone, if one had), `foreign` (names of other Triton kernels), `graphs`
+        and `unseen_graphs` (counts), `compilers` (names of those that ran beside Triton), `share` (part of GPU time in
+        own launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
     """
-    own, seen = candidate_path(path), ForwardRecord()
+    makers = Makers(given)
+    own, seen = candidate_path(path), ForwardRecord(makers=makers)
     with (
         intercept_launches(recording_launch(seen, own, timed=False)),
         replace_replays(lambda graph, replay: _record_replay(seen, graph, replay, timed=False)),
         OperatorRecorder(seen),
     ):
-        forward()
+        output = forward()
         _synchronize()
+    made_by = makers.maker(output)
+    del output
     for _ in range(TIMED_FORWARDS):
         record = ForwardRecord()
         start, end = _Event(enable_timing=True), _Event(enable_timing=True)
@@ -85,6 +93,7 @@ def record_forward(forward: Callable[[], Any], path: Path | None = None) -> dict
         "operators": list(dict.fromkeys([*seen.operators, *record.operators])),
         "results": seen.results,
         "read_back": seen.read_back,
+        "made_by": made_by,
         "foreign": list(dict.fromkeys([*seen.foreign, *record.foreign])),
         "graphs": record.graphs,
         "unseen_graphs": record.unseen_graphs,

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from egg_graph.evaluator.wire import exchange
+from egg_graph.schema import TF32
 
 PAYLOAD = "payload.json"
 """File in the job's folder that holds the payload, for a program that is started rather than forked."""
@@ -75,7 +76,7 @@ def load_forward(folder: Path, payload: dict[str, Any], *, drawn_on_host: bool =
     """
     from egg_graph.evaluator.host.candidate import construct, load_module, load_weights
 
-    tf32 = payload["precision"] == "tf32"
+    tf32 = payload["precision"] in TF32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     args, kwargs = exchange.decode(payload["arguments"], exchange.inline_tensor)
     module = load_module(folder / "candidate.py")

@@ -73,7 +73,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setattr(gpu_worker, "poison_free_memory", lambda sizes: 0)
     monkeypatch.setattr(gpu_worker.recorder, "record_captures", lambda: None)
     record = {"launches": [LAUNCH], "share": 1.0, "total_ms": 1.0}
-    monkeypatch.setattr(gpu_worker.recorder, "record_forward", lambda forward: (forward(), record)[1])
+    monkeypatch.setattr(gpu_worker.recorder, "record_forward", lambda forward, **_: (forward(), record)[1])
     monkeypatch.setattr(gpu_worker.GpuWorker, "_tensor", tensor_of)
     monkeypatch.setattr(baseline, "CudaDriver", PretendDriver)
     monkeypatch.setattr(worker_timing, "CudaDriver", PretendDriver)

@@ -10,9 +10,11 @@ from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.playbooks.attention import kernels
 from egg_graph.expert.playbooks.attention.match import Attention
 from egg_graph.expert.playbooks.knobs import power_of_two
-from egg_graph.schema import Hardware, Precision
+from egg_graph.schema import FP32, TF32, Hardware, Precision
 
 LOG2E = 1.4426950408889634
+BARRIERS = 1024
+"""Bytes of shared memory beside the tiles: barriers, and what reductions exchange."""
 
 
 class AttentionWriter:
@@ -23,10 +25,11 @@ class AttentionWriter:
         target: Hardware | None,
     ) -> None:  # fmt: skip
         self.graph, self.group, self.found, self.name = graph, group, found, name
-        fp32 = found.output.dtype == "float32" and precision in ("ieee", "tf32")
-        self.round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
+        fp32 = found.output.dtype == "float32" and precision in FP32
+        self.round_tf32 = fp32 and precision in TF32 and (target is None or target.vendor == "nvidia")
         self.ieee = fp32 and not self.round_tf32
         self.tma = group.variant == "tma" and not self.ieee
+        self.target = target
         self.rank4 = found.output.rank == 4
         self.scale_parameter, self.sizes = "", []  # type: tuple[str, list[tuple[float, ...]]]
 
@@ -206,14 +209,34 @@ class AttentionWriter:
         block_m, block_n = power_of_two(queries, 16, block_m), power_of_two(keys, 16, block_n)
         warps = 8 if block_m >= 128 or (self.ieee and block_m >= 64) else 4
         stages = 2 if head * wide > 128 else 3
+        while stages > 1 and not self._fits(block_m, block_n, stages):
+            stages -= 1
+        while block_n > 16 and not self._fits(block_m, block_n, stages):
+            block_n //= 2
+        wider = tuple(v for v in (block_n // 2, block_n, block_n * 2) if 16 <= v <= 128)
         return Tuning(
             {"BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps, "num_stages": stages},
             {
                 "parallel_mapping": {"num_warps": (4, 8)},
                 "tensor_tiling": {
                     "BLOCK_M": tuple(v for v in (block_m // 2, block_m) if v >= 16),
-                    "BLOCK_N": tuple(v for v in (block_n // 2, block_n, block_n * 2) if 16 <= v <= 128),
+                    "BLOCK_N": tuple(v for v in wider if self._fits(block_m, v, stages)) or (block_n,),
                 },
-                "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+                "memory_optimization": {
+                    "num_stages": tuple(s for s in (1, 2, 3, 4) if s == 1 or self._fits(block_m, block_n, s))
+                },
             },
         )
+
+    def _fits(self, block_m: int, block_n: int, stages: int) -> bool:
+        """Whether a tile of queries, and the keys and values of all stages, fit in the target's shared memory.
+
+        With descriptors all of them lie there; pointers take less.
+        """
+        if not self.tma or self.target is None:
+            return True
+        found = self.found
+        head, value = (power_of_two(self.graph[x].shape[-1], 16, 1 << 20) for x in (found.q, found.v))
+        itemsize = 4 if found.output.dtype == "float32" and self.round_tf32 else 2
+        nbytes = itemsize * (block_m * head + stages * block_n * (head + value))
+        return nbytes + BARRIERS <= self.target.figure("shared_memory_per_block")

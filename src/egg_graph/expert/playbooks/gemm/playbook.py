@@ -11,7 +11,7 @@ from egg_graph.expert.playbooks.gemm.spec import GemmSpec
 from egg_graph.expert.playbooks.gemm.split_k import write_split_k
 from egg_graph.expert.playbooks.knobs import TMA_ARCHITECTURES
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
-from egg_graph.schema import Hardware, Knob, Precision
+from egg_graph.schema import FP32, TF32, Hardware, Knob, Precision
 
 SMALLEST_TMA_PRODUCT = 512
 """Rows and columns from which on a product fills persistent 128 x 256 tiles."""
@@ -78,9 +78,9 @@ class GemmPlaybook(Playbook):
         """
         product = _product_of(graph, group)
         epilogue = write_epilogue(graph, group, product, name)
-        fp32 = product.node.dtype == "float32" and precision in ("ieee", "tf32")
+        fp32 = product.node.dtype == "float32" and precision in FP32
         nvidia = target is None or target.vendor == "nvidia"
-        round_tf32 = fp32 and precision == "tf32" and nvidia
+        round_tf32 = fp32 and precision in TF32 and nvidia
         ieee = fp32 and not round_tf32
         matrices, m, n, k = product.mnk(graph)
         shape = tiles.ProductShape(

@@ -1,0 +1,29 @@
+"""A kernel that says itself that a shape is not for it: an assertion, an alignment, a power of two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from egg_graph.schema import Finding
+
+REFUSES = re.compile(
+    r"power of (2|two)|16[- ]bytes?[- ]aligned|multiple of 16 bytes|must be (16|a multiple|multiples|divisible)|"
+    r"AssertionError|not divisible|should be (a )?multiples? of"
+)
+"""Matches what a library or an assertion says of a shape that a kernel cannot take."""
+RAISED = re.compile(r": (assert|raise)\b")
+"""Matches the place of a candidate's own statement that refuses."""
+KINDS = frozenset({"exception", "kernel_compile_error", "unsupported_in_kernel"})
+
+
+def shape_refusal(findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding by which a candidate refuses a shape; None if it fails in another way.
+
+    It is no wrong answer: whoever calls the module there is told. The candidate may raise wherever it likes, so a
+    refusal is believed only of a kernel that is right at other shapes, and those are told.
+    """
+    for finding in findings:
+        refuses = REFUSES.search(finding.message) or RAISED.search(finding.where)
+        return finding if finding.kind in KINDS and refuses else None
+    return None

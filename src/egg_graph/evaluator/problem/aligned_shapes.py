@@ -1,0 +1,65 @@
+"""Smaller shapes for kernels that refuse odd sizes: each size keeps what the full one promises.
+
+A descriptor wants strides of whole 16 bytes, `tl.arange` a power of two, an assertion whole blocks. What a kernel may
+take for granted of a size is what the full one has: how often two divides it, and whether it is a power of two.
+"""
+
+from __future__ import annotations
+
+from egg_graph.evaluator.problem.long_shapes import is_affordable
+from egg_graph.evaluator.problem.shapes import ShapeSearch
+
+TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
+"""About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
+MOST_SHAPES = 5
+MOST_GROWN = 2
+
+
+def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
+    """Choose overrides of different shapes whose sizes are divisible by two as often as the full ones, if they can be.
+
+    Raises:
+        BadInput: if the reference does not run at its own shape.
+    """
+    search = ShapeSearch(source)
+    chosen: list[dict[str, int]] = []
+    for target in TARGETS:
+        for turn in range(2):
+            overrides = _aligned(search, target, turn)
+            size = search.trials.size(overrides)
+            if overrides in chosen or size is None or not size.is_small or not search.trials.runs(overrides):
+                continue
+            chosen.append(overrides)
+            if len(chosen) == MOST_SHAPES:
+                return chosen
+    return chosen
+
+
+def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:
+    """Overrides of an aligned shape with one size after another at its full value, where that is affordable."""
+    search = ShapeSearch(source)
+    grown = [{name: size for name, size in base.items() if name != other} for other in search.wide if other in base]
+    return [shape for shape in grown if is_affordable(search, shape) and search.trials.runs(shape)][:MOST_GROWN]
+
+
+def _aligned(search: ShapeSearch, target: int, turn: int) -> dict[str, int]:
+    """Overrides with sizes about `target`; neighbours differ, and another turn swaps them."""
+    overrides = {name: _like(search.full[name], target << ((i + turn) % 2)) for i, name in enumerate(search.wide)}
+    for name in search.leading:
+        overrides.setdefault(name, _like(search.full[name], 16 if search.leading[name] <= 2 else 2))
+    return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _like(full: int, target: int) -> int:
+    """A number of about `target`, at most `full`: a power of two if `full` is one, else an odd multiple of as large a
+    power of two as divides `full`, a multiple of three if `full` is one."""
+    if target >= full:
+        return full
+    power = full & -full
+    if power == full:
+        return 1 << (target.bit_length() - 1)
+    unit = min(power, max(1, 1 << (target.bit_length() - 2)))
+    odd = max(1, target // unit) | 1
+    if full % 3 == 0:
+        odd += {0: 0, 1: 2, 2: 4}[odd % 3]
+    return min(full, unit * odd)
