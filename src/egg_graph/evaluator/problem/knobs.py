@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 from egg_graph.schema import BadInput
 
@@ -33,7 +35,7 @@ def shape_knobs(source: str) -> dict[str, int]:
     Raises:
         BadInput: if the source is not Python.
     """
-    return {name: _constant(node) for name, node in _knob_nodes(parse_reference(source))}
+    return {name: _constant(node) for name, node in _knobs_of(source).items()}
 
 
 def override(source: str, knobs: Mapping[str, int]) -> str:
@@ -46,7 +48,7 @@ def override(source: str, knobs: Mapping[str, int]) -> str:
     Raises:
         BadInput: if a knob does not exist; the message names those that do.
     """
-    nodes = dict(_knob_nodes(parse_reference(source)))
+    nodes = _knobs_of(source)
     unknown = sorted(set(knobs) - set(nodes))
     if unknown:
         raise BadInput(f"reference has no integer named {', '.join(unknown)}; it has: {', '.join(nodes) or 'none'}")
@@ -70,6 +72,12 @@ def parse_reference(source: str) -> ast.Module:
         return ast.parse(source)
     except SyntaxError as error:
         raise BadInput(f"reference, line {error.lineno}: not valid Python: {error.msg}") from None
+
+
+@lru_cache(maxsize=64)
+def _knobs_of(source: str) -> Mapping[str, ast.expr]:
+    """Name and node of every knob of a source, found once: a task's source is overridden dozens of times."""
+    return MappingProxyType(dict(_knob_nodes(parse_reference(source))))
 
 
 def _knob_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
