@@ -78,13 +78,9 @@ def h200() -> Hardware:
 
 @pytest.fixture(scope="session")
 def evaluator() -> Iterator[LocalEvaluator]:
-    """One warm evaluator without a GPU for the whole session; a lost child must not disturb the next test."""
-    with LocalEvaluator(device="none", timeout=20.0, seed=20261121) as local:
-        yield local
+    """One warm evaluator without a GPU for the whole session, as users make it, seeds of its own included.
 
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[LocalEvaluator]:
-    """One as users make it, seeds of its own included: it judges finalists, which gives it a fresh seed each time."""
+    To start one takes eight seconds of processor time: a test makes its own only if it breaks it.
+    """
     with LocalEvaluator(device="none") as local:
         yield local

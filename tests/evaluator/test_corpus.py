@@ -74,8 +74,8 @@ def test_the_gate_is_open_for_honest_kernels(name: str) -> None:
         )
     ),
 )
-def test_without_a_gpu(warm: LocalEvaluator, h200: Hardware, name: str) -> None:
-    judged(warm, h200, ENTRIES[name])
+def test_without_a_gpu(evaluator: LocalEvaluator, h200: Hardware, name: str) -> None:
+    judged(evaluator, h200, ENTRIES[name])
 
 
 @pytest.fixture(scope="module")
