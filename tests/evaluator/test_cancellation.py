@@ -117,7 +117,7 @@ def test_the_evaluator_goes_on_when_one_of_two_evaluations_is_cancelled(
 def test_after_an_interrupted_call_a_run_gets_its_own_answers_until_it_is_cancelled(
     own: LocalEvaluator, folder: Path, h200: Hardware
 ) -> None:
-    """Ctrl-C in synchronous code, as in a notebook, then `ainvoke`, here of a pool: its baseline, then a cancelled call.
+    """Ctrl-C in synchronous code, as in a notebook, then `ainvoke` of a pool: its baseline, and a cancelled call.
 
     That an evaluator goes on after a cancelled call is shown above.
     """
