@@ -1,5 +1,6 @@
 """What the tests of several rooms share: strict checkpoints, the order of the tests, and fixtures."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ H200 = {
     "peak_fp16": 989e12,
     "power": 700.0,
 }
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while modules are imported: they make a million objects that stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but look at nothing that was imported."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
