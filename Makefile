@@ -28,7 +28,7 @@ demo: $(VENV)/.run  ## optimize examples/softmax.py with the embedded expert: no
 	$(BIN)/egg-graph optimize examples/softmax.py
 
 test: $(VENV)/.dev  ## run every test that this machine can run
-	LANGGRAPH_STRICT_MSGPACK=true $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	LANGGRAPH_STRICT_MSGPACK=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .

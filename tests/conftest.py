@@ -1,5 +1,6 @@
 """What the tests of several rooms share: strict checkpoints, the order of the tests, and fixtures."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -45,6 +46,17 @@ H200 = {
 }
 
 
+def pytest_sessionstart() -> None:
+    """Collect no garbage while modules are imported: they make a million objects that stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but look at nothing that was imported."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers `-n auto` starts."""
     return len(os.sched_getaffinity(0)) + WAITING_WORKERS
@@ -78,13 +90,9 @@ def h200() -> Hardware:
 
 @pytest.fixture(scope="session")
 def evaluator() -> Iterator[LocalEvaluator]:
-    """One warm evaluator without a GPU for the whole session; a lost child must not disturb the next test."""
-    with LocalEvaluator(device="none", timeout=20.0, seed=20261121) as local:
-        yield local
+    """One warm evaluator without a GPU for the whole session, as users make it, seeds of its own included.
 
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[LocalEvaluator]:
-    """One as users make it, seeds of its own included: it judges finalists, which gives it a fresh seed each time."""
+    To start one takes eight seconds of processor time: a test makes its own only if it breaks it.
+    """
     with LocalEvaluator(device="none") as local:
         yield local

@@ -75,10 +75,10 @@ def test_prompt_rendering(benchmark, mode):
     assert "class ModelNew" in benchmark(lambda: prompts.system("coder", brief) + CODER.prompt(prompts, brief))
 
 
-def test_evaluator_round_trip(benchmark, warm):
+def test_evaluator_round_trip(benchmark, evaluator):
     """One question to a warm judge process and its answer."""
-    warm.environment()
-    assert benchmark(warm.environment).torch
+    evaluator.environment()
+    assert benchmark(evaluator.environment).torch
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +94,11 @@ def kernel_and_task():
     return candidate, KernelTask(name="softmax", reference=reference, target=load_hardware("h200"))
 
 
-def test_one_evaluation_warm(benchmark, warm, kernel_and_task):
+def test_one_evaluation_warm(benchmark, evaluator, kernel_and_task):
     """All that is proven of a kernel without a GPU, by a judge that knows the task."""
     candidate, task = kernel_and_task
-    warm.baseline(task)
-    evaluation = benchmark.pedantic(warm.evaluate, args=(task, candidate), rounds=2, warmup_rounds=1)
+    evaluator.baseline(task)
+    evaluation = benchmark.pedantic(evaluator.evaluate, args=(task, candidate), rounds=2, warmup_rounds=1)
     assert evaluation.status == "correct"
     benchmark.extra_info["rungs"] = {rung.name: rung.seconds for rung in evaluation.rungs}
 

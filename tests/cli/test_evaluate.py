@@ -78,11 +78,11 @@ def command(words, tmp_path):
 
 
 @pytest.fixture
-def judge(words, warm, tmp_path, monkeypatch):
+def judge(words, evaluator, tmp_path, monkeypatch):
     """The same command in this process, judged by an evaluator that is warm already."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("egg_graph.evaluator.LocalEvaluator", lambda **settings: nullcontext(warm))
+    monkeypatch.setattr("egg_graph.evaluator.LocalEvaluator", lambda **settings: nullcontext(evaluator))
 
     def run(*given, **named):
         result = CliRunner().invoke(app, words(*given, **named))
@@ -139,17 +139,13 @@ def test_a_record_without_a_gpu_is_not_repeated_on_one(judge, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("broken", "by"),
-    [
-        ("def (\n", "judge"),
-        (REFERENCE.replace("torch.relu(x)", "torch.relu(x, x, x)"), "command"),
-        (REFERENCE.replace("Model", "Net"), "judge"),
-    ],
+    "broken",
+    ["def (\n", REFERENCE.replace("torch.relu(x)", "torch.relu(x, x, x)"), REFERENCE.replace("Model", "Net")],
     ids=["no Python", "fails to run", "no Model"],
 )
-def test_a_broken_reference_is_one_line_and_exit_2(request, tmp_path, broken, by):
+def test_a_broken_reference_is_one_line_and_exit_2(judge, tmp_path, broken):
     (tmp_path / "broken.py").write_text(broken)
-    result = request.getfixturevalue(by)(RIGHT, "--json", "--target", "h200", reference="broken.py")
+    result = judge(RIGHT, "--json", "--target", "h200", reference="broken.py")
     assert result.returncode == 2, result.stdout + result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
     assert result.stdout == ""

@@ -30,7 +30,7 @@ def small(tmp_path):
     """Copies of the corpora's files beside a softmax of few numbers: what the commands do with them is the point."""
     problem = (CORPUS / "problems" / "softmax.py").read_text()
     (tmp_path / "problems").mkdir()
-    (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "256").replace("4096", "512"))
+    (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "64").replace("4096", "128"))
 
     def copy(name):
         return shutil.copy(CORPUS / name, tmp_path)
@@ -46,9 +46,9 @@ def test_a_bad_header_is_one_line_and_exit_status_2(tmp_path):
 
 
 @pytest.fixture
-def lent(warm, monkeypatch):
+def lent(evaluator, monkeypatch):
     """The command's evaluator is one that is warm already, and stays open."""
-    judge = SimpleNamespace(environment=warm.environment, evaluate=warm.evaluate, close=lambda: None)
+    judge = SimpleNamespace(environment=evaluator.environment, evaluate=evaluator.evaluate, close=lambda: None)
     monkeypatch.setattr("egg_graph.bench.trust.corpus.LocalEvaluator", lambda **settings: judge)
 
 
@@ -72,7 +72,7 @@ def test_a_missed_bug_is_exit_status_1(small, lent):
 def test_a_short_soak_leaves_nothing(small, tmp_path):
     out = tmp_path / "soak.json"
     corpora = [small(name) for name in ("right/softmax_one_block.py", "faults/segfault.py", "faults/raises.py")]
-    result = run_lab("soak", *corpora, "--device", "none", "--count", "6", "--out", out)
+    result = run_lab("soak", *corpora, "--device", "none", "--count", "4", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
     assert (written["processes_left"], written["files_left"], written["complaints"]) == ([], [], [])

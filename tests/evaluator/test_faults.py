@@ -157,6 +157,8 @@ WORDS = {
     "unused_kernel": "launches no Triton kernel",
 }
 """What the message, the place or the cure of the first finding must name. Status and kind stand in the header."""
+HARD_ENDS = {"out_of_bounds_load", "exit_zero", "segfault", "allocates_24_gb"}
+"""What ends its process, or runs into a limit."""
 WORDS_OF_THE_GATE = {
     "syntax_error": "line 2",
     "forbidden_import": "os",
@@ -185,9 +187,11 @@ def named(entry: Entry, evaluation: Evaluation, words: str) -> None:
 
 @pytest.mark.parametrize("name", WORDS)
 def test_a_planted_fault_is_named_and_the_next_candidate_unharmed(judge, name: str) -> None:
+    """The next candidate is the next fault, which gets a verdict of its own; after a hard end a right kernel too."""
     entry = ENTRIES[name]
     named(entry, judge(f"{entry.path.parent.name}/{name}.py", reference=SMALL[entry.header.problem]), WORDS[name])
-    assert judge("right/softmax_one_block.py", reference=SMALL["softmax"]).status == "correct"
+    if name in HARD_ENDS:
+        assert judge("right/softmax_one_block.py", reference=SMALL["softmax"]).status == "correct"
 
 
 def test_what_the_gate_turns_away_is_named_and_the_next_candidate_unharmed(judge) -> None:

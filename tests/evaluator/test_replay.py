@@ -107,18 +107,18 @@ def test_what_is_no_record_is_one_line_and_exit_2(tmp_path: Path, text: str) -> 
     assert result.stdout == ""
 
 
-def test_a_verdict_is_replayed_bit_for_bit(warm: LocalEvaluator, h200: Hardware, tmp_path: Path) -> None:
+def test_a_verdict_is_replayed_bit_for_bit(evaluator: LocalEvaluator, h200: Hardware, tmp_path: Path) -> None:
     """Judged by one evaluator that has judged others before, repeated by another; then with one bit changed."""
     exponential = task(h200).model_copy(
         update={"reference": task(h200).reference.replace("torch.relu(x)", "torch.exp(x)")}  # rounded: an error above 0
     )
     load = "tl.load(x + offsets, mask=inside)"
     kernel = candidate(RIGHT.replace(f"tl.maximum({load}, 0.0)", f"tl.exp({load})"))
-    warm.evaluate(task(h200), candidate(number=1))
-    judged = warm.evaluate(exponential, kernel, finalist=True)
+    evaluator.evaluate(task(h200), candidate(number=1))
+    judged = evaluator.evaluate(exponential, kernel, finalist=True)
     assert judged.status == "correct", judged.reason
     assert max(check.error for check in judged.checks) > 0
-    written = make_record(exponential, kernel, judged, timeout=warm.timeout, finalist=True)
+    written = make_record(exponential, kernel, judged, timeout=evaluator.timeout, finalist=True)
     write_record(tmp_path / "r.json", written)
     told = CliRunner().invoke(app, ["replay", str(tmp_path / "r.json"), "--json"])
     assert told.exit_code == 0, told.output

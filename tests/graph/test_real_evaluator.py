@@ -66,9 +66,9 @@ class Hand:
 
 
 @pytest.mark.slow
-def test_caught_repaired_swept_and_finished(warm):
+def test_caught_repaired_swept_and_finished(evaluator):
     team = Hand()
-    graph = build_egg_graph(team=team, evaluator=warm)
+    graph = build_egg_graph(team=team, evaluator=evaluator)
     state = graph.invoke({"reference": REFERENCE, "name": "relu"}, context=Context(target="h100", device="none"))
     seed, repair, *tuned = state["attempts"]
     assert seed.evaluation.status == "incorrect" and "unwritten_output" in team.seen

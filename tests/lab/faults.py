@@ -159,7 +159,7 @@ class _Run:
         yield lambda: self.fork_bomb(local)
         yield lambda: self.kill(local, "worker killed", workers)
         yield lambda: self.kill(local, "fork servers killed", fork_servers)
-        yield lambda: self.kill(local, "judge killed", lambda idle: judges())
+        yield lambda: self.kill(local, "judge killed", judges_at_work)
         if gpu:
             yield lambda: self.deny_counters(local)
 
@@ -253,6 +253,12 @@ def fork_servers(idle: Sequence[Process]) -> tuple[Process, ...]:
     """The processes that candidates' processes are forked from, once there are some."""
     parents = {worker.parent for worker in workers(idle)}
     return tuple(process for process in idle if process.pid in parents)
+
+
+def judges_at_work(idle: Sequence[Process]) -> tuple[Process, ...]:
+    """The judge of the candidates at work, once there are some; other evaluators of this process keep theirs."""
+    busy = set(workers(idle))
+    return tuple(judge for judge in judges() if busy & set(descendants(judge.pid)))
 
 
 def _evaluate_safely(evaluate: Callable[[], Evaluation]) -> Evaluation:

@@ -1,4 +1,4 @@
-"""Capturing a reference in a child process."""
+"""Capturing a reference: in a child process, and what is captured."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, capture_graph
+from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.process import _capture, running_process
 from egg_graph.knowledge import load_hardware
@@ -58,12 +59,12 @@ def test_captured_once_per_source(group_norm):
 
 
 def test_policy_decides_the_dtype():
-    graph = capture_graph(task(module("return torch.softmax(x, -1)"), precision="bf16"))
+    graph = export_graph(module("return torch.softmax(x, -1)"), "bf16")
     assert graph.placeholders[0].dtype == "bfloat16"
 
 
 def test_training_statistics_are_effects():
-    graph = capture_graph(task(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE)))
+    graph = export_graph(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE), "ieee")
     assert set(graph.mutations) == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
 
 

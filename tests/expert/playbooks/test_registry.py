@@ -44,7 +44,7 @@ def shipped_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_playbook_is_one_file_and_one_line() -> None:
+def test_a_playbook_is_one_file_and_one_line(evaluator: LocalEvaluator) -> None:
     expert = EmbeddedExpert()
     assert "no playbook matches" in expert.write(BRIEF).problem
 
@@ -57,11 +57,7 @@ def test_a_playbook_is_one_file_and_one_line() -> None:
     kernel = Candidate(
         source=draft.source, author=expert.name, stage="algorithmic_structure", mode="seed", config=config, space=space
     )
-    evaluator = LocalEvaluator(device="none")
-    try:
-        assert evaluator.evaluate(TASK, kernel).status == "correct"
-    finally:
-        evaluator.close()
+    assert evaluator.evaluate(TASK, kernel).status == "correct"
     broken = Evaluation(candidate=kernel.id, task=TASK.digest, status="incorrect", reason="differs")
     diagnosis = expert.debug(BRIEF.model_copy(update={"mode": "repair", "kernel": kernel, "evaluation": broken}))
     assert diagnosis.modification_plan.startswith("Take hypot back to PyTorch")

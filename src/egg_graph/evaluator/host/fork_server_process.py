@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.host.large_imports import no_collection
 from egg_graph.evaluator.sandbox import confine, namespaces, procfs
 from egg_graph.evaluator.sandbox.policy import SandboxPolicy, find_policy
 
@@ -73,10 +74,11 @@ def main(control_fd: int, settings: dict[str, Any]) -> None:
     policy = find_policy(settings["without"])
     namespaces.enter_namespaces(policy.namespaces, before_wait=lambda: os.close(control_fd))
     confine.become_subreaper()
-    for name in settings["modules"]:
-        module = importlib.import_module(name)
-        if hasattr(module, "warm_up"):
-            module.warm_up()
+    with no_collection():
+        for name in settings["modules"]:
+            module = importlib.import_module(name)
+            if hasattr(module, "warm_up"):
+                module.warm_up()
     _ = policy.allowed_paths
     gc.collect()
     gc.freeze()  # a collection would write to pages that the forks share

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.host.large_imports import no_collection
 from egg_graph.evaluator.judge import kept
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
@@ -48,9 +49,11 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     interpreting.start()
 
     def make() -> Judge:
-        import torch
+        with no_collection():
+            import torch
+            import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
 
-        from egg_graph.evaluator.judge.judge import Judge
+            from egg_graph.evaluator.judge.judge import Judge
 
         torch.set_num_threads(1)
         if place is not None and torch.cuda.is_available():
@@ -76,10 +79,11 @@ def warm(task: dict[str, Any]) -> None:
 
     That is to import, PyTorch's compiler included, and to find the reduced shapes.
     """
-    import torch._dynamo
-    import torch._inductor.compile_fx  # noqa: F401
+    with no_collection():
+        import torch._dynamo
+        import torch._inductor.compile_fx  # noqa: F401
 
-    from egg_graph.evaluator.judge import judge  # noqa: F401
+        from egg_graph.evaluator.judge import judge  # noqa: F401
     from egg_graph.evaluator.problem.shapes import choose_shapes
 
     choose_shapes(task["reference"])

@@ -20,9 +20,9 @@ import threading
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.problem.imports import require_imports
@@ -77,13 +77,12 @@ class Reference:
         Raises:
             BadInput: if the constructor fails.
         """
-        import torch
-
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
+        from egg_graph.evaluator.problem.seeding import seed_generators
         from egg_graph.evaluator.problem.under_fake import fake_construction
 
         args, kwargs = self.init_arguments()
-        torch.manual_seed(seed)
+        seed_generators(seed)
         with fake_construction(), OnTheHost():
             return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
@@ -97,12 +96,11 @@ class Reference:
         Raises:
             BadInput: if `get_inputs()` fails or does not return a list.
         """
-        import torch
-
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
         from egg_graph.evaluator.problem.randint_ends import RandintEnds
+        from egg_graph.evaluator.problem.seeding import seed_generators
 
-        torch.manual_seed(seed)
+        seed_generators(seed)
         with ends or RandintEnds(), OnTheHost():
             answer = self._call("get_inputs()", self.module.get_inputs)
         if not isinstance(answer, list | tuple):
@@ -154,24 +152,30 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
 
 
 def _execute(text: str) -> tuple[ModuleType, Path]:
-    """Write a module to a file of its own and run its body."""
-    parse_reference(text)
-    name = "egg_reference_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    path = _folder() / f"{name}.py"
-    whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may be loading the same text
-    whole.write_text(text)
-    whole.replace(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    """Run the body of a module that has a file of its own."""
+    path, code = _compiled(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and inspect look a class's module up here
+    sys.modules[path.stem] = module  # dataclasses and inspect look a class's module up here
     try:
-        spec.loader.exec_module(module)
+        exec(code, module.__dict__)
     except Exception as error:
-        del sys.modules[name]
+        del sys.modules[path.stem]
         raise BadInput(f"reference{where_in(error, path)}: {one_line(error)}") from error
     _require_kernelbench_form(module)
     return module, path
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> tuple[Path, CodeType]:
+    """Write a source to a file of its own and compile it: a task's sources are executed dozens of times."""
+    parse_reference(text)
+    path = _folder() / f"egg_reference_{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+    whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may be loading the same text
+    whole.write_text(text)
+    whole.replace(path)
+    return path, compile(text, path, "exec", dont_inherit=True)
 
 
 def _require_kernelbench_form(module: ModuleType) -> None:

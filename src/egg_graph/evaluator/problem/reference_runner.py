@@ -18,6 +18,7 @@ from egg_graph.evaluator.problem.leaf_comparison import Emulation
 from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
+from egg_graph.evaluator.problem.seeding import seed_generators
 from egg_graph.evaluator.problem.weights import copy_state
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import BadInput, Precision
@@ -173,7 +174,7 @@ class ReferenceRunner:
     ) -> ReferenceAnswer:
         """Run one forward on a model and inputs that it may change; `inputs` tell what the copies were before."""
         before = copy_state(model)
-        torch.manual_seed(self.seed if seed is None else seed)
+        seed_generators(self.seed if seed is None else seed)
         try:
             with torch.no_grad(), recorder or nullcontext():
                 structure, leaves = flatten(model(*copies))
