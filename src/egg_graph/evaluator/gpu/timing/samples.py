@@ -13,8 +13,9 @@ TIME_BOX_SECONDS = 1.5
 """Time after which no further block begins once there are `FEWEST_PAIRS` pairs [s], by the judge's clock. The pairs
 come first, so a candidate that sleeps is not measured less."""
 FEWEST_STEADY, STEADY = 12, 0.0025
-"""So many pairs are enough where half of the interquartile range of their ratios is at most this part of the median:
-gigabytes of inputs make a pair expensive, and long forwards hardly vary."""
+"""Pairs are steady if there are so many, and half of the interquartile range of their ratios is at most this part of the
+median. Steady pairs suffice within the time if there are `FEWEST_PAIRS`, and any number after it: gigabytes of inputs
+make a pair expensive."""
 CEILING_SECONDS = 120.0
 """Time after which no further block begins once there are `FEWEST_AT_CEILING` pairs [s]; a note says so."""
 FEWEST_AT_CEILING = 5
@@ -50,12 +51,16 @@ class PairedSamples:
         ratios = [b / c for b, c in zip(self.baseline_ms, self.candidate_ms, strict=True)]
         return spread(ratios) <= STEADY * median(ratios)
 
+    def _enough(self, *, overtime: bool) -> bool:
+        """Whether further pairs would say no more than they cost."""
+        return (self.pairs >= FEWEST_PAIRS and (overtime or self.steady)) or (overtime and self.steady)
+
     def collect(self, measure_block: Callable[[], PairedBlock | None]) -> bool:
         """Measure blocks until there are enough pairs; returns False as soon as a block is None."""
         started = time.monotonic()
         while self.pairs < MOST_PAIRS:
             spent = time.monotonic() - started
-            if spent > TIME_BOX_SECONDS and (self.pairs >= FEWEST_PAIRS or self.steady):
+            if self._enough(overtime=spent > TIME_BOX_SECONDS):
                 break
             if spent > CEILING_SECONDS and self.pairs >= FEWEST_AT_CEILING:
                 break
