@@ -5,7 +5,7 @@ from egg_graph.schema import Knob, StageName
 
 
 def implicit_config(channels_out: int, summands: int, channels_in: int, flat: bool, wide: bool) -> dict[str, Knob]:
-    """Choose 128 positions times up to 128 channels. The addresses of a tile read from planes need 8 warps' registers.
+    """Choose 128 positions times up to 128 channels. Addresses fill the registers of fewer than 8 warps.
 
     Args:
         channels_out: Of one group.
@@ -23,7 +23,7 @@ def implicit_config(channels_out: int, summands: int, channels_in: int, flat: bo
         "BLOCK_N": block_n,
         "BLOCK_K": block_k,
         "GROUP_M": 8,
-        "num_warps": 8 if block_n >= 128 or not (flat or wide) else 4,
+        "num_warps": 8,
         "num_stages": 3,
     }
 
