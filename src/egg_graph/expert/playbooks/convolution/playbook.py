@@ -19,8 +19,9 @@ from egg_graph.schema import Hardware, Knob, Precision
 
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
-CHANNELS_WORTH_MOVING = 64
-"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads."""
+CHANNELS_WORTH_MOVING = 32
+"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
+number is read for several taps."""
 
 
 class ConvolutionPlaybook(Playbook):
@@ -94,7 +95,8 @@ def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str
     channels, _ = convolution.channels(graph)
     if channels < FEW_CHANNELS or wish == "planes":
         return "planes"
-    return "channels_last" if wish == "channels_last" or channels >= CHANNELS_WORTH_MOVING else "planes"
+    reused = prod(taps[0] for taps in convolution.taps) > 1
+    return "channels_last" if wish == "channels_last" or (channels >= CHANNELS_WORTH_MOVING and reused) else "planes"
 
 
 def _spec(
