@@ -138,8 +138,7 @@ CASES: dict[str, Case] = {
             init="self.conv = nn.Conv2d(C, 8, 3, padding=1)\nself.bias = nn.Parameter(torch.randn(8, 1, 1))",
             **IMAGE,
         ),
-        ("pointwise",),
-        left=("conv2d",),
+        ("convolution",),
     ),
     "einsum": Case(
         module(

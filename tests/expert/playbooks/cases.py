@@ -46,6 +46,16 @@ def scan(body: str, inputs: str, arguments: str = "x", sizes: str = "B, N, I = 8
     return module(body, sizes, inputs, arguments)
 
 
+def convolution(layer: str, inputs: str, ones: str, few: int = 32, tail: str = "n") -> str:
+    """A convolution of `few` channels and stride S, with a tail of which every part is elementwise."""
+    return module(
+        "y = self.conv(x); return F.mish(y) * self.scale + y",
+        f"B, C, N, H, S = 8, {few}, 64, 48, 2", inputs,
+        init=f"c, n, s; self.conv = {layer}; self.scale = nn.Parameter(torch.randn({tail}, {ones}))",
+        init_args="C, N, S",
+    )  # fmt: skip
+
+
 GEMM_SHAPES = ({"M": 37, "K": 50, "N": 71}, {"M": 64, "K": 96, "N": 48})
 ATTENTION_SHAPES = ({"B": 2, "H": 4, "T": 77}, {"B": 1, "H": 2, "T": 128})
 SCAN_SHAPES = ({"B": 5, "N": 1237, "I": 19}, {"B": 3, "N": 2048, "I": 32})
@@ -216,6 +226,43 @@ CASES: dict[str, Case] = {
     ),
     "integers": Case(
         scan("return torch.cumsum(x, 1)", "torch.randint(-9, 9, (B, N))"), ("tf32/",), SCAN_SHAPES[:1], ("tf32/",)
+    ),
+    "convolution_few_channels": Case(
+        convolution("nn.Conv3d(c, n, 3, padding=(1, 0, 1))", "torch.randn(B, C, H, H, H - 1)", "1, 1, 1", few=3),
+        ("tf32/",),
+        ({"B": 2, "N": 20, "H": 7},),
+        ("tf32/",),
+    ),
+    "convolution_strided": Case(
+        convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
+        ("tf32/planes", "tf32/channels_last", "ieee/planes", "bf16/channels_last"),
+        ({"B": 2, "C": 20, "N": 24, "H": 13},),
+        ("tf32/planes", "tf32/channels_last"),
+    ),
+    "convolution_groups": Case(
+        convolution("nn.Conv1d(c, n, 3, s, groups=2, bias=False)", "torch.randn(B, C, H)", "1"),
+        ("tf32/planes",),
+        ({"B": 2, "C": 40, "N": 20, "H": 37},),
+    ),
+    "convolution_transposed": Case(
+        convolution("nn.ConvTranspose3d(c, n, (3, 2, 3), s, 1)", "torch.randn(B, C, H, H, H + 1)", "1, 1, 1"),
+        ("tf32/planes", "tf32/channels_last"),
+        ({"B": 1, "C": 16, "N": 20, "H": 4}, {"B": 2, "C": 16, "N": 16, "H": 3, "S": 1}),
+        ("tf32/planes",),
+    ),
+    "convolution_transposed_dilated": Case(
+        convolution(
+            "nn.ConvTranspose2d(c, n, (3, 5), (s, 3), (1, 0), (0, 1), groups=2, dilation=2)",
+            "torch.randn(B, C, H, H + 1)", "1, 1", few=6,
+        ),
+        ("tf32/",),
+        ({"B": 2, "N": 20, "H": 7},),
+    ),
+    "convolution_depthwise": Case(
+        convolution("nn.Conv2d(c, c, (3, 5), s, (1, 0), groups=c)", "torch.randn(B, C, H, H - 1)", "1, 1", tail="c"),
+        ("tf32/",),
+        ({"B": 2, "C": 10, "H": 13},),
+        ("tf32/",),
     ),
 }  # fmt: skip
 

@@ -36,6 +36,7 @@ GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "long_k": ({"M": 67, "K": 65000, "N": 129}, {"M": 128, "K": 65536, "N": 128}),
     "attention": ({"B": 2, "H": 4, "T": 1001}, {"B": 2, "H": 8, "T": 1024}),
     "cumsum_of_columns": ({"B": 3, "N": 1001, "I": 70}, {"B": 16, "N": 4096, "I": 512}),
+    "convolution": ({"B": 3, "N": 72, "H": 21}, {"B": 4, "N": 128, "H": 32}),
     "scan": ({"B": 130, "N": 20011}, {"B": 256, "N": 32768}),
 }
 TF32 = ("tf32/pointer", "tf32/tma", "tf32/tma_registers")
@@ -98,6 +99,8 @@ def models(name: str, kind: str, shape: dict[str, int], path: Path) -> tuple[Any
 def shapes_of(name: str) -> tuple[dict[str, int], ...]:
     if name in GPU_SHAPES:
         return GPU_SHAPES[name]
+    if name.startswith("convolution"):
+        return GPU_SHAPES["convolution"]
     if "D = " in CASES[name].reference:
         return GPU_SHAPES["attention"]
     return GPU_SHAPES["scan" if "cum" in CASES[name].reference else "gemm"]

@@ -133,12 +133,84 @@ def pack_rows(x, round_tf32):
     )
     return packed
 ''',
+    "phase_numbers": '''from math import gcd
+
+
+def phase_numbers(stride, dilation):
+    """g = gcd(stride, dilation), and the inverse of dilation / g modulo stride / g. Output positions of residue r
+    modulo a transposed convolution's stride get the taps t with t * dilation = r + padding modulo the stride only."""
+    g = gcd(stride, dilation)
+    return g, pow(dilation // g, -1, stride // g)
+''',
+    "pack_filter": '''@triton.jit
+def pack_filter_kernel(
+    w_ptr, packed_ptr, C, N, ROWS, WIDTH, total, stride_g, stride_n, stride_c,
+    TAPS: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """packed[g, n, tap, c] = w[g, n, c, tap] from any strides, zeros beyond N and C; rounded to TF32 under ROUND."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = i % WIDTH
+    tap = i // WIDTH % TAPS
+    n = i // (WIDTH * TAPS) % ROWS
+    g = i // (WIDTH * TAPS * ROWS)
+    real = (i < total) & (c < C) & (n < N)
+    w = tl.load(w_ptr + g * stride_g + n * stride_n + c * stride_c + tap, mask=real, other=0.0)
+    if ROUND:
+        w = round_to_tf32(w)
+    tl.store(packed_ptr + i, w, mask=i < total)
+
+
+def pack_filter(weight, groups, transposed, block_n, block_k, round_tf32):
+    """A copy of a convolution's weight [N, C, *taps] ([C, N, *taps] where transposed) as tiles of a product: for each
+    group rows of output channels, in each row taps, in each tap input channels; filled with zeros to whole blocks."""
+    taps = weight[0, 0].numel()
+    rows, width = weight.shape[0] // groups, weight.shape[1]
+    N, C = (width, rows) if transposed else (rows, width)
+    stride_n, stride_c = (taps, width * taps) if transposed else (width * taps, taps)
+    shape = (groups, triton.cdiv(N, block_n) * block_n, taps, triton.cdiv(C, block_k) * block_k)
+    packed = torch.empty(shape, device=weight.device, dtype=weight.dtype)
+    pack_filter_kernel[(triton.cdiv(packed.numel(), 1024),)](
+        weight, packed, C, N, shape[1], shape[3], packed.numel(), rows * width * taps, stride_n, stride_c,
+        TAPS=taps, ROUND=round_tf32, BLOCK=1024, num_warps=4,
+    )
+    return packed
+''',
+    "channels_last": '''@triton.jit
+def channels_last_kernel(
+    x_ptr, y_ptr, C, PIXELS, ROUND: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
+):
+    """y[b, p, c] = x[b, c, p], rounded to TF32 under ROUND."""
+    blocks_p = tl.cdiv(PIXELS, BLOCK_P)
+    blocks = blocks_p * tl.cdiv(C, BLOCK_C)
+    sample = (tl.program_id(0) // blocks).to(tl.int64)
+    block = tl.program_id(0) % blocks
+    p = (block % blocks_p) * BLOCK_P + tl.arange(0, BLOCK_P)
+    c = (block // blocks_p) * BLOCK_C + tl.arange(0, BLOCK_C)
+    inside = (c < C)[:, None] & (p < PIXELS)[None, :]
+    x = tl.load(x_ptr + sample * C * PIXELS + c[:, None] * PIXELS + p[None, :], mask=inside, other=0.0)
+    if ROUND:
+        x = round_to_tf32(x)
+    tl.store(y_ptr + sample * C * PIXELS + p[:, None] * C + c[None, :], tl.trans(x), mask=tl.trans(inside))
+
+
+def channels_last(x, round_tf32):
+    """A copy of x [B, C, *pixels] as [B, *pixels, C], rounded to TF32 here once instead of at every use."""
+    channels, pixels = x.shape[1], x[0, 0].numel()
+    y = torch.empty((x.shape[0], pixels, channels), device=x.device, dtype=x.dtype)
+    blocks = triton.cdiv(pixels, 64) * triton.cdiv(channels, 64)
+    channels_last_kernel[(x.shape[0] * blocks,)](
+        x, y, channels, pixels, ROUND=round_tf32, BLOCK_C=64, BLOCK_P=64, num_warps=8
+    )
+    return y
+''',
 }  # fmt: skip
 """Source by name; a module holds its helpers in this order."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "softplus": ("log1p",),
     "pack_rows": ("round_to_tf32",),
+    "pack_filter": ("round_to_tf32",),
+    "channels_last": ("round_to_tf32",),
     "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
 }
 """Helper -> the helpers that it calls."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from egg_graph.expert.playbooks.attention.playbook import AttentionPlaybook
 from egg_graph.expert.playbooks.column import ColumnPlaybook
+from egg_graph.expert.playbooks.convolution.playbook import ConvolutionPlaybook
 from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
@@ -15,6 +16,7 @@ from egg_graph.schema import BadInput
 PLAYBOOKS: tuple[Playbook, ...] = (
     AttentionPlaybook(),
     GemmPlaybook(),
+    ConvolutionPlaybook(),
     ScanPlaybook(),
     RowPlaybook(),
     ColumnPlaybook(),

@@ -1,0 +1,239 @@
+"""Implicit GEMM: rows are output positions, columns output channels, and the sum runs over taps and input channels.
+
+One generator for one, two and three dimensions, plain and transposed. Two ways through the sum:
+
+- `flat`, for few input channels: channel and tap together are one index, so that 3 channels times 27 taps fill 96
+  summands, and the filter is read as it lies;
+- blocked: BLOCK_K channels of one tap at a time, from a filter that a pass of its own packed with channels innermost.
+  Channels may lie in planes, as PyTorch keeps them, or innermost after a pass that moves them there and rounds them.
+
+Output positions of one residue modulo the stride of a transposed convolution form a dense convolution of their own (a
+phase) with its own taps: every STEP-th tap from the first that reaches them. No zero is multiplied.
+"""
+
+from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.playbooks.convolution.spec import Spec
+from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
+
+
+def implicit_tile(rank: int) -> Tile:
+    """Return how the kernel's tile addresses the output."""
+    row, col = "in_rows[:, None]", "in_cols[None, :]"
+    spatial = (Dimension(f"o_{d}[:, None]", row, f"OUT_{d}") for d in range(rank))
+    return Tile(
+        (Dimension("sample[:, None]", row, "BATCH"), Dimension("channel[None, :]", col, "(GROUPS * N)"), *spatial)
+    )
+
+
+def write_implicit(spec: Spec) -> str:
+    """Write the kernel."""
+    arguments = [
+        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
+        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry)),
+        *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
+    ]  # fmt: skip
+    lines = [*_place(spec), *_bases(spec), "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)"]
+    lines += _flat_loop(spec) if spec.flat else _blocked_loop(spec)
+    lines += [*_store_place(spec), *spec.tail.lines]
+    lines.append(f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
+    return kernel(f"{spec.name}_kernel", arguments, doc, lines)
+
+
+def _place(spec: Spec) -> list[str]:
+    """Decode the program's number into phase, group of channels and tile; the rows into sample and position."""
+    lines = ["tile = tl.program_id(0)"]
+    if spec.transposed:
+        for d in reversed(range(spec.rank)):
+            lines += [f"residue_{d} = tile % S_{d}", f"tile = tile // S_{d}"]
+        lines += spec.lines("J_#: tl.constexpr = (OUT_# + S_# - 1) // S_#")
+    else:
+        lines += spec.lines("J_#: tl.constexpr = OUT_#")
+    return [
+        *lines,
+        f"PLACES: tl.constexpr = {spec.each('J_#', ' * ')}",
+        f"PIXELS: tl.constexpr = {spec.each('IN_#', ' * ')}",
+        "tiles_m = tl.cdiv(BATCH * PLACES, BLOCK_M)",
+        "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
+        "group = tile // (tiles_m * tiles_n)",
+        "tile_m, tile_n = grouped_tile(tile % (tiles_m * tiles_n), tiles_m, tiles_n, GROUP_M)",
+        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "cols = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)",
+        "ks = tl.arange(0, BLOCK_K)",
+        "in_rows = rows < BATCH * PLACES",
+        "in_cols = cols < N",
+        "sample = (rows // PLACES).to(tl.int64)",
+        "position = rows % PLACES",
+    ]
+
+
+def _bases(spec: Spec) -> list[str]:
+    """Compute the input coordinates of every row's first tap."""
+    lines = []
+    for d in range(spec.rank):
+        inner = " * ".join(f"J_{i}" for i in range(d + 1, spec.rank))
+        index = f"position // ({inner})" if inner else "position"
+        lines.append(f"j_{d} = {index} % J_{d}" if d else f"j_{d} = {index}")
+        if not spec.transposed:
+            lines.append(f"base_{d} = j_{d} * S_{d} - P_{d}")
+            continue
+        lines += [
+            f"STEP_{d}: tl.constexpr = S_{d} // G_{d}",
+            f"reached_{d} = (residue_{d} + P_{d}) % S_{d}",
+            f"first_{d} = tl.where(reached_{d} % G_{d} == 0, (reached_{d} // G_{d} * INVERSE_{d}) % STEP_{d}, T_{d})",
+            f"taps_{d} = (T_{d} - first_{d} + STEP_{d} - 1) // STEP_{d}",
+            f"base_{d} = j_{d} + (residue_{d} + P_{d} - first_{d} * D_{d}) // S_{d}",
+        ]
+    pixel = "base_0"
+    for d in range(1, spec.rank):
+        pixel = f"({pixel}) * IN_{d} + base_{d}"
+    return [*lines, f"pixel = {pixel}"]
+
+
+def _step(spec: Spec, d: int) -> str:
+    """Write the distance in the input from a row's first tap to the tap at hand, along one dimension."""
+    return f"(tap_{d} * -(D_{d} // G_{d}))" if spec.transposed else f"(tap_{d} * D_{d})"
+
+
+def _steps(spec: Spec) -> str:
+    """Write the same distance in pixels."""
+    text = _step(spec, 0)
+    for d in range(1, spec.rank):
+        text = f"({text}) * IN_{d} + {_step(spec, d)}"
+    return text
+
+
+def _filter_tap(spec: Spec) -> str:
+    """Write the place in the filter of the tap at hand."""
+    text = ""
+    for d in range(spec.rank):
+        tap = f"(first_{d} + tap_{d} * STEP_{d})" if spec.transposed else f"tap_{d}"
+        text = f"({text}) * T_{d} + {tap}" if text else tap
+    return text
+
+
+def _decoded_tap(spec: Spec, count: str) -> list[str]:
+    """Decode `tap` into one tap for each dimension, of which there are `count`, with `#` as the dimension."""
+    lines = []
+    for d in range(spec.rank):
+        inner = " * ".join(count.replace("#", str(i)) for i in range(d + 1, spec.rank))
+        text = f"tap // ({inner})" if inner else "tap"
+        lines.append(f"tap_{d} = {text}" + (f" % {count.replace('#', str(d))}" if d else ""))
+    return lines
+
+
+def _blocked_loop(spec: Spec) -> list[str]:
+    """Sum over blocks of channels, and over the taps inside each: neighbouring taps share what they read in L1."""
+    if spec.channels_last:
+        x = "x_ptr + (sample * (PIXELS * GROUPS * C) + group * C)[:, None]"
+        at = "((pixel + steps) * (GROUPS * C))[:, None] + c[None, :]"
+    else:
+        x = "x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS"
+        at = "(pixel + steps)[:, None] + (c * PIXELS)[None, :]"
+    own = "taps_#" if spec.transposed else "T_#"
+    checks = []
+    for d in range(spec.rank):
+        i = f"base_{d} + {_step(spec, d)}"
+        check = f"here = here & ({i} >= 0) & ({i} < IN_{d})"
+        checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
+    return [
+        f"x_rows = {x}",
+        "C_BLOCKS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K",
+        f"PITCH: tl.constexpr = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
+        "w_cols = w_ptr + ((group * tiles_n * BLOCK_N + cols) * PITCH)[None, :]",
+        f"taps = {spec.each(own, ' * ')}",
+        "for block in range(0, taps * C_BLOCKS):",
+        "    tap = block % taps",
+        "    c = block // taps * BLOCK_K + ks",
+        *(f"    {line}" for line in _decoded_tap(spec, own)),
+        f"    steps = {_steps(spec)}",
+        "    here = in_rows",
+        *(f"    {line}" for line in checks),
+        "    if C % BLOCK_K == 0:",
+        f"        a = tl.load(x_rows + ({at}), mask=here[:, None], other=0.0)",
+        "    else:",
+        f"        a = tl.load(x_rows + ({at}), mask=here[:, None] & (c < C)[None, :], other=0.0)",
+        f"    b = tl.load(w_cols + (({_filter_tap(spec)}) * (C_BLOCKS * BLOCK_K) + c)[:, None])",
+        f"    acc = tl.dot({'a' if spec.channels_last else spec.rounded('a')}, b, acc{spec.precision})",
+    ]
+
+
+def _flat_loop(spec: Spec) -> list[str]:
+    """Sum over channels and taps as one index, in the order in which a plain filter lies in memory."""
+    checks, real = [], []
+    for d in range(spec.rank):
+        i = f"base_{d}[:, None] + {_step(spec, d)}[None, :]"
+        check = f"here = here & ({i} >= 0) & ({i} < IN_{d})"
+        checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
+        real += [f"(first_{d} + tap_{d} * STEP_{d} < T_{d})"] if spec.transposed else []
+    most = "((T_# + STEP_# - 1) // STEP_#)" if spec.transposed else "T_#"
+    place = f"((group * C + c) * N * ALL_TAPS + {_filter_tap(spec)})[:, None] + (cols * ALL_TAPS)[None, :]"
+    return [
+        f"ALL_TAPS: tl.constexpr = {spec.each('T_#', ' * ')}",
+        f"TAPS: tl.constexpr = {spec.each(most, ' * ')}",
+        "x_rows = x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS",
+        "for start in range(0, C * TAPS, BLOCK_K):",
+        "    k = start + ks",
+        "    tap = k % TAPS",
+        "    c = k // TAPS",
+        *(f"    {line}" for line in _decoded_tap(spec, most)),
+        f"    steps = {_steps(spec)}",
+        f"    real = {' & '.join(['(k < C * TAPS)', *real])}",
+        "    here = in_rows[:, None] & real[None, :]",
+        *(f"    {line}" for line in checks),
+        "    a = tl.load(x_rows + (pixel[:, None] + (c * PIXELS + steps)[None, :]), mask=here, other=0.0)",
+        f"    w_place = {place if spec.transposed else 'k[:, None] + ((group * N + cols) * (C * ALL_TAPS))[None, :]'}",
+        "    b = tl.load(w_ptr + w_place, mask=real[:, None] & in_cols[None, :], other=0.0)",
+        f"    acc = tl.dot({spec.rounded('a')}, {spec.rounded('b')}, acc{spec.precision})",
+    ]
+
+
+def _store_place(spec: Spec) -> list[str]:
+    """Compute output coordinates and offsets."""
+    lines = ["channel = group * N + cols", f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}"]
+    if spec.transposed:
+        place = "o_0"
+        for d in range(1, spec.rank):
+            place = f"({place}) * OUT_{d} + o_{d}"
+        lines += spec.lines("o_# = j_# * S_# + residue_#")
+        lines += [
+            f"if {spec.each('S_#', ' * ')} == 1:  # then neighbouring rows are neighbours in memory",
+            "    place = position",
+            "else:",
+            f"    place = {place}",
+            f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
+        ]
+    else:
+        lines += [*spec.lines("o_# = j_#"), "place = position"]
+    return [
+        *lines,
+        "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
+        "inside = in_rows[:, None] & in_cols[None, :]",
+    ]
+
+
+def write_implicit_wrapper(spec: Spec) -> str:
+    """Write the function that packs the filter, allocates the output and launches."""
+    lines = [
+        *spec.wrapper_head(),
+        *([] if spec.transposed else ["groups = x.shape[1] // weight.shape[1]"]),
+        "C = x.shape[1] // groups",
+        "N = weight.shape[1]" if spec.transposed else "N = weight.shape[0] // groups",
+        f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
+        f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
+    ]
+    if not spec.flat:
+        blocks = f"{spec.knob('BLOCK_N')}, {spec.knob('BLOCK_K')}"
+        lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
+    if spec.channels_last:
+        lines.append(f"x = channels_last(x, {spec.round_tf32})")
+    rows = "triton.cdiv(out_#, s_#)" if spec.transposed else "out_#"
+    phases = f"{spec.each('s_#', ' * ')} * " if spec.transposed else ""
+    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each(rows, ' * ')}, {spec.knob('BLOCK_M')})"
+    lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
+    arguments = [
+        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
+        *spec.geometry_arguments, *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+    ]  # fmt: skip
+    lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]
+    return spec.wrapper(lines)

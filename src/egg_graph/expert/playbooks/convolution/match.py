@@ -1,0 +1,154 @@
+"""Recognise a convolution and the pointwise chain that can run in its epilogue."""
+
+from dataclasses import dataclass
+from math import prod
+
+from pydantic import JsonValue
+
+from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name, vector
+from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
+from egg_graph.expert.codegen.group import Group
+from egg_graph.expert.codegen.indexing import Vector
+from egg_graph.expert.playbooks.gemm.match import dimensions
+
+PLAIN = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
+TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
+ADDRESSABLE = 2**31
+"""Positions inside one sample, and rows of the implicit product, are counted in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution of a captured graph: x [B, C, *in] -> [B, N, *out], cross-correlated with its weight.
+
+    The weight is [N, C / groups, *taps]; [C, N / groups, *taps] where `transposed`.
+    """
+
+    node: Node
+    x: str
+    weight: str
+    bias: str | None
+    transposed: bool
+    stride: tuple[Vector, ...]
+    """By dimension and capture, like the four below."""
+    padding: tuple[Vector, ...]
+    dilation: tuple[Vector, ...]
+    output_padding: tuple[Vector, ...]
+    taps: tuple[Vector, ...]
+    """Sizes of the filter."""
+    groups: Vector
+    """By capture."""
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial dimensions."""
+        return len(self.stride)
+
+    def channels(self, graph: CapturedGraph) -> tuple[int, int]:
+        """Return channels in and out of one group at full shape."""
+        first, second = graph[self.weight].shape[:2]
+        if self.transposed:
+            return first // self.groups[0], second
+        return second, first // self.groups[0]
+
+    def is_depthwise(self, graph: CapturedGraph) -> bool:
+        """Return whether each channel of the output comes from one channel of the input, in every capture."""
+        return not self.transposed and all(shape[1] == 1 for shape in graph[self.weight].shapes)
+
+
+def convolution_at(graph: CapturedGraph, name: str) -> Convolution | None:
+    """Return the convolution at a node, or None where there is none that the templates can write."""
+    node = graph[name]
+    if node.base not in PLAIN.keys() | TRANSPOSED.keys() or graph.is_placeholder(name):
+        return None
+    rank = PLAIN.get(node.base) or TRANSPOSED[node.base]
+    if not (node.shapes and node.dtype in FLOATS and node.rank == rank + 2):
+        return None
+    found = _read(graph, node, rank)
+    if found is None or any(graph[n].dtype != node.dtype for n in (found.x, found.weight)):
+        return None
+    return found if _addressable(graph[found.x], found.node) else None
+
+
+def _read(graph: CapturedGraph, node: Node, rank: int) -> Convolution | None:
+    transposed = node.base in TRANSPOSED
+    names = ["x", "weight", "bias", "stride", "padding"]
+    names += ["output_padding", "groups", "dilation"] if transposed else ["dilation", "groups"]
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    x, weight, bias = node_name(node.args[0]), node_name(node.args[1]), given.get("bias")
+    captures = len(node.shapes)
+    taps = tuple(graph[weight].size(d + 2) for d in range(rank))
+    stride, dilation = (_vectors(given.get(n), rank, captures, 1) for n in ("stride", "dilation"))
+    output_padding = _vectors(given.get("output_padding"), rank, captures, 0)
+    groups = _vectors(given.get("groups"), 1, captures, 1)
+    if stride is None or dilation is None or output_padding is None or groups is None:
+        return None
+    padding = _padding(given.get("padding"), taps, dilation)
+    if padding is None:
+        return None
+    return Convolution(
+        node, x, weight, node_name(bias) if bias is not None else None, transposed, stride, padding, dilation,
+        output_padding, taps, groups[0],
+    )  # fmt: skip
+
+
+def _vectors(raw: JsonValue, rank: int, captures: int, default: int) -> tuple[Vector, ...] | None:
+    """Read one integer for each dimension, each with one entry per capture; None where something else is given."""
+    found: list[Vector] = []
+    for value in raw if isinstance(raw, list) else [default if raw is None else raw]:
+        values = (value,) * captures if isinstance(value, int) else vector(value)
+        if values is None or not all(isinstance(v, int) for v in values):
+            return None
+        found.append(tuple(int(v) for v in values))
+    if not found:
+        return ((default,) * captures,) * rank
+    return tuple(found * rank) if len(found) == 1 else tuple(found)
+
+
+def _padding(raw: JsonValue, taps: tuple[Vector, ...], dilation: tuple[Vector, ...]) -> tuple[Vector, ...] | None:
+    """Read the padding; `same` where both sides of a dimension get the same."""
+    captures = len(taps[0])
+    if raw == "valid":
+        return _vectors(0, len(taps), captures, 0)
+    if raw != "same":
+        return _vectors(raw, len(taps), captures, 0)
+    whole = [tuple(d * (k - 1) for d, k in zip(*pair, strict=True)) for pair in zip(dilation, taps, strict=True)]
+    if any(size % 2 for sizes in whole for size in sizes):
+        return None
+    return tuple(tuple(size // 2 for size in sizes) for sizes in whole)
+
+
+def _addressable(x: Node, output: Node) -> bool:
+    rows = output.shape[0] * prod(output.shape[2:])
+    samples = max(prod(shape[1:]) for shape in (x.shape, output.shape))
+    return max(rows, samples) < ADDRESSABLE
+
+
+def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str) -> Group:
+    """Group the convolution at `start` with as much of the pointwise chain behind it as leaves one output."""
+    chain = [start]
+    for node in graph.nodes[graph.position[start] - len(graph.placeholders) + 1 :]:
+        if node.name in free and _continues(graph, chain, node) and graph.is_convex([*chain, node.name]):
+            chain.append(node.name)
+    while len(graph.writes(chain)) > 1:
+        chain.pop()
+    return Group.of(graph, playbook, set(chain), variant)
+
+
+def _continues(graph: CapturedGraph, chain: list[str], node: Node) -> bool:
+    """Return whether a node is pointwise over the convolution's own shape and reads what the chain computes."""
+    anchor = graph[chain[0]]
+    return (
+        is_pointwise(node)
+        and node.is_float
+        and node.shapes == anchor.shapes
+        and any(name in chain for name in node.inputs)
+        and all(name in chain or broadcasts(graph[name], anchor) for name in node.inputs)
+    )
+
+
+def broadcasts(operand: Node, to: Node) -> bool:
+    """Return whether an operand from outside broadcasts to the shape of `to` in the same way in every capture."""
+    if operand.dtype in ("float64", "complex64", "complex128") or not operand.shapes or operand.rank > to.rank:
+        return False
+    return dimensions(operand, to) is not None
