@@ -14,8 +14,8 @@ TIME_BOX_SECONDS = 1.5
 come first, so a candidate that sleeps is not measured less."""
 FEWEST_STEADY, STEADY = 12, 0.0025
 """Pairs are steady if there are so many, and half of the interquartile range of their ratios is at most this part of
-the median. Steady pairs suffice within the time if there are `FEWEST_PAIRS`, and any number after it: gigabytes of inputs
-make a pair expensive."""
+the median. Steady pairs suffice within the time if there are `FEWEST_PAIRS`, and any number after it: gigabytes of
+inputs make a pair expensive."""
 CEILING_SECONDS = 120.0
 """Time after which no further block begins once there are `FEWEST_AT_CEILING` pairs [s]; a note says so."""
 FEWEST_AT_CEILING = 5
