@@ -31,7 +31,7 @@ SAMPLE = {
     "tricks/timing": "fake_verdict_printed",
     "bugs": "every_seventh_dropped affine_ignored epsilon_dropped tf32_where_ieee bf16_accumulator"
     " narrow_offsets output_not_zeroed running_statistics_forgotten one_buffer_for_all_calls stale_transpose"
-    " attention_without_fading integer_sum_wraps nan_lost transposed_view",
+    " attention_without_fading integer_sum_wraps nan_lost transposed_view infinite_lanes_become_nan",
     "right": "helpers workspace_reused batch_norm_train"
     " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
     " positive_max_passes_nan_on matmul_bf16 softmax_autotuned row_max_with_index library_product_triton_tail"

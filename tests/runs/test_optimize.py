@@ -122,7 +122,7 @@ def test_a_path_names_the_task(tmp_path):
     ("options", "message"),
     [
         ({"precision": "fp8"}, "precision must be .*, not 'fp8'"),
-        ({"max_atempts": 3}, "no knob 'max_atempts'; the knobs are precision, target"),
+        ({"max_atempts": 3}, "no knob 'max_atempts'; the knobs are precision, domain, target"),
         ({"stages": ("tiling",)}, "stages must be .*tensor_tiling.*, not 'tiling'"),
         ({"max_seconds": 0}, "max_seconds must be greater than 0, not 0"),
         ({"target": "voodoo5"}, "hardware 'voodoo5'"),

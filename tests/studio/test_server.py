@@ -140,7 +140,7 @@ def test_schemas_show_described_knobs_with_their_choices(client):
     assert set(schemas["input_schema"]["properties"]) == {"reference", "name", "kernel", "plan"}
     knobs = schemas["context_schema"]["properties"]
     assert all(knob["description"] for knob in knobs.values())
-    assert knobs["precision"]["enum"] == ["ieee", "tf32", "bf16", "fp16"]
+    assert knobs["precision"]["enum"] == ["ieee", "tf32", "tf32_truncated", "bf16", "fp16"]
     assert {"verdict", "kernel", "profile", "diagnosis"} <= set(schemas["output_schema"]["properties"])
 
 
@@ -267,7 +267,7 @@ def test_a_kernel_and_a_plan_are_handed_in(client):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"context": {**KNOBS, "max_atempts": 3}}, "no knob 'max_atempts'; the knobs are precision, target"),
+        ({"context": {**KNOBS, "max_atempts": 3}}, "no knob 'max_atempts'; the knobs are precision, domain, target"),
         ({"context": {"colour": "red"}}, "no knob 'colour'"),
         ({"interrupt_before": ["evaluater"]}, "no node 'evaluater'; name one of prepare"),
     ],
