@@ -24,12 +24,20 @@ COLUMNS = 500
 
 
 class Model(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
     def forward(self, x):
-        return torch.relu(x) * 2.0
+        return torch.relu(x) * self.factor
 
 
 def get_inputs():
     return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return [2.0]
 """
 RIGHT = """
 import torch
@@ -46,6 +54,9 @@ def twice_relu_kernel(x, out, size, BLOCK: tl.constexpr):
 
 
 class ModelNew(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+
     def forward(self, x):
         x = x.contiguous()
         out = torch.empty_like(x)
@@ -101,6 +112,7 @@ def test_a_right_kernel_is_accepted_with_its_evidence(command, tmp_path):
     assert list(told)[:2] == ["status", "reason"]
     assert told["status"] == "correct" and told["usable"]
     assert told["proven"] and any("no speed" in line for line in told["not_proven"])
+    assert "other arguments of the constructor than factor = 2.0" in told["not_proven"]
     assert {check["name"] for check in told["checks"]} >= {"shrunk", "awkward"}
     assert told["resources"][0]["target"] == "sm_90"
 

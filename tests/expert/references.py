@@ -157,5 +157,14 @@ CASES: dict[str, Case] = {
         ).replace("N0(x)", "x.shape[0]"),
         ("row",),
     ),
+    "held_numbers": Case(
+        module(
+            "return torch.softmax(x * self.scale, dim=-1) * (3.0 * self.scale) / self.scale",
+            init="self.scale = D**-0.5",
+            sizes="N, D = 96, 24",
+            inputs="torch.randn(N, 640)",
+        ),
+        ("row",),
+    ),
     "structure": Case(module('return {"y": torch.relu(x), "z": [x.sum(-1), x]}'), ("pointwise", "row")),
 }  # fmt: skip

@@ -10,6 +10,8 @@ from egg_graph.schema import Baseline, Check, Finding, KernelResources, KernelTa
 
 MOST_MODES = 4
 """Count an integer constant below this as a mode, a larger one as a size."""
+LONGEST_VALUE = 40
+"""Shorten a longer value of a constructor's argument."""
 
 
 def distinct(launches: Sequence[Launch]) -> list[Launch]:
@@ -119,6 +121,18 @@ def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
     """
     missing = "; ".join(f"{what} ({why})" for what, why in left_out.items())
     return f"right used otherwise: {'; '.join(tried)}{f'; left out: {missing}' if missing else ''}"
+
+
+def unvaried_statement(arguments: Mapping[str, object]) -> str:
+    """Say that nothing is known of other values of these arguments of the constructor."""
+    told = ", ".join(f"{name} = {_brief(value)}" for name, value in arguments.items())
+    return f"other arguments of the constructor than {told}"
+
+
+def _brief(value: object) -> str:
+    """`repr` of a value on one line of at most `LONGEST_VALUE` characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def no_launch() -> Finding:

@@ -14,6 +14,7 @@ import torch
 from egg_graph.evaluator.device.detect import environment
 from egg_graph.evaluator.device.lease import access_to
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.statements import unvaried_statement
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
@@ -22,6 +23,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.kept import compiled_driver
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.constructor import unvaried_arguments
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.task_cache import TaskCache
@@ -49,6 +51,8 @@ REFERENCE_SECONDS = 600
 """Time limit of the reference's own runs before any candidate [s]."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
 """Findings that another judge on the same GPU may have caused."""
+CORRECTNESS = "correctness_"
+"""Prefix of the rungs that judge answers at a shape."""
 Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
 
 
@@ -170,6 +174,7 @@ class Judge:
             builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
         else:
             builder, verdict = self._evaluate(problem, candidate, stage, finalist)
+            _tell_unvaried_arguments(problem, builder)
         if builder.profile.source == "none":
             builder.profile = profile_from_compiler(builder.resources, stage)
         self.told = True
@@ -251,6 +256,17 @@ class Judge:
         if self.settings["seed"] is None and self.told:
             self.root_seed, self.told = secrets.randbits(62), False
             self.release()
+
+
+def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> None:
+    """Say of a kernel that nothing speaks against which arguments of the constructor it was judged at one value of."""
+    if builder.failed:
+        return
+    passed = [rung.name for rung in builder.rungs if rung.outcome == "passed"]
+    shapes = [name.removeprefix(CORRECTNESS) for name in passed if name.startswith(CORRECTNESS)]
+    judged = [problem.overrides(shape) for shape in shapes]
+    if arguments := unvaried_arguments(problem.task.reference, judged):
+        builder.skipped("constructor_arguments", unvaried_statement(arguments))
 
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:

@@ -97,7 +97,7 @@ class _ProgramReader:
 
     def __init__(self, program: Any, model: torch.nn.Module) -> None:
         self.program = program
-        self.capture = ShapeCapture(dict(_integers(model)))
+        self.capture = ShapeCapture(dict(_numbers(model)))
 
     def read(self, names: list[str]) -> ShapeCapture:
         """Read all nodes; `names` are the forward's arguments, in order."""
@@ -264,14 +264,18 @@ def _structure(tree: Any) -> JsonValue:
     return tree
 
 
-def _integers(model: torch.nn.Module) -> Any:
-    """Yield the integers that modules hold, with their names as spelled after `self.`."""
+def _numbers(model: torch.nn.Module) -> Iterator[tuple[str, int | float]]:
+    """Yield the integers and finite floats that modules hold, with their names as spelled after `self.`."""
     for name, module in model.named_modules():
         prefix = f"{name}." if name else ""
         for key, value in vars(module).items():
             if key.startswith("_"):
                 continue
-            if type(value) is int:
+            if _is_number(value):
                 yield f"{prefix}{key}", value
             elif isinstance(value, list | tuple):
-                yield from ((f"{prefix}{key}[{i}]", v) for i, v in enumerate(value) if type(v) is int)
+                yield from ((f"{prefix}{key}[{i}]", v) for i, v in enumerate(value) if _is_number(v))
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int or (type(value) is float and math.isfinite(value))

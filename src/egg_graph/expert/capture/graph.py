@@ -107,8 +107,8 @@ class CapturedGraph(Value):
     """`{"node": ...}`, a constant, or `{"tuple": [...]}`, `{"list": [...]}`, `{"dict": {...}}` of such."""
     mutations: dict[str, str] = Field(default_factory=dict)
     """Qualified name of a buffer -> the node whose value it takes (running statistics)."""
-    attributes: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """Integer attributes of the module (`num_heads`, `norm.num_groups`), one value per capture."""
+    attributes: dict[str, tuple[int | float, ...]] = Field(default_factory=dict)
+    """Numbers that the module holds (`num_heads`, `norm.num_groups`, `scale`), one value per capture."""
     knobs: tuple[dict[str, int], ...] = ({},)
     """Module-level integers that each capture overrides; the first capture, at full shape, overrides none."""
     notes: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
 class ShapeCapture:
     """The exported program at one shape, as plain data."""
 
-    attributes: dict[str, int]
-    """Integer attributes of the module, by their qualified names."""
+    attributes: dict[str, int | float]
+    """Integers and finite floats that the module holds, by their qualified names."""
     placeholders: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     outputs: JsonValue = None

@@ -110,8 +110,18 @@ class ForwardWriter:
         else:
             text = self.scope.express_float(values)
         if text is None:
-            raise CannotWrite(f"{what} is {list(values)} in the captures, which follows from no tensor's size")
+            knobs = ", ".join(self._moving(values)) or "the shape"
+            raise CannotWrite(
+                f"{what} is {list(values)} in the captures: it varies with {knobs}, and follows from no tensor's size "
+                "and no number that the module holds; let Model.__init__ hold it: self.x = ..."
+            )
         return text
+
+    def _moving(self, values: "tuple[int, ...] | tuple[float, ...] | list") -> list[str]:
+        """Names of the reference's integers that were overridden wherever a number differs from that at full shape."""
+        moved = [set(knobs) for knobs, value in zip(self.graph.knobs, values, strict=True) if value != values[0]]
+        still = [set(knobs) for knobs, value in zip(self.graph.knobs, values, strict=True) if value == values[0]]
+        return sorted(set.intersection(*moved).difference(*still))
 
     def _library(self, node: Node) -> str:
         """Write the PyTorch call of one operator."""

@@ -6,7 +6,7 @@ them odd, make a coincidence unlikely; the evaluator's further shapes would expo
 """
 
 from collections.abc import Iterable
-from math import isqrt, prod
+from math import isclose, isqrt, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph, Placeholder, member
 from egg_graph.expert.codegen.indexing import Vector
@@ -18,6 +18,7 @@ class Scope:
     def __init__(self) -> None:
         self._atoms: dict[Vector, str] = {}
         self._products: dict[Vector, str] = {}
+        self._floats: dict[tuple[float, ...], str] = {}
 
     @classmethod
     def of_tensors(cls, graph: CapturedGraph, tensors: Iterable[tuple[str, str]]) -> "Scope":
@@ -31,6 +32,12 @@ class Scope:
         """Add a number; an earlier text for the same values stays."""
         if len(set(values)) > 1:
             self._atoms.setdefault(tuple(values), text)
+
+    def add_float(self, text: str, values: Iterable[float]) -> None:
+        """Add a float that the module holds; an earlier text for the same values stays."""
+        target = tuple(values)
+        if len(set(target)) > 1:
+            self._floats.setdefault(target, text)
 
     def add_tensor(self, text: str, shapes: tuple[Vector, ...]) -> None:
         """Add a tensor's sizes: each dimension, all elements, and products of neighbouring dimensions."""
@@ -58,10 +65,15 @@ class Scope:
         return self._with_constant(target) or self._combined(target)
 
     def express_float(self, values: Iterable[float]) -> str | None:
-        """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`."""
+        """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`.
+
+        A float that the module holds comes first, as it is, times a constant, or below one.
+        """
         target = tuple(values)
         if len(set(target)) == 1:
             return repr(target[0])
+        if (held := self._held(target)) is not None:
+            return held
         for number, template in (
             (lambda v: v, "float({})"),
             (lambda v: 1 / v, "1.0 / {}"),
@@ -75,6 +87,19 @@ class Scope:
                 continue
             if all(n is not None for n in whole) and (text := self.express(n for n in whole if n is not None)):
                 return f"({template.format(text)})"
+        return None
+
+    def _held(self, target: tuple[float, ...]) -> str | None:
+        """Try a float that the module holds, times a constant, or a constant over it."""
+        if target in self._floats:
+            return self._floats[target]
+        for values, text in self._floats.items():
+            if not all(values):
+                continue
+            if _is_one_number(ratios := [t / v for t, v in zip(target, values, strict=True)]):
+                return f"({text} * {ratios[0]!r})"
+            if _is_one_number(products := [t * v for t, v in zip(target, values, strict=True)]):
+                return f"({products[0]!r} / {text})"
         return None
 
     def _with_constant(self, target: Vector) -> str | None:
@@ -114,14 +139,18 @@ class Scope:
 
 
 def forward_scope(graph: CapturedGraph, ready: Iterable[tuple[str, str]] = ()) -> Scope:
-    """Make the scope of `forward`: inputs, parameters, buffers, integer attributes, and tensors that it already has."""
+    """Make the scope of `forward`: inputs, parameters, buffers, held numbers, and tensors that it already has."""
     scope = Scope()
     for kind in ("input", "parameter", "buffer"):
         for p in graph.placeholders:
             if isinstance(p, Placeholder) and p.kind == kind:
                 scope.add_tensor(p.text, p.shapes)
     for name, values in graph.attributes.items():
-        scope.add(member(name), values)
+        whole = tuple(v for v in values if isinstance(v, int))
+        if len(whole) == len(values):
+            scope.add(member(name), whole)
+        else:
+            scope.add_float(member(name), values)
     for text, name in ready:
         scope.add_tensor(text, graph[name].shapes)
     return scope
@@ -133,6 +162,11 @@ def _times(a: Vector, b: Vector) -> Vector:
 
 def _wrapped(text: str) -> str:
     return f"({text})" if " " in text and not text.startswith("(") else text
+
+
+def _is_one_number(values: list[float]) -> bool:
+    """Whether floats differ by rounding alone."""
+    return all(isclose(value, values[0], rel_tol=1e-12) for value in values)
 
 
 def _integer(value: float) -> int | None:
