@@ -124,6 +124,8 @@ class Progress:
             self._detail(str(event.get("role")), reason or plain(status.replace("_", " ")))
         elif status == "no_code":
             self._detail("coder", f"[red]no code[/] {reason}")
+        elif status == "declined":
+            self._detail("coder", reason)
 
     def _trial(self, event: Any) -> None:
         self.trials += 1

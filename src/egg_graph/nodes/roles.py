@@ -32,6 +32,7 @@ from egg_graph.schema import (
 )
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, State
+from egg_graph.team import plan_refusal
 
 USER = "user"
 """Author of a kernel that a person handed in or edited."""
@@ -76,17 +77,27 @@ class RoleNodes:
     async def analyst(self, state: State, runtime: Runtime[Context]) -> State:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
 
-        A person's plan is taken as it is, once. A kernel that a person put there is not analyzed before it is judged.
+        A person's plan is taken as it is, once, unless the team follows none. A kernel that a person put there is not
+        analyzed before it is judged.
         """
         if unjudged(state):
             return State(analysis=None)  # type: ignore[typeddict-item]
         analysis: Analysis
-        if plan := state.get("plan", "").strip():
+        team, plan = self.services.get_team(), state.get("plan", "").strip()
+        refusal = plan_refusal(team) if plan else ""
+        if refusal:
+            self._send(state, runtime, role="analyst", status="declined", reason=refusal)
+        if plan and not refusal:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             brief = analyst_brief(state, self.stage, principles, guidance)
-            analysis = await Call(self.services.get_team().analyze, brief)
+            analysis = await Call(team.analyze, brief)
+            if refusal:
+                root_cause = "; ".join(
+                    filter(None, (f"the plan {plan!r} was not tried: {refusal}", analysis.root_cause))
+                )
+                analysis = analysis.model_copy(update={"root_cause": root_cause})
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
@@ -107,6 +118,8 @@ class RoleNodes:
         if context.expert_seed and brief.mode == "seed":
             brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
         draft: Draft = await Call(team.write, brief)
+        if draft.declined:
+            return self._decline(draft, state, runtime)
         candidate = self._candidate(draft, team.name, state)
         self._send(
             state,
@@ -118,6 +131,15 @@ class RoleNodes:
         )
         cost = _add_usage(state, draft.usage)
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
+
+    def _decline(self, draft: Draft, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Leave the kernel as it is, with no attempt of a plan that the team does not carry out."""
+        self._send(state, runtime, role="coder", mode="optimize", status="declined", reason=draft.declined)
+        analysis = state.get("analysis")
+        if analysis is not None:
+            root_cause = f"the plan {analysis.plan!r} was not tried: {draft.declined}"
+            analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
+        return StageState(analysis=analysis, drafted=None, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
 
     @announced
     @count_seconds

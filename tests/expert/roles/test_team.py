@@ -249,4 +249,5 @@ def test_a_reference_without_a_matching_operator_is_a_problem_not_a_crash():
 def test_the_plan_of_a_model_is_not_misread(seed):
     asked = brief(mode="optimize", kernel=seed, evaluation=evaluation(seed))
     foreign = Analysis(worth_optimizing=True, bottleneck="?", plan="Switch to fp8 everywhere.")
-    assert EXPERT.write(asked.model_copy(update={"analysis": foreign})).source == seed.source
+    draft = EXPERT.write(asked.model_copy(update={"analysis": foreign}))
+    assert draft.source == seed.source and draft.declined.startswith("the embedded expert follows no plan")
