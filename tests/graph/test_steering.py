@@ -198,11 +198,12 @@ def test_an_answer_without_code_may_be_replaced():
 def test_a_person_may_take_the_coders_place():
     session = Session(worth=(False,))
     session.start(interrupt_before=["coder"])
-    mine = {"source": kernel("ok", 3), "author": "me", "stage": FIRST, "mode": "seed"}
+    mine = {"source": kernel("ok", 3), "author": "me", "stage": FIRST, "mode": "seed", "plan": "kernels: row"}
     session.graph.update_state(CONFIG, {"candidate": mine}, as_node=f"{FIRST}.coder")
     state = session.go_on()
     assert session.team.calls() == ["analyst", "analyst"]
     assert (state["kernel"], state["best"].author) == (kernel("ok", 3), "user")
+    assert state["attempts"][0].candidate.plan == "written by a person"
 
 
 def test_the_analysts_plan_edited_before_the_coder_is_the_one_that_is_followed():

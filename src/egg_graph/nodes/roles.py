@@ -36,6 +36,8 @@ from egg_graph.team import plan_refusal
 
 USER = "user"
 """Author of a kernel that a person handed in or edited."""
+BY_A_PERSON = "written by a person"
+"""Plan of such a kernel: no role's words say what it changes."""
 
 
 def unless_left_out(node: Callable[..., Coroutine[Any, Any, StageState]]) -> Callable[..., Any]:
@@ -221,14 +223,14 @@ def hand_in(kernel: Candidate, stage: StageName) -> Candidate:
     A person may have changed no more than the source of another candidate, so the knobs are read from the source, and
     author, mode and plan are those of a kernel that came from outside.
     """
-    return edited(kernel.model_copy(update={"mode": "seed", "plan": "handed in by a person"}), stage)
+    return edited(kernel.model_copy(update={"mode": "seed"}), stage)
 
 
 def edited(candidate: Candidate, stage: StageName) -> Candidate:
-    """The candidate whose source a person has changed: its author is `user`, its knobs are read from the source."""
+    """The candidate whose source a person has changed: by `user`, without a role's plan, its knobs read from it."""
     problem = "" if candidate.source.strip() else candidate.problem
     draft = Draft(source=candidate.source, problem=problem)
-    made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=candidate.plan)
+    made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=BY_A_PERSON)
     return made.model_copy(update={"parent": candidate.parent})
 
 
