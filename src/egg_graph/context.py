@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, wraps
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -30,7 +30,7 @@ def describe(description: str) -> dict[str, str]:
 
 @dataclass(kw_only=True, frozen=True)
 class Context:
-    """The knobs of one run. Every one has a default; a value that is none of a knob's choices is refused."""
+    """The knobs of one run, each with a default. An unknown knob and a wrong value are refused (`BadInput`)."""
 
     precision: Precision = field(
         default="tf32",
@@ -113,6 +113,18 @@ class Context:
             object.__setattr__(self, name, value)
 
 
+_fill = Context.__init__
+
+
+@wraps(_fill)
+def _check_and_fill(self: Context, **knobs: Any) -> None:
+    _check_names(knobs)
+    _fill(self, **knobs)
+
+
+Context.__init__ = _check_and_fill  # type: ignore[method-assign]  # the dataclass's own answers with a TypeError
+
+
 def _complaint(name: str, error: ValidationError) -> str:
     """One line: what the knob must be, and what was given."""
     first = error.errors(include_url=False)[0]
@@ -171,10 +183,15 @@ def make_context(knobs: Mapping[str, Any]) -> Context:
     Raises:
         BadInput: if there is no such knob, or a value is not one of its choices or out of its range.
     """
+    _check_names(knobs)
+    return Context(**knobs)
+
+
+def _check_names(knobs: Mapping[str, Any]) -> None:
+    """Refuse a name that is no knob's."""
     unknown = sorted(str(name) for name in set(knobs) - set(Context.__dataclass_fields__))
     if unknown:
         raise BadInput(f"no knob {unknown[0]!r}; the knobs are {', '.join(Context.__dataclass_fields__)}")
-    return Context(**knobs)
 
 
 def save_knobs(context: Context) -> dict[str, Any]:

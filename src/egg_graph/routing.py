@@ -131,6 +131,9 @@ def after_evaluation(state: OutputState, context: Context, stage: StageName) -> 
         return "accept"
     if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
         return "repair"
+    analysis = state.get("analysis")
+    if analysis is not None and not analysis.worth_optimizing:  # the coder declined its plan
+        return "accept"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"
     return "accept"

@@ -29,6 +29,11 @@ class Team(Protocol):
         ...
 
 
+def plan_refusal(team: Team) -> str:
+    """Why this team does not take a person's plan, its attribute `no_plan`; empty where it has none."""
+    return str(getattr(team, "no_plan", ""))
+
+
 def check_model(model: Any) -> None:
     """Refuse a `model=` argument that can never become a team.
 

@@ -26,13 +26,14 @@ PAGE = [block for block in blocks(ROOT / "docs/embedding.md", "python") if "buil
 CHECKS = [
     'assert graph.get_state(config).values["kernel"] == kernel("ok", 9)',
     "assert graph.checkpointer is not None",
+    'assert result["kernel"] == graph.get_state(config).values["kernel"] == kernel("ok", 9)',
     'assert result["kernel"] == kernel("ok", 3) and graph.get_state(config).next == ("conclude",)',
     'assert graph.invoke({"reference": "my_module.py", "ticket": "K-7"})["ticket"] == "K-7: scripted"',
 ]
 
 
 def test_they_run_without_a_warning(tmp_path):
-    assert len(README) == 1 and len(PAGE) == 4, "a block is new, or gone"
+    assert len(README) == 1 and len(PAGE) == 5, "a block is new, or gone"
     for name, text in {"my_module.py": REFERENCE, "mine.py": kernel("ok", 3)}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "examples").mkdir()

@@ -1,7 +1,9 @@
 """The knobs: checked, described, and found in whatever the runtime carries."""
 
 import asyncio
-from dataclasses import dataclass, fields
+import copy
+import pickle
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +30,13 @@ def test_wrong_values_are_refused_in_one_line(knob, value):
     with pytest.raises(BadInput, match=rf"^{knob} must be .*, not ") as error:
         Context(**{knob: value})
     assert "\n" not in str(error.value)
+
+
+def test_an_unknown_knob_is_refused_with_those_there_are():
+    with pytest.raises(BadInput, match=r"^no knob 'max_atempts'; the knobs are precision, .*knowledge_dir$"):
+        Context(max_atempts=3)
+    mine = Context(max_attempts=3)
+    assert copy.deepcopy(mine) == pickle.loads(pickle.dumps(mine)) == replace(Context(), max_attempts=3) == mine
 
 
 def test_values_as_json_sends_them():

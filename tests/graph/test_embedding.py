@@ -135,3 +135,5 @@ def test_as_a_tool():
     tool = egg().as_tool(name="optimize_module", description="Write a Triton kernel for a PyTorch module.")
     assert set(tool.args) == {"reference", "name", "kernel", "plan"}
     assert tool.invoke({"reference": REFERENCE, "name": "relu", "kernel": "", "plan": ""})["status"] == "correct"
+    refused = tool.invoke({"reference": "", "name": "relu", "kernel": "", "plan": ""})
+    assert isinstance(refused, str) and "'reference' is missing or empty" in refused

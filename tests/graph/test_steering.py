@@ -198,11 +198,12 @@ def test_an_answer_without_code_may_be_replaced():
 def test_a_person_may_take_the_coders_place():
     session = Session(worth=(False,))
     session.start(interrupt_before=["coder"])
-    mine = {"source": kernel("ok", 3), "author": "me", "stage": FIRST, "mode": "seed"}
+    mine = {"source": kernel("ok", 3), "author": "me", "stage": FIRST, "mode": "seed", "plan": "kernels: row"}
     session.graph.update_state(CONFIG, {"candidate": mine}, as_node=f"{FIRST}.coder")
     state = session.go_on()
     assert session.team.calls() == ["analyst", "analyst"]
     assert (state["kernel"], state["best"].author) == (kernel("ok", 3), "user")
+    assert state["attempts"][0].candidate.plan == "written by a person"
 
 
 def test_the_analysts_plan_edited_before_the_coder_is_the_one_that_is_followed():
@@ -222,6 +223,37 @@ def test_a_plan_given_at_a_pause_takes_the_analysts_place_once():
     state = session.go_on()
     assert session.team.calls().count("analyst") == asked
     assert state["attempts"][-1].candidate.plan == "halve the tile" and session.values()["plan"] == ""
+
+
+class Stubborn(ScriptedTeam):
+    """Follows no plan but its own, as the embedded expert does."""
+
+    no_plan = "the stubborn team follows no plan"
+
+    def write(self, brief):
+        draft = super().write(brief)
+        foreign = brief.analysis is not None and brief.analysis.plan == "halve the tile"
+        return draft.model_copy(update={"source": brief.best.source, "declined": self.no_plan}) if foreign else draft
+
+
+@pytest.mark.parametrize("edit", ["plan", "analysis"])
+def test_a_plan_that_the_team_does_not_follow_is_no_attempt(edit):
+    session = Session(team=Stubborn)
+    session.start(interrupt_before=["tensor_tiling.coder" if edit == "analysis" else "tensor_tiling.analyst"])
+    plan = "halve the tile"
+    if edit == "analysis":
+        plan = as_json(session.values()["analysis"]) | {"plan": plan}
+    session.graph.update_state(CONFIG, {edit: plan})
+    before = len(session.values()["attempts"])
+    told = [event for event in session.graph.stream(None, CONFIG, stream_mode="custom") if event["event"] == "role"]
+    state = session.values()
+    role = "coder" if edit == "analysis" else "analyst"
+    assert (told[0]["role"], told[0]["status"], told[0]["reason"]) == (role, "declined", Stubborn.no_plan)
+    assert f"the plan 'halve the tile' was not tried: {Stubborn.no_plan}" in state["summaries"][-1].left
+    assert all(attempt.candidate.plan != "halve the tile" for attempt in state["attempts"])
+    own = 0 if edit == "analysis" else 1  # the team's own analyst is asked in place of the plan
+    assert len(state["attempts"]) == before + own
+    assert state["status"] == "correct" and state["plan"] == ""
 
 
 class Broken(ScriptedEvaluator):

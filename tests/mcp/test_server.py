@@ -115,7 +115,7 @@ def test_a_run_is_stopped_and_resumed_where_it_was(tmp_path):
         run = page["run"]
         await call("next_prompt", run=run, seconds=50)
         twice = await call("resume_run", run=run)
-        await call("stop_run", run=run)
+        _, stopping = await call("stop_run", run=run)
         for _ in range(200):
             _, stopped = await call("watch_run", run=run, seconds=0)
             if stopped["phase"] == "stopped":
@@ -125,10 +125,11 @@ def test_a_run_is_stopped_and_resumed_where_it_was(tmp_path):
         _, prompt = await call("next_prompt", run=run, seconds=50)
         await call("answer_prompt", run=run, prompt=prompt["prompt"], text=ANSWER)
         _, end = await call("watch_run", run=run, seconds=50)
-        return twice, stopped, prompt, end
+        return twice, stopping, stopped, prompt, end
 
-    twice, stopped, prompt, end = drive(serve(tmp_path / "runs", log=log), story)
+    twice, stopping, stopped, prompt, end = drive(serve(tmp_path / "runs", log=log), story)
     assert twice[0] and "is at work" in twice[1]
+    assert stopping["phase"] in ("stopping", "stopped"), "a run that was told to stop is not said to be at work"
     assert stopped["phase"] == "stopped" and stopped["result"] is None
     assert prompt["prompt"] == "001-coder", "the prompt that was asked before is asked again under its number"
     assert end["result"]["status"] == "faster"
@@ -157,6 +158,21 @@ def test_a_kernel_is_judged_with_signs_of_life(tmp_path):
         ("start_run", {"reference": REFERENCE, "knobs": {"max_atempts": 1}}, "no knob 'max_atempts'"),
         ("start_run", {"reference": REFERENCE, "knobs": {"name": "x"}}, "no knob 'name'"),
         ("start_run", {}, "argument reference: field required"),
+        (
+            "start_run",
+            {"reference": REFERENCE, "max_atempts": 2},
+            "start_run: no argument 'max_atempts'; its arguments are reference, name, team, knobs; "
+            'knobs nest in knobs={…}, such as knobs={"max_attempts": 8}',
+        ),
+        ("start_run", {"reference": REFERENCE, "stages": []}, "no argument 'stages'"),
+        ("answer_prompt", {"answer": "x"}, "no argument 'answer'; its arguments are run, prompt, text"),
+        ("list_runs", {"run": "x"}, "list_runs: no argument 'run'; it takes none"),
+        (
+            "start_run",
+            {"reference": REFERENCE, "team": "handof"},
+            "no team 'handof': the teams are 'expert', 'handoff'",
+        ),
+        ("start_run", {"reference": REFERENCE, "team": "nobody:x"}, "the teams are 'expert', 'handoff'"),
         ("watch_run", {"run": "nothing"}, "no run 'nothing'"),
         ("resume_run", {"run": "../../etc"}, "give the id that start_run returned"),
         ("read_evidence", {"run": "nothing"}, "no run 'nothing'"),

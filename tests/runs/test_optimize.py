@@ -104,6 +104,14 @@ def test_what_cannot_be_handed_in_is_refused_before_anything_is_made(tmp_path, o
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_plan_for_the_embedded_expert_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(BadInput, match=r"the embedded expert follows no plan: give --model .*, or leave out --plan"):
+        optimize(
+            REFERENCE, plan="halve the tile", evaluator=ScriptedEvaluator(), target="h100", runs_dir=tmp_path / "a"
+        )
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_path_names_the_task(tmp_path):
     path = tmp_path / "my_relu.py"
     path.write_text(REFERENCE)

@@ -38,6 +38,8 @@ class Progress:
         self.trials = 0
         self.working = "starts"
         self._sweep = ""
+        self._swept = False
+        self._timed = True
         self._status: Status = console.status(self.working, spinner="dots")
 
     def __enter__(self) -> Self:
@@ -97,6 +99,7 @@ class Progress:
         self._say(f"{told}, {seconds:.0f} s" if seconds >= 1 else told)
 
     def _baseline(self, event: Any) -> None:
+        self._timed = bool(event.get("eager_ms"))
         parts = [
             f"{name} {event[key]:.4g} ms"
             for name, key in (("floor", "floor_ms"), ("eager", "eager_ms"), ("torch.compile", "compile_ms"))
@@ -111,10 +114,11 @@ class Progress:
     def _stage(self, event: Any) -> None:
         name = str(event["stage"]).replace("_", " ")
         if event.get("status") == "opened":
-            self.trials = 0
+            self.trials, self._swept = 0, False
             self._line(f"[bold]{name}[/]")
         else:
             ended = str(event.get("status", "")).replace("_", " ")
+            self._unfruitful_sweep()
             left = f"; left: {plain(event['reason'])}" if event.get("reason") else ""
             self._detail("", f"[dim]{plain(ended)}{left}[/]")
 
@@ -124,13 +128,22 @@ class Progress:
             self._detail(str(event.get("role")), reason or plain(status.replace("_", " ")))
         elif status == "no_code":
             self._detail("coder", f"[red]no code[/] {reason}")
+        elif status == "declined":
+            self._detail("coder", reason)
 
     def _trial(self, event: Any) -> None:
         self.trials += 1
         knobs = ", ".join(f"{knob}={value}" for knob, value in event.get("config", {}).items())
         self._say(f"{_WORK['tuner']}: {self.trials} configurations done, the last {event.get('status')} ({knobs})")
 
+    def _unfruitful_sweep(self) -> None:
+        """Say what became of a sweep that led to no attempt."""
+        if self.trials and not self._swept:
+            why = "" if self._timed else "; nothing is timed here: spills, shared memory and occupancy rank them"
+            self._detail("tuner", f"{self.trials} configurations tried, none better than the current one{why}")
+
     def _attempt(self, event: Any) -> None:
+        self._swept = self._swept or event.get("mode") == "tune"
         status = str(event["status"])
         figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
         mark = "[green]better[/]" if event.get("improved") else ("[dim]seen before[/]" if event.get("repeated") else "")

@@ -13,7 +13,7 @@ from egg_graph.schema import EggError
 HANDOFF = "handoff"
 """The folder of prompts and answers in the folder of a run."""
 
-Phase = Literal["working", "waiting_for_answer", "ended", "stopped", "failed"]
+Phase = Literal["working", "waiting_for_answer", "stopping", "ended", "stopped", "failed"]
 
 
 class Stopped(Exception):
@@ -66,6 +66,8 @@ class ActiveRun:
             return "ended"
         if self.error is not None:
             return "stopped" if isinstance(self.error, Stopped) else "failed"
+        if self._stop.is_set():
+            return "stopping"
         return "waiting_for_answer" if self.prompts() else "working"
 
     def prompts(self) -> list[Prompt]:

@@ -1,6 +1,7 @@
 """The runs of one folder: those at work in this process, and those on disk."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from egg_graph.team import Team
 
 EXPERT = "expert"
 """The team that needs no model."""
+TEAMS = f"the teams are {EXPERT!r}, {HANDOFF!r} and the names of chat models such as 'openai:gpt-5'"
 PATIENCE = 86_400.0
 """Seconds that a run waits for one answer."""
 RESERVED = frozenset({"reference", "name", "model", "team", "evaluator", "principles", "runs_dir"})
@@ -54,7 +56,7 @@ class RunRegistry:
             knobs: knobs of `Context`.
 
         Raises:
-            BadInput: if the run is refused before its first step.
+            BadInput: if there is no such team, or the run is refused before its first step.
         """
         if wrong := sorted(RESERVED & set(knobs)):
             raise BadInput(f"no knob {wrong[0]!r}; it is an argument of its own")
@@ -69,7 +71,12 @@ class RunRegistry:
             start = partial(optimize, reference, name=name, runs_dir=self.runs_dir, on_start=begin, on_event=run.listen)
             return start(**services, **knobs)
 
-        return self._add(ActiveRun(work))
+        try:
+            return self._add(ActiveRun(work))
+        except BadInput as error:
+            if team is not None and str(error).startswith(f"model {team!r}"):
+                raise BadInput(f"{error}; {TEAMS}") from error
+            raise
 
     def resume(self, run: str) -> ActiveRun:
         """Go on with a run that was stopped, failed, or belonged to a process that ended.
@@ -77,8 +84,9 @@ class RunRegistry:
         Raises:
             BadInput: if there is no such run, or it is at work.
         """
-        if run in self._active and self._active[run].phase in ("working", "waiting_for_answer"):
-            raise BadInput(f"the run {run!r} is at work; watch it")
+        phase = self._active[run].phase if run in self._active else "stopped"
+        if phase in ("working", "waiting_for_answer", "stopping"):
+            raise BadInput(f"the run {run!r} is {'stopping' if phase == 'stopping' else 'at work'}; watch it")
         folder = self.folder(run)
         request = read_request(folder)
         services, handoff = self._services(HANDOFF if (folder / HANDOFF).is_dir() else request["model"] or None)
@@ -128,6 +136,8 @@ class RunRegistry:
         if name == HANDOFF:
             handoff = _HandoffTeam()
             return {"team": handoff.team, "evaluator": self.evaluator}, handoff
+        if name != EXPERT and get_close_matches(name, (EXPERT, HANDOFF), n=1, cutoff=0.8):
+            raise BadInput(f"no team {name!r}: {TEAMS}")
         return {"model": None if name == EXPERT else name, "evaluator": self.evaluator}, None
 
 

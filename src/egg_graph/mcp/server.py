@@ -67,7 +67,7 @@ class RunPage(TypedDict):
 
     run: str
     phase: str
-    """`working`, `waiting_for_answer`, `ended`, `stopped` or `failed`."""
+    """`working`, `waiting_for_answer`, `stopping`, `ended`, `stopped` or `failed`."""
     events: list[str]
     """The last events, one a line."""
     attempts: int
@@ -101,8 +101,9 @@ class EggServer(MCPServer[Any]):
         """See `MCPServer.call_tool`.
 
         Raises:
-            ToolError: if the arguments are wrong, or egg-graph refuses the call.
+            ToolError: if the arguments are wrong or unknown, or egg-graph refuses the call.
         """
+        await self._refuse_unknown(name, arguments)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -111,6 +112,22 @@ class EggServer(MCPServer[Any]):
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(_complaint(name, error.__cause__)) from error
             raise
+
+    async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
+        """Refuse arguments that the tool does not have; the SDK drops them without a word.
+
+        Raises:
+            ToolError: one line with the arguments that there are.
+        """
+        known = next(
+            (list(tool.input_schema["properties"]) for tool in await self.list_tools() if tool.name == name), None
+        )
+        unknown = [] if known is None else sorted(set(arguments) - set(known))
+        if known is None or not unknown:
+            return
+        have = f"its arguments are {', '.join(known)}" if known else "it takes none"
+        nest = '; knobs nest in knobs={…}, such as knobs={"max_attempts": 8}' if "knobs" in known else ""
+        raise ToolError(f"{name}: no argument {unknown[0]!r}; {have}{nest}")
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """See `MCPServer.streamable_http_app`. The runs are stopped when the application ends."""
@@ -184,7 +201,7 @@ def _add_run_tools(server: MCPServer[Any], registry: RunRegistry) -> None:
 
     @server.tool()
     def stop_run(run: RunId) -> RunPage:
-        """Stop a run before its next step. resume_run goes on with it."""
+        """Stop a run before its next step; until then its phase is "stopping". resume_run goes on with it."""
         active = _active(registry, run)
         active.stop()
         return _page(active)
@@ -284,7 +301,7 @@ async def _follow(call: Call, run: ActiveRun, until: float) -> None:
         while run.told < len(run.events):
             run.told, notified, last = run.told + 1, notified + 1, time.monotonic()
             await call.report_progress(notified, message=event_line(run.events[run.told - 1]))
-        if phase != "working" or time.monotonic() >= until:
+        if phase not in ("working", "stopping") or time.monotonic() >= until:
             return
         if time.monotonic() - last >= BEAT:
             notified, last = notified + 1, time.monotonic()

@@ -32,9 +32,12 @@ from egg_graph.schema import (
 )
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, State
+from egg_graph.team import plan_refusal
 
 USER = "user"
 """Author of a kernel that a person handed in or edited."""
+BY_A_PERSON = "written by a person"
+"""Plan of such a kernel: no role's words say what it changes."""
 
 
 def unless_left_out(node: Callable[..., Coroutine[Any, Any, StageState]]) -> Callable[..., Any]:
@@ -76,17 +79,27 @@ class RoleNodes:
     async def analyst(self, state: State, runtime: Runtime[Context]) -> State:
         """Find the bottleneck of the best kernel, and plan one optimization or say that none is worth it.
 
-        A person's plan is taken as it is, once. A kernel that a person put there is not analyzed before it is judged.
+        A person's plan is taken as it is, once, unless the team follows none. A kernel that a person put there is not
+        analyzed before it is judged.
         """
         if unjudged(state):
             return State(analysis=None)  # type: ignore[typeddict-item]
         analysis: Analysis
-        if plan := state.get("plan", "").strip():
+        team, plan = self.services.get_team(), state.get("plan", "").strip()
+        refusal = plan_refusal(team) if plan else ""
+        if refusal:
+            self._send(state, runtime, role="analyst", status="declined", reason=refusal)
+        if plan and not refusal:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             brief = analyst_brief(state, self.stage, principles, guidance)
-            analysis = await Call(self.services.get_team().analyze, brief)
+            analysis = await Call(team.analyze, brief)
+            if refusal:
+                root_cause = "; ".join(
+                    filter(None, (f"the plan {plan!r} was not tried: {refusal}", analysis.root_cause))
+                )
+                analysis = analysis.model_copy(update={"root_cause": root_cause})
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
         return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
@@ -107,6 +120,8 @@ class RoleNodes:
         if context.expert_seed and brief.mode == "seed":
             brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
         draft: Draft = await Call(team.write, brief)
+        if draft.declined:
+            return self._decline(draft, state, runtime)
         candidate = self._candidate(draft, team.name, state)
         self._send(
             state,
@@ -118,6 +133,15 @@ class RoleNodes:
         )
         cost = _add_usage(state, draft.usage)
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
+
+    def _decline(self, draft: Draft, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Leave the kernel as it is, with no attempt of a plan that the team does not carry out."""
+        self._send(state, runtime, role="coder", mode="optimize", status="declined", reason=draft.declined)
+        analysis = state.get("analysis")
+        if analysis is not None:
+            root_cause = f"the plan {analysis.plan!r} was not tried: {draft.declined}"
+            analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
+        return StageState(analysis=analysis, drafted=None, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
 
     @announced
     @count_seconds
@@ -199,14 +223,14 @@ def hand_in(kernel: Candidate, stage: StageName) -> Candidate:
     A person may have changed no more than the source of another candidate, so the knobs are read from the source, and
     author, mode and plan are those of a kernel that came from outside.
     """
-    return edited(kernel.model_copy(update={"mode": "seed", "plan": "handed in by a person"}), stage)
+    return edited(kernel.model_copy(update={"mode": "seed"}), stage)
 
 
 def edited(candidate: Candidate, stage: StageName) -> Candidate:
-    """The candidate whose source a person has changed: its author is `user`, its knobs are read from the source."""
+    """The candidate whose source a person has changed: by `user`, without a role's plan, its knobs read from it."""
     problem = "" if candidate.source.strip() else candidate.problem
     draft = Draft(source=candidate.source, problem=problem)
-    made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=candidate.plan)
+    made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=BY_A_PERSON)
     return made.model_copy(update={"parent": candidate.parent})
 
 

@@ -22,7 +22,7 @@ from egg_graph.runs.folder import lock, make_folder, read_request, write_request
 from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
-from egg_graph.team import Team, check_model, resolve_team
+from egg_graph.team import Team, check_model, plan_refusal, resolve_team
 
 Listener = Callable[[Event], Awaitable[None] | None]
 
@@ -137,6 +137,8 @@ def _make_run(
     check_model(model)
     choose_target(context.target, context.knowledge_dir)
     services = {**services, "team": resolve_team(model) if team is None else team}
+    if handed_in["plan"] and plan_refusal(services["team"]):
+        raise BadInput("the embedded expert follows no plan: give --model (model=), or leave out --plan (plan=)")
     if services["evaluator"] is None:
         check_device(context.device)
     folder = make_folder(runs_dir, task_name)

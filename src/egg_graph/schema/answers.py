@@ -82,6 +82,8 @@ class Draft(Value):
     """Why there is no usable source; empty where there is one."""
     note: str = ""
     """What was mended in the answer, or how an expert wrote it."""
+    declined: str = ""
+    """Why the plan is not carried out; empty where it is. The kernel stays as it is, and no attempt is made."""
     usage: Usage = Usage()
 
 

@@ -417,7 +417,11 @@ class Baseline(Value):
     flops: float = 0.0
     """Operations in matrix products [flop]."""
     floor_ms: float = 0.0
-    """max(compulsory_bytes / DRAM bandwidth, flops / peak) on the target [ms]: no kernel can be faster."""
+    """max(compulsory_bytes / DRAM bandwidth, flops / peak) on the target [ms].
+
+    No kernel that reads all inputs and parameters and makes all products of the reference can be faster; one that needs
+    only a part of them can.
+    """
     shrunk_shapes: tuple[dict[str, int], ...] = ()
     """Smaller shapes, used where the full one cannot run. The second is awkward: odd or prime."""
     eager_ms: float | None = None

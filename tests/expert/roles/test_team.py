@@ -179,6 +179,11 @@ def test_at_the_floor_no_structure_is_worth_it(seed):
     assert not analysis.worth_optimizing and "1.01x the floor" in analysis.bottleneck
 
 
+def test_below_the_floor_it_says_why(seed):
+    analysis = EXPERT.analyze(brief(mode="optimize", kernel=seed, evaluation=evaluation(seed, bound=bound(0.005))))
+    assert "0.50x the floor, which counts all inputs, parameters and products; this kernel" in analysis.bottleneck
+
+
 def test_a_slow_kernel_gets_the_next_structure_until_none_is_left(seed):
     principles = tuple(p for p in load_principles() if "algorithmic_structure" in p.stages)
     slow = evaluation(seed, "slower", bound=bound(0.010), timing=timing(0.050))
@@ -249,4 +254,5 @@ def test_a_reference_without_a_matching_operator_is_a_problem_not_a_crash():
 def test_the_plan_of_a_model_is_not_misread(seed):
     asked = brief(mode="optimize", kernel=seed, evaluation=evaluation(seed))
     foreign = Analysis(worth_optimizing=True, bottleneck="?", plan="Switch to fp8 everywhere.")
-    assert EXPERT.write(asked.model_copy(update={"analysis": foreign})).source == seed.source
+    draft = EXPERT.write(asked.model_copy(update={"analysis": foreign}))
+    assert draft.source == seed.source and draft.declined.startswith("the embedded expert follows no plan")

@@ -7,6 +7,7 @@ from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.roles.analyst import plan_structure, plan_tuning
 from egg_graph.expert.roles.coder import write_source
 from egg_graph.expert.roles.debugger import diagnose
+from egg_graph.expert.roles.switch import read_switch
 from egg_graph.schema import Analysis, Brief, Diagnosis, Draft, Usage
 
 
@@ -14,6 +15,8 @@ class EmbeddedExpert:
     """Plays the whole Team from playbooks: no key, no network, no state between calls."""
 
     name = "embedded expert"
+    no_plan = "the embedded expert follows no plan but its own: give a chat model"
+    """Why a person's plan is not followed."""
 
     def analyze(self, brief: Brief) -> Analysis:
         """In the first stage name the next structure worth an evaluation; in later ones name the knobs to sweep."""
@@ -29,6 +32,7 @@ class EmbeddedExpert:
     def write(self, brief: Brief) -> Draft:
         """Write a seed, the structure that the analysis names, or the remedy of the failure.
 
+        A plan of somebody else's is declined: the source stays as it is.
         A reference without a graph, or without an operator that a playbook matches, gives a draft with a `problem`.
 
         Raises:
@@ -38,7 +42,8 @@ class EmbeddedExpert:
         started = time.monotonic()
         try:
             source, note = write_source(brief)
-            draft = Draft(source=source, note=note)
+            own = brief.mode != "optimize" or brief.kernel is None or source != brief.kernel.source or _own_plan(brief)
+            draft = Draft(source=source, note=note, declined="" if own else self.no_plan)
         except (CannotCapture, CannotWrite) as error:
             draft = Draft(problem=f"the embedded expert has no kernel for this reference: {error}")
         return draft.model_copy(update={"usage": _usage_since(started)})
@@ -50,6 +55,11 @@ class EmbeddedExpert:
             return Diagnosis(critical_issue="There is no evaluated kernel.", modification_plan="Write one.")
         diagnosis = diagnose(brief.evaluation, brief.kernel)
         return diagnosis.model_copy(update={"usage": _usage_since(started)})
+
+
+def _own_plan(brief: Brief) -> bool:
+    """Return whether the plan is a switch of structures, in the analyst's own words."""
+    return brief.analysis is not None and read_switch(brief.analysis.plan) is not None
 
 
 def _usage_since(started: float) -> Usage:
