@@ -13,12 +13,11 @@ from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode
 from egg_graph.expert.codegen.plan import Plan
-from egg_graph.expert.playbooks.convolution.tiles import flat_config, space
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.schema import Figure, Hardware
-from tests.expert.playbooks.cases import CASES, attention, convolution, module, product, scan
+from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
 pytestmark = pytest.mark.slow
 
@@ -177,25 +176,3 @@ def test_linear_without_bias_needs_no_epilogue() -> None:
     plan = planned(body)
     code = playbooks_by_name()["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
     assert "epilogue(" not in code.source.replace("= epilogue(", "")
-
-
-@pytest.mark.parametrize(
-    ("channels", "taps", "structure"), [(24, 3, "planes"), (32, 3, "channels_last"), (64, 1, "planes")]
-)
-def test_channels_move_innermost_where_many_are_read_for_several_taps(channels: int, taps: int, structure: str) -> None:
-    plan = planned(convolution(f"nn.Conv2d(c, n, {taps}, s)", "torch.randn(B, C, H, H)", "1, 1", few=channels))
-    assert [group.variant for group in plan.groups.values()] == [structure]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "cut"),
-    [
-        ((3, 3, 3, 3), (0, 32)),  # 27 taps of one channel fill 32 summands
-        ((3, 3, 5, 7), (2, 16)),  # two rows of 7 taps
-        ((3, 11, 11), (1, 32)),  # two rows of 11
-    ],
-)
-def test_flat_sums_are_cut_where_they_fill_up_least(sizes: tuple[int, ...], cut: tuple[int, int]) -> None:
-    split, config = flat_config(64, sizes)
-    assert (split, config["BLOCK_K"]) == cut
-    assert all(block_k >= cut[1] for block_k in space(config, True)["tensor_tiling"]["BLOCK_K"])
