@@ -133,7 +133,7 @@ def pack_rows(x, round_tf32):
     )
     return packed
 ''',
-    "phase_numbers": '''from math import gcd, prod
+    "phase_numbers": '''from math import gcd
 
 
 def phase_numbers(stride, dilation):
@@ -175,74 +175,6 @@ def pack_filter(weight, groups, transposed, block_n, block_k, round_tf32):
     )
     return packed
 ''',
-    "pack_runs": '''@triton.jit
-def pack_runs_kernel(
-    w_ptr, packed_ptr, N, ROWS, total, stride_g, stride_n, stride_c, GROUPS, BLOCKS, SPLIT, RUN, RUNS, INNER,
-    T_0: tl.constexpr, T_1: tl.constexpr, T_2: tl.constexpr, S_0: tl.constexpr, S_1: tl.constexpr, S_2: tl.constexpr,
-    P_0: tl.constexpr, P_1: tl.constexpr, P_2: tl.constexpr, G_0: tl.constexpr, G_1: tl.constexpr, G_2: tl.constexpr,
-    V_0: tl.constexpr, V_1: tl.constexpr, V_2: tl.constexpr, ROUND: tl.constexpr, BLOCK_K: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """packed[phase, g, n, block, k] = w[g, n, c, taps of summand k]; zeros beyond N, the run and the phase's taps."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    k = i % BLOCK_K
-    block = i // BLOCK_K % BLOCKS
-    n = i // (BLOCK_K * BLOCKS) % ROWS
-    g = i // (BLOCK_K * BLOCKS * ROWS) % GROUPS
-    phase = i // (BLOCK_K * BLOCKS * ROWS * GROUPS)
-    part = block % RUNS * RUN + k // INNER
-    summand = (block // RUNS * SPLIT + part) * INNER + k % INNER
-    real = (i < total) & (n < N) & (k < RUN * INNER) & (part < SPLIT)
-    tap_2, summand, inside_2 = phase_tap(phase % S_2, summand, T_2, S_2, P_2, G_2, V_2)
-    tap_1, summand, inside_1 = phase_tap(phase // S_2 % S_1, summand, T_1, S_1, P_1, G_1, V_1)
-    tap_0, c, inside_0 = phase_tap(phase // (S_1 * S_2), summand, T_0, S_0, P_0, G_0, V_0)
-    real = real & inside_0 & inside_1 & inside_2
-    tap = (tap_0 * T_1 + tap_1) * T_2 + tap_2
-    w = tl.load(w_ptr + g * stride_g + n * stride_n + c * stride_c + tap, mask=real, other=0.0)
-    if ROUND:
-        w = round_to_tf32(w)
-    tl.store(packed_ptr + i, w, mask=i < total)
-
-
-@triton.jit
-def phase_tap(residue, summand, T: tl.constexpr, S: tl.constexpr, P: tl.constexpr, G: tl.constexpr, V: tl.constexpr):
-    """The tap of a summand along its last dimension in the phase of a residue, the summand without that dimension,
-    and whether the phase has the tap."""
-    step: tl.constexpr = S // G
-    most: tl.constexpr = (T + step - 1) // step
-    reached = (residue + P) % S
-    tap = tl.where(reached % G == 0, (reached // G * V) % step, T) + summand % most * step
-    return tap, summand // most, tap < T
-
-
-def pack_runs(weight, groups, transposed, stride, padding, dilation, split, block_n, block_k, round_tf32):
-    """A copy of a convolution's weight [N, C, *taps] ([C, N, *taps] where transposed) for each phase and group: rows of
-    output channels, in each row blocks of block_k summands. A block holds a run of dimension `split` of (C, *taps of
-    the phase) with all dimensions after it, as many of them as fit, and zeros behind."""
-    rank, taps = weight.dim() - 2, weight[0, 0].numel()
-    if not transposed:
-        stride, padding, dilation = (1,) * rank, (0,) * rank, (1,) * rank
-    numbers = [phase_numbers(s, d) for s, d in zip(stride, dilation)]
-    most = [triton.cdiv(t * g, s) for t, s, (g, _) in zip(weight.shape[2:], stride, numbers)]
-    rows, width = weight.shape[0] // groups, weight.shape[1]
-    N, C = (width, rows) if transposed else (rows, width)
-    stride_n, stride_c = (taps, width * taps) if transposed else (width * taps, taps)
-    sizes = [C, *most]
-    inner, outer = prod(sizes[split + 1 :]), prod(sizes[:split])
-    run = min(sizes[split], block_k // inner)
-    runs = triton.cdiv(sizes[split], run)
-    shape = (prod(stride), groups, triton.cdiv(N, block_n) * block_n, outer * runs, block_k)
-    packed = torch.empty(shape, device=weight.device, dtype=weight.dtype)
-    more = 3 - rank
-    lists = (([1] * more + [*weight.shape[2:]]), [1] * more + [*stride], [0] * more + [*padding],
-             [1] * more + [g for g, _ in numbers], [0] * more + [v for _, v in numbers])
-    geometry = {f"{name}_{d}": values[d] for name, values in zip("TSPGV", lists) for d in range(3)}
-    pack_runs_kernel[(triton.cdiv(packed.numel(), 1024),)](
-        weight, packed, N, shape[2], packed.numel(), rows * width * taps, stride_n, stride_c, groups, shape[3],
-        sizes[split], run, runs, inner, **geometry, ROUND=round_tf32, BLOCK_K=block_k, BLOCK=1024, num_warps=4,
-    )
-    return packed
-''',
     "channels_last": '''@triton.jit
 def channels_last_kernel(
     x_ptr, y_ptr, C, PIXELS, ROUND: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
@@ -278,7 +210,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "softplus": ("log1p",),
     "pack_rows": ("round_to_tf32",),
     "pack_filter": ("round_to_tf32",),
-    "pack_runs": ("round_to_tf32", "phase_numbers"),
     "channels_last": ("round_to_tf32",),
     "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
 }

@@ -2,16 +2,13 @@
 
 One generator for one, two and three dimensions, plain and transposed. Two ways through the sum:
 
-- `flat`, for few input channels: channels and taps together are summands, cut into runs whose offsets repeat, from a
-  filter that a pass of its own packed run by run, each filled up with zeros to BLOCK_K;
+- `flat`, for few input channels: channel and tap together are one index, so that 3 channels times 27 taps fill 96
+  summands, and the filter is read as it lies;
 - blocked: BLOCK_K channels of one tap at a time, from a filter that a pass of its own packed with channels innermost.
   Channels may lie in planes, as PyTorch keeps them, or innermost after a pass that moves them there and rounds them.
 
 Output positions of one residue modulo the stride of a transposed convolution form a dense convolution of their own (a
 phase) with its own taps: every STEP-th tap from the first that reaches them. No zero is multiplied.
-
-Where channels lie in planes, positions are the last dimension of what is loaded and stored, so that neighbouring lanes
-touch neighbours in memory.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
@@ -21,10 +18,10 @@ from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
 
 def implicit_tile(rank: int) -> Tile:
     """Return how the kernel's tile addresses the output."""
-    row, col = "in_rows[None, :]", "in_cols[:, None]"
-    spatial = (Dimension(f"o_{d}[None, :]", row, f"OUT_{d}") for d in range(rank))
+    row, col = "in_rows[:, None]", "in_cols[None, :]"
+    spatial = (Dimension(f"o_{d}[:, None]", row, f"OUT_{d}") for d in range(rank))
     return Tile(
-        (Dimension("sample[None, :]", row, "BATCH"), Dimension("channel[:, None]", col, "(GROUPS * N)"), *spatial)
+        (Dimension("sample[:, None]", row, "BATCH"), Dimension("channel[None, :]", col, "(GROUPS * N)"), *spatial)
     )
 
 
@@ -65,9 +62,8 @@ def _place(spec: Spec) -> list[str]:
         "ks = tl.arange(0, BLOCK_K)",
         "in_rows = rows < BATCH * PLACES",
         "in_cols = cols < N",
-        "real_rows = tl.minimum(rows, BATCH * PLACES - 1)",
-        "sample = (real_rows // PLACES).to(tl.int64)",
-        "position = real_rows % PLACES",
+        "sample = (rows // PLACES).to(tl.int64)",
+        "position = rows % PLACES",
     ]
 
 
@@ -130,12 +126,10 @@ def _blocked_loop(spec: Spec) -> list[str]:
     """Sum over blocks of channels, and over the taps inside each: neighbouring taps share what they read in L1."""
     if spec.channels_last:
         x = "x_ptr + (sample * (PIXELS * GROUPS * C) + group * C)[:, None]"
-        at = "x_rows + (((pixel + steps) * (GROUPS * C))[:, None] + c[None, :])"
+        at = "((pixel + steps) * (GROUPS * C))[:, None] + c[None, :]"
     else:
-        x = "x_ptr + ((sample * (GROUPS * C) + group * C) * PIXELS + pixel)"
-        at = "(x_rows + (steps + block // taps * (BLOCK_K * PIXELS)))[None, :] + (ks * PIXELS)[:, None]"
-    m, k = ("[:, None]", "[None, :]") if spec.channels_last else ("[None, :]", "[:, None]")
-    a = "a" if spec.channels_last else f"tl.trans({spec.rounded('a')})"
+        x = "x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS"
+        at = "(pixel + steps)[:, None] + (c * PIXELS)[None, :]"
     own = "taps_#" if spec.transposed else "T_#"
     checks = []
     for d in range(spec.rank):
@@ -156,114 +150,42 @@ def _blocked_loop(spec: Spec) -> list[str]:
         "    here = in_rows",
         *(f"    {line}" for line in checks),
         "    if C % BLOCK_K == 0:",
-        f"        a = tl.load({at}, mask=here{m}, other=0.0)",
+        f"        a = tl.load(x_rows + ({at}), mask=here[:, None], other=0.0)",
         "    else:",
-        f"        a = tl.load({at}, mask=here{m} & (c < C){k}, other=0.0)",
+        f"        a = tl.load(x_rows + ({at}), mask=here[:, None] & (c < C)[None, :], other=0.0)",
         f"    b = tl.load(w_cols + (({_filter_tap(spec)}) * (C_BLOCKS * BLOCK_K) + c)[:, None])",
-        f"    acc = tl.dot({a}, b, acc{spec.precision})",
+        f"    acc = tl.dot({'a' if spec.channels_last else spec.rounded('a')}, b, acc{spec.precision})",
     ]
 
 
 def _flat_loop(spec: Spec) -> list[str]:
-    """Sum over runs of RUN channels or taps, each with all the taps inside it: BLOCK_K summands or fewer.
-
-    Offsets inside a run are the same for all runs, so that an element costs one addition and one test: `valid_#` has
-    a bit for each tap of a row that lies in the input, `need` the bits that a summand needs, all of them where there
-    is no such summand. Bit 31 is never set.
-    """
-    split, inner = spec.split, range(spec.split, spec.rank)
-    most = [f"MOST_{d}" for d in range(spec.rank)]
-    sizes = ["C", *most]
-    steps = " + ".join(_pixels(spec, d, f"inner_{d}") for d in inner)
-    stride = "PIXELS" if split == 0 else _pixels(spec, split - 1, "1")
-    split_valid = "((1 << C) - 1)" if split == 0 else f"valid_{split - 1}"
-    outer = [f"c * PIXELS + run * (RUN * {stride})", *(_pixels(spec, d, f"tap_{d}") for d in range(split - 1))]
-    known = " & ".join(["in_rows", *(f"((valid_{d} >> tap_{d}) & 1 == 1)" for d in range(split - 1))])
-    places, shift = [], "RUN"
-    for d in inner:
-        places.append((f"inner_{d}", f"valid_{d}", shift))
-        shift += f" + MOST_{d}"
-    need = " | ".join(["(1 << ks // INNER)", *(f"(1 << {i} + {at})" for i, _, at in places)])
-    return [
-        *_valid_words(spec),
-        f"INNER: tl.constexpr = {' * '.join(most[split:]) or '1'}",
-        "tl.static_assert(INNER <= BLOCK_K)",
-        "FITTING: tl.constexpr = BLOCK_K // INNER",
-        f"RUN: tl.constexpr = FITTING if FITTING < {sizes[split]} else {sizes[split]}",
-        f"RUNS: tl.constexpr = ({sizes[split]} + RUN - 1) // RUN",
-        f"BLOCKS: tl.constexpr = {' * '.join([*sizes[:split], 'RUNS'])}",
-        *(f"inner_{d} = {_digit('ks', most[d + 1 :], most[d])}" for d in inner),
-        f"need = tl.where(ks < RUN * INNER, {need}, -1)",
-        f"offsets = ks // INNER * {stride}" + (f" + {steps}" if steps else ""),
-        f"inner_valid = {' | '.join([f'({v} << {at})' for _, v, at in places]) or '0'}",
-        "x_rows = x_ptr + ((sample * (GROUPS * C) + group * C) * PIXELS + pixel)",
-        f"w_cols = w_ptr + (({_filter_number(spec)}) * (tiles_n * BLOCK_N) + cols) * (BLOCKS * BLOCK_K)",
-        "for block in range(0, BLOCKS):",
-        "    run = block % RUNS",
-        *(f"    tap_{d} = {_digit('block // RUNS', most[d + 1 : split - 1], most[d])}" for d in range(split - 1)),
-        f"    c = {_digit('block // RUNS', most[: split - 1], '') if split else '0'}",
-        *(["    run_rows = x_rows + (" + " + ".join(outer) + ")"]),
-        *(f"    {line}" for line in _taken(spec, split_valid, known, sizes[split])),
-        "    a = tl.load(run_rows[None, :] + offsets[:, None], mask=here, other=0.0)",
-        "    b = tl.load(w_cols[None, :] + (block * BLOCK_K + ks)[:, None])",
-        f"    acc = tl.dot(tl.trans({spec.rounded('a')}), b, acc{spec.precision})",
-    ]
-
-
-def _taken(spec: Spec, split_valid: str, known: str, size: str) -> list[str]:
-    """Write which elements of a flat step are loaded: the mask `here`."""
-    bits = [
-        f"word = inner_valid | (({split_valid} >> run * RUN) & ((1 << RUN) - 1))",
-        f"word = tl.where({known}, word, 0)",
-        "here = (word[None, :] & need[:, None]) == need[:, None]",
-    ]
-    if spec.transposed:
-        return bits
-    return [
-        f"if {spec.each('P_#', ' + ')} == 0:  # rows beyond the last are at its place, so that all taps are inside",
-        f"    here = ((ks < RUN * INNER) & (run * RUN + ks // INNER < {size}))[:, None]",
-        "else:",
-        *(f"    {line}" for line in bits),
-    ]
-
-
-def _digit(number: str, after: list[str], size: str) -> str:
-    """Write one digit of a number in mixed radix: sizes of the digits after it, and its own (empty for the first)."""
-    text = f"{number} // ({' * '.join(after)})" if after else number
-    return f"{text} % {size}" if size else text
-
-
-def _pixels(spec: Spec, d: int, tap: str) -> str:
-    """Write the distance in the input from a row's first tap to a tap of one dimension, in pixels."""
-    inside = " * ".join(["1", *(f"IN_{i}" for i in range(d + 1, spec.rank))])
-    return f"{tap} * ({f'-(D_{d} // G_{d})' if spec.transposed else f'D_{d}'} * {inside})"
-
-
-def _filter_number(spec: Spec) -> str:
-    """Write the number of the packed filter that the program's phase and group use."""
-    if not spec.transposed:
-        return "group"
-    text = "residue_0"
-    for d in range(1, spec.rank):
-        text = f"({text} * S_{d} + residue_{d})"
-    return f"{text} * GROUPS + group"
-
-
-def _valid_words(spec: Spec) -> list[str]:
-    """Write each row's bits along each dimension: bit t where tap t exists and lies in the input."""
-    lines = []
+    """Sum over channels and taps as one index, in the order in which a plain filter lies in memory."""
+    checks, real = [], []
     for d in range(spec.rank):
-        i = f"base_{d} - t * (D_{d} // G_{d})" if spec.transposed else f"base_{d} + t * D_{d}"
-        exists = f" & (first_{d} + t * STEP_{d} < T_{d})" if spec.transposed else ""
-        most = f"(T_{d} + STEP_{d} - 1) // STEP_{d}" if spec.transposed else f"T_{d}"
-        lines += [
-            f"MOST_{d}: tl.constexpr = {most}",
-            f"valid_{d} = tl.zeros((BLOCK_M,), dtype=tl.int32)",
-            f"for t in tl.static_range(MOST_{d}):",
-            f"    i = {i}",
-            f"    valid_{d} = valid_{d} | (((i >= 0) & (i < IN_{d}){exists}).to(tl.int32) << t)",
-        ]
-    return lines
+        i = f"base_{d}[:, None] + {_step(spec, d)}[None, :]"
+        check = f"here = here & ({i} >= 0) & ({i} < IN_{d})"
+        checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
+        real += [f"(first_{d} + tap_{d} * STEP_{d} < T_{d})"] if spec.transposed else []
+    most = "((T_# + STEP_# - 1) // STEP_#)" if spec.transposed else "T_#"
+    place = f"((group * C + c) * N * ALL_TAPS + {_filter_tap(spec)})[:, None] + (cols * ALL_TAPS)[None, :]"
+    return [
+        f"ALL_TAPS: tl.constexpr = {spec.each('T_#', ' * ')}",
+        f"TAPS: tl.constexpr = {spec.each(most, ' * ')}",
+        "x_rows = x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS",
+        "for start in range(0, C * TAPS, BLOCK_K):",
+        "    k = start + ks",
+        "    tap = k % TAPS",
+        "    c = k // TAPS",
+        *(f"    {line}" for line in _decoded_tap(spec, most)),
+        f"    steps = {_steps(spec)}",
+        f"    real = {' & '.join(['(k < C * TAPS)', *real])}",
+        "    here = in_rows[:, None] & real[None, :]",
+        *(f"    {line}" for line in checks),
+        "    a = tl.load(x_rows + (pixel[:, None] + (c * PIXELS + steps)[None, :]), mask=here, other=0.0)",
+        f"    w_place = {place if spec.transposed else 'k[:, None] + ((group * N + cols) * (C * ALL_TAPS))[None, :]'}",
+        "    b = tl.load(w_ptr + w_place, mask=real[:, None] & in_cols[None, :], other=0.0)",
+        f"    acc = tl.dot({spec.rounded('a')}, {spec.rounded('b')}, acc{spec.precision})",
+    ]
 
 
 def _store_place(spec: Spec) -> list[str]:
@@ -285,9 +207,8 @@ def _store_place(spec: Spec) -> list[str]:
         lines += [*spec.lines("o_# = j_#"), "place = position"]
     return [
         *lines,
-        "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[None, :] + (channel * OUT_PIXELS)[:, None]",
-        "inside = in_rows[None, :] & in_cols[:, None]",
-        "acc = tl.trans(acc)  # positions last: neighbouring lanes write neighbours",
+        "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
+        "inside = in_rows[:, None] & in_cols[None, :]",
     ]
 
 
@@ -301,14 +222,8 @@ def write_implicit_wrapper(spec: Spec) -> str:
         f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
         f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
     ]
-    blocks = f"{spec.knob('BLOCK_N')}, {spec.knob('BLOCK_K')}"
-    if spec.flat:
-        geometry = ", ".join(f"({spec.each(text)},)" for text in ("s_#", "p_#", "d_#"))
-        lines.append(
-            f"weight = pack_runs(weight, groups, {spec.transposed}, {geometry}, "
-            f"{spec.split}, {blocks}, {spec.round_tf32})"
-        )
-    else:
+    if not spec.flat:
+        blocks = f"{spec.knob('BLOCK_N')}, {spec.knob('BLOCK_K')}"
         lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
     if spec.channels_last:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")

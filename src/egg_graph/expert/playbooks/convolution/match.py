@@ -1,7 +1,7 @@
 """Recognise a convolution and the pointwise chain that can run in its epilogue."""
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from pydantic import JsonValue
 
@@ -43,14 +43,6 @@ class Convolution:
     def rank(self) -> int:
         """Number of spatial dimensions."""
         return len(self.stride)
-
-    @property
-    def phase_taps(self) -> tuple[int, ...]:
-        """The most taps along each dimension that one output sums in any capture."""
-        if not self.transposed:
-            return tuple(map(max, self.taps))
-        numbers = zip(self.taps, self.stride, self.dilation, strict=True)
-        return tuple(max(-(-t * gcd(s, d) // s) for t, s, d in zip(*each, strict=True)) for each in numbers)
 
     def channels(self, graph: CapturedGraph) -> tuple[int, int]:
         """Return channels in and out of one group at full shape."""

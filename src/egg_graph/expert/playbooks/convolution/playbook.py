@@ -17,8 +17,6 @@ from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
 from egg_graph.schema import Hardware, Knob, Precision
 
-MOST_TAPS = 24
-"""The most taps along a dimension of which a row's program keeps one bit each, beside those of a run."""
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
 CHANNELS_WORTH_MOVING = 32
@@ -72,7 +70,7 @@ class ConvolutionPlaybook(Playbook):
         pieces = (write_depthwise(spec), write_depthwise_wrapper(spec))
         if not depthwise:
             pieces = (write_implicit(spec), write_implicit_wrapper(spec))
-        config, space = Tuning(spec.config, tiles.space(spec.config, spec.flat)).prefixed(name)
+        config, space = Tuning(spec.config, tiles.space(spec.config)).prefixed(name)
         return KernelCode(
             function=name,
             source="\n\n".join(pieces),
@@ -90,18 +88,12 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
 
 
-def is_flat(graph: CapturedGraph, convolution: Convolution) -> bool:
-    """Return whether channels and taps are one index of the sum: few channels, and taps that fit a word of bits."""
-    channels, _ = convolution.channels(graph)
-    return channels < FEW_CHANNELS and max(max(sizes) for sizes in convolution.taps) <= MOST_TAPS
-
-
 def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
     """Return the structure to write: the one wished for where it fits, else the one for this number of channels."""
     if convolution.is_depthwise(graph):
         return "depthwise"
     channels, _ = convolution.channels(graph)
-    if is_flat(graph, convolution) or wish == "planes":
+    if channels < FEW_CHANNELS or wish == "planes":
         return "planes"
     reused = prod(taps[0] for taps in convolution.taps) > 1
     return "channels_last" if wish == "channels_last" or (channels >= CHANNELS_WORTH_MOVING and reused) else "planes"
@@ -119,21 +111,19 @@ def _spec(
     convolution = _convolution_of(graph, group)
     node, output = convolution.node, graph[group.outputs[0]]
     channels, channels_out = convolution.channels(graph)
-    flat = is_flat(graph, convolution)
+    flat = channels < FEW_CHANNELS
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
     round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
     config: dict[str, Knob]
-    split = 0
     if structure == "depthwise":
         config = tiles.depthwise_config(prod(node.shape[2:]))
     else:
-        config = tiles.implicit_config(channels_out, channels, structure == "channels_last")
-        if flat:
-            split, config = tiles.flat_config(channels_out, (channels, *convolution.phase_taps))
+        summands = channels * prod(taps[0] for taps in convolution.taps)
+        config = tiles.implicit_config(channels_out, summands, channels, flat, structure == "channels_last")
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
-        round_tf32, fp32 and not round_tf32, flat, split, structure == "channels_last", config,
+        round_tf32, fp32 and not round_tf32, flat, structure == "channels_last", config,
     )  # fmt: skip
 
 
@@ -143,5 +133,6 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
     found = {"grouped_tile"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
-    found.add("pack_runs" if spec.flat else "pack_filter")
+    if not spec.flat:
+        found.add("pack_filter")
     return found | ({"channels_last"} if spec.channels_last else set())

@@ -30,8 +30,6 @@ class Spec:
     """Whether fp32 operands are multiplied in fp32."""
     flat: bool
     """Whether channels and taps are one index of the sum."""
-    split: int
-    """The dimension of (channels, *taps) that a flat sum is cut along: a run holds a part of it and all after it."""
     channels_last: bool
     """Whether the kernel reads the input with its channels innermost."""
     config: dict[str, Knob]
