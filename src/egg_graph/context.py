@@ -30,7 +30,7 @@ def describe(description: str) -> dict[str, str]:
 
 @dataclass(kw_only=True, frozen=True)
 class Context:
-    """The knobs of one run, each with a default. An unknown knob and a wrong value are refused (`BadInput`)."""
+    """The knobs of one run, each with a default. An unknown knob and a wrong value are refused with BadInput."""
 
     precision: Precision = field(
         default="tf32",
