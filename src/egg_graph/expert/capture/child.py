@@ -13,9 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from egg_graph.evaluator.host.large_imports import no_collection
 from egg_graph.evaluator.sandbox.confine import die_with_parent
 from egg_graph.expert.capture.errors import CannotCapture
-from egg_graph.expert.capture.export import export_full_shape, export_graph
 from egg_graph.schema import BadInput
 
 WARM_UP = """
@@ -33,6 +33,8 @@ def get_inputs():
 
 def answer(folder: Path) -> None:
     """Export the reference that the folder's request holds and write the answer beside it."""
+    from egg_graph.expert.capture.export import export_graph
+
     asked = json.loads((folder / "request.json").read_text())
     try:
         reply: dict[str, object] = {"graph": export_graph(asked["source"], asked["precision"]).model_dump(mode="json")}
@@ -45,7 +47,8 @@ def answer(folder: Path) -> None:
 
 def serve() -> None:
     """Answer folder after folder. The reference runs in a fork, so that it leaves nothing behind in this process."""
-    warm_up()
+    with no_collection():
+        warm_up()
     for line in sys.stdin:
         folder = Path(line.rstrip("\n"))
         child = os.fork()
@@ -77,6 +80,8 @@ def warm_up() -> None:
 
     Nothing is computed, so that no thread has started when this process forks.
     """
+    from egg_graph.expert.capture.export import export_full_shape  # loads torch, which takes seconds
+
     export_full_shape(WARM_UP, "ieee")
 
 
