@@ -22,7 +22,7 @@ from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.schema import Attempt, BadInput, Evaluation, KernelTask, Value
+from egg_graph.schema import Attempt, BadInput, Evaluation, InfrastructureError, KernelTask, Value
 from tests.lab.cancel import PATIENCE, job_of
 from tests.lab.dev_server import free_port, serving, wait_until
 from tests.lab.processes import Process, descendants
@@ -230,12 +230,31 @@ def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[
     port, runs = free_port(), len(row.references)
     enough = runs * LEAST_ANSWERS // 2
     with serving(folder, port, runs) as server, counting(server.pid) as most:
-        row.start(get_sync_client(url=f"http://127.0.0.1:{port}"))
-        wait_until(lambda: _halfway(read_calls(folder), enough), server, folder, deadline - time.monotonic())
+        client = get_sync_client(url=f"http://127.0.0.1:{port}")
+        row.start(client)
+        wait_until(
+            lambda: _halfway(read_calls(folder), enough) or _nothing_left(client, row.threads),
+            server,
+            folder,
+            deadline - time.monotonic(),
+        )
         there = descendants(server.pid)
         (folder / STOP).touch()
         server.wait(timeout=PATIENCE)
     return there, max(most)
+
+
+def _nothing_left(client: SyncLangGraphClient, threads: Mapping[str, str]) -> bool:
+    """False while a run is at work.
+
+    Raises:
+        InfrastructureError: if all runs have ended before they were half done; the message says how.
+    """
+    found = {name: client.threads.get(thread) for name, thread in threads.items()}
+    if any(thread["status"] == "busy" for thread in found.values()):
+        return False
+    told = "; ".join(f"{name}: {thread['status']} {thread.get('error') or ''}" for name, thread in found.items())
+    raise InfrastructureError(f"all runs ended before they were half done: {told}"[:2000])
 
 
 def _halfway(calls: Sequence[Call], enough: int) -> bool:
