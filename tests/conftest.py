@@ -23,7 +23,7 @@ collect_ignore = ["corpus"]
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("suite")
 
-WAITING_WORKERS = 2
+WAITING_WORKERS = 3
 """Workers of xdist beyond one per core: a good part of the suite's time is waiting for other processes."""
 
 H200 = {

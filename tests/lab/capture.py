@@ -102,13 +102,13 @@ def captures_page(results: CaptureResults) -> str:
         captured = sum(row.outcome == "captured" for row in rows)
         summary.append((folder, str(len(rows)), str(captured), *spent))
     header = ("folder", "problems", "captured", "CPU s, mean", "median", "most")
-    rows = [
+    lines = [
         (row.problem, row.outcome, str(row.operators), str(row.shapes), f"{row.seconds:.1f}",
          "" if row.cpu_seconds is None else f"{row.cpu_seconds:.1f}", row.message)
         for row in results.rows
     ]  # fmt: skip
     names = ("problem", "outcome", "operators", "shapes", "seconds", "CPU s", "why")
-    summary_table, table = ("\n".join(markdown_table(*parts)) for parts in ((header, summary), (names, rows)))
+    summary_table, table = ("\n".join(markdown_table(*parts)) for parts in ((header, summary), (names, lines)))
     return (
         f"# Capture without a GPU\n\nprecision {results.precision}; one warm process, its start is in the first row\n\n"
         f"{summary_table}\n\n{table}\n"
