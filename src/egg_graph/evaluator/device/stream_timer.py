@@ -11,10 +11,8 @@ work that a forward leaves to a thread, or to a stream that nobody waits for, co
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.device.driver import StreamDriver
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 
 WARMUP_CALLS = 2
 """Calls at the head of each block that are not recorded. The GPU has just switched from the other process, and its
@@ -156,18 +155,6 @@ class StreamTimer:
         if inputs is not None:
             self.driver.xor_keystream(inputs.source.pointer, inputs.target.pointer, inputs.source.nbytes, inputs.key)
         self.driver.fill(self.flush.pointer, self.flush.nbytes, flush_value)
-
-
-@contextmanager
-def garbage_collection_off() -> Iterator[None]:
-    """Switch Python's garbage collection off: one collection during a forward takes longer than most kernels."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def measure_host_latency(forward: Callable[[], Any], seconds: float) -> HostLatency:

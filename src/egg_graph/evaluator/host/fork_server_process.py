@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.large_imports import no_collection
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.sandbox import confine, namespaces, procfs
 from egg_graph.evaluator.sandbox.policy import SandboxPolicy, find_policy
 
@@ -74,7 +74,7 @@ def main(control_fd: int, settings: dict[str, Any]) -> None:
     policy = find_policy(settings["without"])
     namespaces.enter_namespaces(policy.namespaces, before_wait=lambda: os.close(control_fd))
     confine.become_subreaper()
-    with no_collection():
+    with garbage_collection_off():
         for name in settings["modules"]:
             module = importlib.import_module(name)
             if hasattr(module, "warm_up"):

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.host.fork_server import ForkServer
-from egg_graph.evaluator.host.large_imports import no_collection
 from egg_graph.evaluator.judge import kept
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
@@ -49,7 +49,7 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     interpreting.start()
 
     def make() -> Judge:
-        with no_collection():
+        with garbage_collection_off():
             import torch
             import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
 
@@ -79,7 +79,7 @@ def warm(task: dict[str, Any]) -> None:
 
     That is to import, PyTorch's compiler included, and to find the reduced shapes.
     """
-    with no_collection():
+    with garbage_collection_off():
         import torch._dynamo
         import torch._inductor.compile_fx  # noqa: F401
 

@@ -17,10 +17,10 @@ from egg_graph.evaluator.device.stream_timer import (
     EncryptedInputs,
     StreamTimer,
     flush_bytes,
-    garbage_collection_off,
     measure_host_latency,
     spin_ns_for,
 )
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
 
 Command = dict[str, Any]

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from egg_graph.evaluator.host.large_imports import no_collection
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.sandbox.confine import die_with_parent
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.schema import BadInput
@@ -47,7 +47,7 @@ def answer(folder: Path) -> None:
 
 def serve() -> None:
     """Answer folder after folder. The reference runs in a fork, so that it leaves nothing behind in this process."""
-    with no_collection():
+    with garbage_collection_off():
         warm_up()
     for line in sys.stdin:
         folder = Path(line.rstrip("\n"))

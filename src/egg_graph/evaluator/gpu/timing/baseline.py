@@ -22,9 +22,9 @@ from egg_graph.evaluator.device.stream_timer import (
     HostLatency,
     StreamTimer,
     flush_bytes,
-    garbage_collection_off,
     measure_host_latency,
 )
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.statistics import median
