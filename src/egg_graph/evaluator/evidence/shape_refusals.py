@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from egg_graph.evaluator.evidence.findings import reason_of
+from egg_graph.evaluator.evidence.statements import show
 from egg_graph.schema import Finding
 
 REFUSES = re.compile(
@@ -27,3 +29,13 @@ def shape_refusal(findings: Iterable[Finding]) -> Finding | None:
         refuses = REFUSES.search(finding.message) or RAISED.search(finding.where)
         return finding if finding.kind in KINDS and refuses else None
     return None
+
+
+def refusal_statement(sizes: dict[str, int], finding: Finding) -> str:
+    """What a skipped rung tells of a shape that a candidate refuses.
+
+    Args:
+        sizes: of the shape.
+        finding: by which it refuses.
+    """
+    return f"not checked at {show(sizes)}, which it refuses: {reason_of(finding)}"

@@ -11,7 +11,7 @@ import torch
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
+from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
@@ -194,7 +194,7 @@ class GpuCorrectness:
         name, finding = next(iter(self.refused.items()))
         if not self.aligned:
             return self._failed_at(name, [finding], time.monotonic())
-        words = f"not checked at {show(self.problem.sizes(name))}, which it refuses: {reason_of(finding)}"
+        words = refusal_statement(self.problem.sizes(name), finding)
         self.builder.skipped("correctness", words, shape=name)
         return True
 

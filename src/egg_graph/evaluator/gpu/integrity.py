@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -25,6 +24,7 @@ from egg_graph.evaluator.gpu.answers import (
 from egg_graph.evaluator.gpu.timing.input_sets import form_of
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.case_builder import draw_inputs
 from egg_graph.evaluator.problem.comparison import judge_answer
 from egg_graph.evaluator.problem.precision import as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
@@ -93,10 +93,7 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
 
 def other_inputs(problem: Problem, case: Case) -> Case | None:
     """The case with inputs that no later call asks about: an answer kept from them is a wrong answer."""
-    seed, device = problem.seed("before silence", 0), problem.device
-    with device if device.type == "cuda" else nullcontext():
-        drawn = problem.reference.inputs(seed)
-    drawn = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), drawn)
+    drawn = draw_inputs(problem.reference, problem.seed("before silence", 0), problem.device)
     other = replace(case, inputs=as_policy_says(drawn, problem.task.precision))
     same_form = form_of(other.inputs) == form_of(case.inputs)
     pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()

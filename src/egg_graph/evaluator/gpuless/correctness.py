@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.evidence.findings import reason_of, rejecting
-from egg_graph.evaluator.evidence.shape_refusals import shape_refusal
+from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
@@ -128,7 +128,7 @@ class InterpretedCorrectness:
         return True
 
     def _told_refusal(self, name: str) -> None:
-        words = f"not checked at {show(self.problem.sizes(name))}, which it refuses: {reason_of(self.refused[name])}"
+        words = refusal_statement(self.problem.sizes(name), self.refused[name])
         self.builder.skipped("correctness", words, shape=name)
 
     def _decided(self, name: str, first: Call, found: ProcessOutcome, seconds: float) -> bool:

@@ -143,7 +143,11 @@ class Case:
 
     def _restore(self) -> None:
         assert self.remaker is not None
-        self.inputs, expected, answer = self.remaker.remake()
+        try:
+            self.inputs, expected, answer = self.remaker.remake()
+        except BaseException:  # most often memory: gigabytes of inputs must not stay behind
+            self.remaker.forget()
+            raise
         self.leaves = [
             replace(leaf, expected=exact, pytorch=own)
             for leaf, exact, own in zip(self.leaves, expected, answer, strict=True)

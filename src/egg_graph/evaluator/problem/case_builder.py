@@ -50,7 +50,7 @@ def build_case(
     """
     with draw_on(device):
         model = reference.model(seed).to(device)
-    draw = partial(draw_inputs, reference, seed, device)
+    draw = partial(draw_inputs, reference, seed + 1, device)
     inputs = draw()
 
     def build(model: nn.Module) -> Case:
@@ -88,7 +88,7 @@ def with_other_inputs(
         BadInput: if the reference cannot be run.
         Unevaluable: if its answer cannot be judged, or the seed changes the form of the inputs.
     """
-    draw = partial(draw_inputs, reference, seed, device)
+    draw = partial(draw_inputs, reference, seed + 1, device)
     other = build_like(case, reference, precision, seed=seed, name=name, inputs=draw(), draw=draw)
     if [_form(x) for x in tree_leaves(other.inputs)] != [_form(x) for x in tree_leaves(case.inputs)]:
         raise Unevaluable("the inputs' form or their plain numbers change with the seed")
@@ -184,13 +184,13 @@ def answer_unrandomized(
 
 
 def draw_inputs(reference: Reference, seed: int, device: torch.device) -> list[Any]:
-    """Draw the inputs of the case with a seed, on a device.
+    """Draw the arguments of forward on a device. Those of the case with seed s are drawn under s + 1.
 
     Raises:
         BadInput: if `get_inputs` fails.
     """
     with draw_on(device):
-        inputs = reference.inputs(seed + 1)
+        inputs = reference.inputs(seed)
     return move_to(device, inputs)
 
 

@@ -219,7 +219,7 @@ class CaseStore:
                     refuse_constants(case)
                 if case.nbytes > self._kept_bytes:
                     case.make_transient()
-                self.keep(key, case, like=case)
+                self.cached_cases[key] = [case]
                 del case
             yield self.cached_cases[key][0]
 

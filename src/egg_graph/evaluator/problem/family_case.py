@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from egg_graph.evaluator.problem.case import Case, Unevaluable
-from egg_graph.evaluator.problem.case_builder import build_like, draw_on, move_to, require_exact
+from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
 from egg_graph.evaluator.problem.domain import makes_non_finite
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
 from egg_graph.evaluator.problem.operators import (
@@ -38,9 +38,7 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
         Unevaluable: if its answer to them cannot be judged.
     """
     row = FAMILIES[family]
-    with draw_on(case.device):
-        inputs = reference.inputs(seed + 1)
-    inputs = move_to(case.device, inputs)
+    inputs = draw_inputs(reference, seed + 1, case.device)
     # A wrong index would end a GPU's context.
     if row.moves_integers and not case.operators <= INTEGER_ARITHMETIC | VIEWS:
         raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")

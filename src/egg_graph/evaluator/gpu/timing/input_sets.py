@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.case_builder import draw_inputs
 from egg_graph.evaluator.problem.precision import as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import BadInput
@@ -83,10 +83,7 @@ class InputSets:
         return self.problem.seed("timed", next(self.seed_numbers))
 
     def _draw(self, seed: int) -> list[Any]:
-        device = self.problem.device
-        with device if device.type == "cuda" else nullcontext():
-            inputs = self.problem.reference.inputs(seed + 1)  # as `case.with_other_inputs` draws them
-        inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
+        inputs = draw_inputs(self.problem.reference, seed + 1, self.problem.device)
         return as_policy_says(inputs, self.problem.task.precision)
 
 
