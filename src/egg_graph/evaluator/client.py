@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from egg_graph.evaluator.host.environment import clean_environment
-from egg_graph.evaluator.judge.kept import kept_folder
+from egg_graph.evaluator.judge.compile_cache import cache_folder
 from egg_graph.evaluator.progress import Progress, report_progress
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -51,7 +51,7 @@ class JudgeClient:
         }  # whatever it writes is deleted with the folder
         if settings["gpu"] is not None:
             environment["CUDA_VISIBLE_DEVICES"] = settings["gpu"]
-        settings = {**settings, "kept": str(kept_folder())}
+        settings = {**settings, "compile_cache": str(cache_folder())}
         ours, theirs = socket.socketpair()
         with theirs, (self.folder / "judge.log").open("wb") as log:
             self.process = subprocess.Popen(

@@ -27,6 +27,7 @@ from egg_graph.evaluator.gpu.answers import (
     source_of,
 )
 from egg_graph.evaluator.gpu.arena import ALIGNMENT, Arena
+from egg_graph.evaluator.gpu.spread import Spread, same_answers
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
@@ -35,11 +36,9 @@ from egg_graph.evaluator.problem.comparison import (
     judge_leaves,
     overwritten,
     readable,
-    same_bytes,
     stride_notes,
     weights_changed,
 )
-from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import Call, Group
@@ -108,32 +107,6 @@ class GpuExecutor:
         if fresh.failed:
             return Outcome(fresh.findings)
         return Outcome([_stale(reloaded.findings[0]), *reloaded.findings])
-
-
-@dataclass
-class Spread:
-    """How far answers to one question are apart."""
-
-    answers: int = 0
-    first: list[torch.Tensor] = field(default_factory=list)
-    same: bool = True
-    """All are equal, bit for bit."""
-    apart: float = 0.0
-    """Largest absolute difference from the first."""
-
-    def add(self, answer: Sequence[torch.Tensor]) -> None:
-        """Compare an answer with the first one, of which a copy is kept."""
-        self.answers += 1
-        if self.answers == 1:
-            self.first = [x.clone() for x in answer]
-        elif not _same(self.first, answer):
-            self.same = False
-            self.apart = max(self.apart, *(_largest_difference(a, b) for a, b in zip(self.first, answer, strict=True)))
-
-    def __str__(self) -> str:
-        if self.same:
-            return f"{self.answers} calls on the same inputs answer alike, bit for bit"
-        return f"answers differ between runs by at most {self.apart:.1e}: atomics?"
 
 
 @dataclass
@@ -321,12 +294,14 @@ class GroupRun:
         if case.transient:
             return None
         content = self.shared.content
-        if not _same(targets, self._asked_again(case)):
+        if not same_answers(targets, self._asked_again(case)):
             return None
         self.shared.fill_bands("large" if content == "nan" else "nan")
-        changes = not _same(targets, self._asked_again(case))
+        changes = not same_answers(targets, self._asked_again(case))
         self.shared.fill_bands(content)
-        if not changes or not _same(targets, self._asked_again(case)):  # sums by atomics differ from call to call
+        if not changes or not same_answers(
+            targets, self._asked_again(case)
+        ):  # sums by atomics differ from call to call
             return None
         return Finding(
             kind="out_of_bounds",
@@ -342,7 +317,7 @@ class GroupRun:
     def _is_answer_to(self, asked: Case, answer: Sequence[torch.Tensor], got: Sequence[torch.Tensor]) -> bool:
         if [(x.shape, x.dtype) for x in answer] != [(x.shape, x.dtype) for x in got]:
             return False
-        if _same(answer, got):
+        if same_answers(answer, got):
             return True
         findings, _ = judge_leaves(self.problem.task, asked, got, machine=self.machine, source="")
         return not rejecting(findings)
@@ -362,7 +337,7 @@ class GroupRun:
             return True
         now, forms = poisoned_targets(case, self.shared)
         self.session.ask("held", back=2, outputs=forms)
-        if case.aliases or _same(answer, now):
+        if case.aliases or same_answers(answer, now):
             return True  # what aliases an input changes with it
         self.outcome.findings.append(overwritten("the output"))
         return False
@@ -436,11 +411,6 @@ def _with_cure(findings: list[Finding], call: Call) -> list[Finding]:
     ]
 
 
-def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
-    """Whether two answers are equal, bit for bit."""
-    return all(same_bytes(a, b) for a, b in zip(first, second, strict=True))
-
-
 def _state_value(buffer: torch.Tensor, form: dict[str, Any]) -> torch.Tensor | str:
     """A parameter or buffer as the worker left it; words where it is no plain tensor any more."""
     if "strange" in form:
@@ -459,12 +429,6 @@ def _state_forms(told: Any, names: Collection[str]) -> dict[str, dict[str, Any]]
     if not isinstance(told, dict) or not all(form and readable(form) for form in told.values()):
         raise CandidateFailed(Finding(kind="exited", message="the process gave no readable state"), "")
     return {name: form for name, form in told.items() if name in names}
-
-
-def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
-    if not a.numel() or a.is_complex():
-        return 0.0
-    return max(float((x.double() - y.double()).abs().nan_to_num(0.0).max()) for x, y in pieces(a, b))
 
 
 def _replayed(what: str, earlier: str, finding: Finding) -> Finding:

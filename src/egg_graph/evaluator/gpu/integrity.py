@@ -26,7 +26,7 @@ from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSessio
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.case_builder import draw_inputs
 from egg_graph.evaluator.problem.comparison import judge_answer
-from egg_graph.evaluator.problem.precision import as_policy_says
+from egg_graph.evaluator.problem.precision import cast_as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.schema import Finding, Integrity
@@ -94,7 +94,7 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
 def other_inputs(problem: Problem, case: Case) -> Case | None:
     """The case with inputs that no later call asks about: an answer kept from them is a wrong answer."""
     drawn = draw_inputs(problem.reference, problem.seed("before silence", 0), problem.device)
-    other = replace(case, inputs=as_policy_says(drawn, problem.task.precision))
+    other = replace(case, inputs=cast_as_policy_says(drawn, problem.task.precision))
     same_form = form_of(other.inputs) == form_of(case.inputs)
     pairs = zip(tensors(other.inputs), tensors(case.inputs), strict=True) if same_form else ()
     return other if any(not torch.equal(a, b) for a, b in pairs) else None

@@ -20,7 +20,7 @@ from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
-from egg_graph.evaluator.judge.kept import compiled_driver
+from egg_graph.evaluator.judge.compile_cache import compiled_driver
 from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.constructor import unvaried_arguments

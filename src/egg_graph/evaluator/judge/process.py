@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.host.fork_server import ForkServer
-from egg_graph.evaluator.judge import kept
+from egg_graph.evaluator.judge import compile_cache
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
 from egg_graph.schema import BadInput, InfrastructureError
@@ -37,7 +37,7 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     confine.hide_memory()
     os.environ.setdefault("HOME", str(folder))
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-    place = _kept_place(settings)
+    place = _opened_compile_cache(settings)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str((place or folder) / "inductor")
     # PyTorch's compiler would start a process per core for one baseline, and keep them.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -57,17 +57,17 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
 
         torch.set_num_threads(1)
         if place is not None and torch.cuda.is_available():
-            kept.measure_choices_anew()
+            compile_cache.measure_choices_anew()
         return Judge(settings, folder, compiling, interpreting, place)
 
     serve(control, LazyJudge(make))
 
 
-def _kept_place(settings: dict[str, Any]) -> Path | None:
+def _opened_compile_cache(settings: dict[str, Any]) -> Path | None:
     """The folder of what was compiled for earlier judges; None where there is none, with a line in the log why."""
     if settings["device"] == "none":
         return None  # nothing is compiled here that a later judge could use
-    place = kept.open_kept(Path(settings["kept"]))
+    place = compile_cache.open_cache(Path(settings["compile_cache"]))
     if isinstance(place, str):
         print(f"nothing is kept for later judges: {place}", flush=True)
         return None

@@ -18,7 +18,7 @@ from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relativ
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
 from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
-from egg_graph.evaluator.problem.precision import as_policy_says, cast_model
+from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
@@ -178,7 +178,7 @@ def answer_unrandomized(
     """
     with draw_on(device):
         model, inputs = reference.model(weights_seed), reference.inputs(inputs_seed)
-    inputs = as_policy_says(move_to(device, inputs), precision)
+    inputs = cast_as_policy_says(move_to(device, inputs), precision)
     runner = ReferenceRunner(cast_model(model.to(device), precision), inputs, inputs_seed, device)
     return inputs, runner.at(precision).leaves
 
@@ -227,7 +227,7 @@ def _build(
 ) -> Case:
     """Run the reference and calibrate the budgets. `state` is the model's, where it has been copied before."""
     state = copy_state(model) if state is None else state
-    inputs = as_policy_says(inputs, precision)
+    inputs = cast_as_policy_says(inputs, precision)
     runner = ReferenceRunner(model, inputs, seed + 3, device)
     first = runner.at(precision)
     require_one_answer(runner, precision, first.leaves)
@@ -268,7 +268,7 @@ class _Remaker:
     against: str
 
     def remake(self) -> tuple[list[Any], list[torch.Tensor], list[torch.Tensor]]:
-        inputs = self.runner.inputs = as_policy_says(self.draw(), self.precision)
+        inputs = self.runner.inputs = cast_as_policy_says(self.draw(), self.precision)
         answer = self.runner.at(self.precision).leaves
         exact = self.runner.exactly(answer)
         if exact.against != self.against:

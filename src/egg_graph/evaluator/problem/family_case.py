@@ -16,7 +16,7 @@ from egg_graph.evaluator.problem.operators import (
     VIEWS,
 )
 from egg_graph.evaluator.problem.reference import Reference
-from egg_graph.evaluator.problem.tied_inputs import ties_of
+from egg_graph.evaluator.problem.tie_search import ties_of
 from egg_graph.evaluator.problem.weights import round_to_six_bits
 from egg_graph.schema import FP32, Precision
 

@@ -38,7 +38,7 @@ def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
     return list(tree_map_only(torch.Tensor, cast, list(inputs)))
 
 
-def as_policy_says(inputs: list[Any], precision: Precision) -> list[Any]:
+def cast_as_policy_says(inputs: list[Any], precision: Precision) -> list[Any]:
     """Inputs cast as the policy says; the same tensors where it casts nothing."""
     dtype = CAST.get(precision)
     return inputs if dtype is None else cast_inputs(inputs, dtype)

@@ -22,7 +22,7 @@ from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.reference import load_reference
-from egg_graph.evaluator.problem.tied_inputs import tied_positions
+from egg_graph.evaluator.problem.tie_search import tied_positions
 from egg_graph.schema import BadInput
 
 FEW_ELEMENTS = "changed in a few elements"

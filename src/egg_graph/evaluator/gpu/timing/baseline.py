@@ -47,7 +47,7 @@ WARMUP_SECONDS = 0.3
 class PyTorchBaseline:
     """PyTorch's forwards of one task at full shape, compiled once and kept. `measure` times them.
 
-    They read their inputs from `raw`, packed as `layout` says; it takes memory only inside `occupied()`.
+    They read their inputs from `raw`, packed as `layout` says; it takes memory only inside `inputs_allocated()`.
 
     Args:
         problem: the task.
@@ -100,13 +100,13 @@ class PyTorchBaseline:
     @contextmanager
     def _own_inputs(self) -> Iterator[None]:
         """Memory for the inputs of the forwards, with the case's own in it."""
-        with self.occupied():
+        with self.inputs_allocated():
             with self.case.held() as case:
                 self.layout.pack(case.inputs, self.raw)
             yield
 
     @contextmanager
-    def occupied(self) -> Iterator[None]:
+    def inputs_allocated(self) -> Iterator[None]:
         """Memory for the inputs of the forwards, for the block."""
         self.raw = torch.empty(self.layout.nbytes, dtype=torch.uint8, device=self.problem.device)
         self.inputs = self.layout.views(self.raw)

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.case_builder import draw_inputs
-from egg_graph.evaluator.problem.precision import as_policy_says
+from egg_graph.evaluator.problem.precision import cast_as_policy_says
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import BadInput
 
@@ -84,7 +84,7 @@ class InputSets:
 
     def _draw(self, seed: int) -> list[Any]:
         inputs = draw_inputs(self.problem.reference, seed + 1, self.problem.device)
-        return as_policy_says(inputs, self.problem.task.precision)
+        return cast_as_policy_says(inputs, self.problem.task.precision)
 
 
 def form_of(inputs: Sequence[Any]) -> list[Any]:

@@ -82,7 +82,7 @@ def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBas
     result.skipped = interference.wait_until_idle(baseline.driver)
     if result.skipped:
         return result
-    with arena(worker) as shared, baseline.occupied():
+    with arena(worker) as shared, baseline.inputs_allocated():
         slower_ms = max(latency.wall_ms, baseline.latencies[baseline.best].wall_ms)
         session = TimingSession(problem, baseline, shared, slower_ms=slower_ms)
         worker.ask("open_timing", **session.forms)

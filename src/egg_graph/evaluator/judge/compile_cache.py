@@ -18,36 +18,36 @@ from pathlib import Path
 from egg_graph.evaluator.sandbox import landlock
 
 
-def kept_folder() -> Path:
+def cache_folder() -> Path:
     """The folder of this user, by the caller's environment: `egg-graph/compiled` in `$XDG_CACHE_HOME` or `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "egg-graph" / "compiled"
 
 
-def open_kept(kept: Path) -> Path | str:
+def open_cache(root: Path) -> Path | str:
     """Return the folder of this month and these versions, made if missing; why nothing can be kept as text.
 
     What was kept before last month is deleted.
 
     Args:
-        kept: as `kept_folder` names it.
+        root: as `cache_folder` names it.
     """
     if landlock.abi() < landlock.LEAST_ABI:
         return "nothing keeps candidates from writing there (needs Linux 5.19 with Landlock)"
     now = time.gmtime()
     months = [f"{now.tm_year}-{now.tm_mon:02}", f"{now.tm_year - (now.tm_mon == 1)}-{(now.tm_mon - 2) % 12 + 1:02}"]
     versions = f"torch-{version('torch')}-triton-{version('triton')}-python-{platform.python_version()}"
-    folder = kept / months[0] / versions
+    folder = root / months[0] / versions
     try:
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        about = kept.stat()
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = root.stat()
         if about.st_uid != os.getuid() or about.st_mode & 0o022:
-            return f"others may write to {kept}"
+            return f"others may write to {root}"
         folder.mkdir(parents=True, exist_ok=True)
-        for entry in kept.iterdir():
+        for entry in root.iterdir():
             if entry.name not in months:
                 shutil.rmtree(entry, ignore_errors=True)  # another judge may be deleting it, too
     except OSError as error:
-        return f"{kept} cannot be used: {error}"
+        return f"{root} cannot be used: {error}"
     return folder
 
 
@@ -63,7 +63,7 @@ def compiled_driver(folder: Path, kept: Path | None) -> Path | None:
 
     Args:
         folder: of this judge.
-        kept: the folder that `open_kept` returned, if it did.
+        kept: the folder that `open_cache` returned, if it did.
 
     Returns:
         None where Triton kept nothing.

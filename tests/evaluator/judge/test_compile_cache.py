@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from egg_graph.evaluator.judge import kept
+from egg_graph.evaluator.judge import compile_cache
 from egg_graph.evaluator.sandbox import landlock
 
 
@@ -17,29 +17,29 @@ def confined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_folder_is_the_users_own_and_of_these_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    place = kept.kept_folder()
-    folder = kept.open_kept(place)
+    place = compile_cache.cache_folder()
+    folder = compile_cache.open_cache(place)
     assert isinstance(folder, Path)
     assert folder.is_dir()
     assert "torch-" in folder.name
     assert place.stat().st_mode & 0o077 == 0
-    assert kept.open_kept(place) == folder
+    assert compile_cache.open_cache(place) == folder
 
 
 def test_what_is_older_than_last_month_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept.time, "gmtime", lambda: SimpleNamespace(tm_year=2026, tm_mon=1))
+    monkeypatch.setattr(compile_cache.time, "gmtime", lambda: SimpleNamespace(tm_year=2026, tm_mon=1))
     for month in ("2025-11", "2025-12"):
         (tmp_path / month / "inductor").mkdir(parents=True)
     tmp_path.chmod(0o700)
-    assert isinstance(kept.open_kept(tmp_path), Path)
+    assert isinstance(compile_cache.open_cache(tmp_path), Path)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["2025-12", "2026-01"]
 
 
 def test_nothing_is_kept_where_others_might_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o777)
-    assert "others may write" in str(kept.open_kept(tmp_path))
+    assert "others may write" in str(compile_cache.open_cache(tmp_path))
     monkeypatch.setattr(landlock, "abi", lambda: 0)
-    assert "Landlock" in str(kept.open_kept(tmp_path / "mine"))
+    assert "Landlock" in str(compile_cache.open_cache(tmp_path / "mine"))
     assert not (tmp_path / "mine").exists()
 
 
@@ -62,7 +62,7 @@ def test_the_driver_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / name / "triton"))
-        copy = kept.compiled_driver(tmp_path / name, tmp_path / "kept")
+        copy = compile_cache.compiled_driver(tmp_path / name, tmp_path / "kept")
         assert copy is not None
         assert (copy / "abc" / "cuda_utils.so").read_text() == "code"
     assert len(compiled) == 1
