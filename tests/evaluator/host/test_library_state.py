@@ -1,5 +1,6 @@
 """What a candidate changes in the libraries of its process is named."""
 
+import threading
 import time
 
 import pytest
@@ -23,6 +24,9 @@ def first_fingerprint_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests of this process have patched for a while is nothing that a candidate changed."""
     monkeypatch.setattr(library_state, "_first", {})
     monkeypatch.setattr(library_state, "_overrides", set())
+    for thread in threading.enumerate():
+        if thread.name == "egg-graph-ticker":  # it ends by itself, soon after the last node of another test
+            thread.join(timeout=30)
 
 
 def test_an_honest_process_keeps_its_fingerprint() -> None:
@@ -66,8 +70,6 @@ def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_switches_and_threads_are_told() -> None:
-    import threading
-
     before = fingerprint()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name="deferred")
