@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from egg_graph.runs.results import Run
     from egg_graph.schema import (
         Analysis,
+        AnswerPending,
         Attempt,
         BadInput,
         Baseline,
@@ -43,6 +44,7 @@ logging.getLogger("egg_graph").addHandler(logging.NullHandler())
 
 _HOMES = {
     "Analysis": "schema",
+    "AnswerPending": "schema",
     "Attempt": "schema",
     "BadInput": "schema",
     "Baseline": "schema",
@@ -82,6 +84,7 @@ _HOMES = {
 
 __all__ = [
     "Analysis",
+    "AnswerPending",
     "Attempt",
     "BadInput",
     "Baseline",

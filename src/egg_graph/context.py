@@ -51,7 +51,7 @@ class Context:
     target: str = field(
         default="auto",
         metadata=describe(
-            "GPU to write for: a key such as h100 or mi300x; auto takes the machine's own GPU, without one h200."
+            "GPU to write for: a key such as h100 or mi300x; auto takes the judging machine's, without one h200."
         ),
     )
     device: Device = field(
@@ -157,18 +157,28 @@ def choose_target(key: str, folder: str | None = None) -> Hardware:
         BadInput: if no specification has that key, or none fits this machine's GPU.
     """
     from egg_graph.evaluator import environment
-    from egg_graph.knowledge import detect_hardware, hardware_keys, load_hardware
+    from egg_graph.knowledge import load_hardware
 
     if key != "auto":
         return load_hardware(key, folder)
-    name = environment().gpu
+    return load_hardware(key_of_gpu(environment().gpu, folder), folder)
+
+
+def key_of_gpu(name: str | None, folder: str | None = None) -> str:
+    """The hardware key of a GPU by its name; `DEFAULT_TARGET` where there is none.
+
+    Raises:
+        BadInput: if no specification fits it.
+    """
+    from egg_graph.knowledge import detect_hardware, hardware_keys
+
     if name is None:
-        return load_hardware(DEFAULT_TARGET, folder)
+        return DEFAULT_TARGET
     detected = detect_hardware(name, folder)
     if detected is None:
         keys = ", ".join(hardware_keys(folder))
-        raise BadInput(f"no specification of this machine's GPU ({name}): pass target= one of {keys}")
-    return load_hardware(detected, folder)
+        raise BadInput(f"no specification of the GPU that judges ({name}): pass target= one of {keys}")
+    return detected
 
 
 @cache

@@ -13,7 +13,7 @@ from langgraph.types import Checkpointer
 from typing_extensions import TypedDict
 
 from egg_graph.arguments import KernelText, ReferenceText, TaskName
-from egg_graph.calls import Call
+from egg_graph.calls import Call, run
 from egg_graph.context import Context, Device, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.prepare import make_task
@@ -78,7 +78,8 @@ class JudgeNodes:
 
     def prepare(self, state: JudgeState, runtime: Runtime[JudgeContext]) -> dict[str, Any]:
         """Read module and kernel."""
-        task = make_task(state.get("reference"), state.get("name"), _context(runtime))
+        context = run(self.services.aim(_context(runtime)))
+        task = make_task(state.get("reference"), state.get("name"), context)
         return {"task": task, "candidate": read_kernel(state.get("kernel"))}
 
     def baseline(self, state: JudgeState, runtime: Runtime[JudgeContext]) -> dict[str, Any]:

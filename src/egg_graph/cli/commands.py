@@ -11,6 +11,8 @@ from egg_graph.cli.mcp import mcp
 from egg_graph.cli.optimize import optimize
 from egg_graph.cli.replay import replay
 from egg_graph.cli.report import report
+from egg_graph.cli.serve import serve
+from egg_graph.cli.spool import spool
 from egg_graph.cli.trust import trust
 
 app = typer.Typer(
@@ -30,6 +32,8 @@ app.command()(replay)
 app.command()(report)
 app.command()(bench)
 app.command()(mcp)
+app.command()(serve)
+app.command()(spool)
 app.add_typer(trust, name="trust")
 app.command()(doctor)
 app.command(rich_help_panel="What it knows")(hardware)

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from egg_graph.schema import EggError, InfrastructureError
+from egg_graph.schema import AnswerPending, EggError, InfrastructureError
 
-REJECTED, BAD_INPUT, MACHINE_FAILED = 1, 2, 3
+REJECTED, BAD_INPUT, MACHINE_FAILED, PENDING = 1, 2, 3, 4
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -36,10 +36,17 @@ class OneLineErrors(TyperGroup):
         """Run the command.
 
         Raises:
-            typer.Exit: with status 3 where the machine failed, 2 for every other `EggError`.
+            typer.Exit: with status 3 where the machine failed, 4 where an answer is not there yet, 2 for every other
+                `EggError`.
         """
         try:
             return super().invoke(ctx)
         except EggError as error:
             stderr().print(f"[bold red]egg-graph:[/] {plain(error)}", highlight=False, soft_wrap=True)
-            raise typer.Exit(MACHINE_FAILED if isinstance(error, InfrastructureError) else BAD_INPUT) from error
+            raise typer.Exit(_status(error)) from error
+
+
+def _status(error: EggError) -> int:
+    if isinstance(error, InfrastructureError):
+        return MACHINE_FAILED
+    return PENDING if isinstance(error, AnswerPending) else BAD_INPUT

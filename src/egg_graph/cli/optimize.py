@@ -13,11 +13,11 @@ from rich.padding import Padding
 
 from egg_graph.cli.console import REJECTED, plain, stderr, stdout
 from egg_graph.cli.files import read_source
-from egg_graph.cli.options import MODEL, given, knob
+from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
 from egg_graph.context import Device
-from egg_graph.schema import BadInput, Domain, InfrastructureError, ModelRefused, Precision
+from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.team import name_models, read_models
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def optimize(
     precision: Annotated[Precision | None, knob("precision", panel="Task")] = None,
     domain: Annotated[Domain | None, knob("domain", panel="Task")] = None,
     device: Annotated[Device | None, knob("device", panel="Task")] = None,
+    evaluator: Annotated[str | None, EVALUATOR] = None,
     triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_repairs: Annotated[int | None, knob("max_repairs")] = None,
@@ -65,7 +66,7 @@ def optimize(
     runs/<id>/. Set EGG_MODEL instead of --model to use the same model every time.
 
     Exit status 0 if a usable kernel was accepted, 1 if the reference is kept, 2 for bad usage or input, 3 if the
-    machine failed.
+    machine failed, 4 if an evaluator elsewhere has yet to answer: resume the run when it has.
     """
     knobs = given(
         target=target,
@@ -84,7 +85,8 @@ def optimize(
         expert_seed=expert_seed,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )
-    handed_in = given(kernel=None if kernel is None else read_source(kernel, "kernel"), plan=plan)
+    kernel_text = None if kernel is None else read_source(kernel, "kernel")
+    handed_in = given(kernel=kernel_text, plan=plan, evaluator=evaluator)
     if resume is not None and (reference is not None or knobs or handed_in):
         raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
     if resume is None and reference is None:
@@ -123,14 +125,14 @@ def _resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
     before = set(runs.glob("*/run.json"))
     try:
         yield
-    except (KeyboardInterrupt, InfrastructureError, ModelRefused) as error:
+    except (KeyboardInterrupt, InfrastructureError, ModelRefused, AnswerPending) as error:
         from egg_graph.runs.folder import is_anothers
 
         if resume is None:
             new = [path.parent for path in set(runs.glob("*/run.json")) - before]
             stopped = [folder.name for folder in new if not is_anothers(folder)]
         else:
-            stopped = [resume] if isinstance(error, KeyboardInterrupt) else []
+            stopped = [resume] if isinstance(error, KeyboardInterrupt | AnswerPending) else []
         where = "" if runs == DEFAULT_RUNS else f" --runs {shlex.quote(str(runs))}"
         for run in stopped:
             command = f"egg-graph optimize --resume {shlex.quote(run)}{where}"

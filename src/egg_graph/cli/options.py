@@ -18,6 +18,13 @@ MODEL = typer.Option(
     "analyst=, coder= or debugger= before the name to give that role another.",
     show_default="the embedded expert",
 )
+EVALUATOR = typer.Option(
+    metavar="URL|spool:FOLDER",
+    help="Who judges, if not this machine: the egg-graph serve at a URL, or egg-graph spool on a host that gets the "
+    "FOLDER; spool:FOLDER?wait=0 ends the run, resumably, where there is no answer yet.",
+    show_default="this machine",
+    rich_help_panel="Task",
+)
 _FIELDS = {field.name: field for field in fields(Context)}
 
 

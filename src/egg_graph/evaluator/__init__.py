@@ -1,6 +1,7 @@
 """The evaluator: may this candidate replace this reference, and what is the evidence?
 
-It is usable alone, with torch, triton, numpy and pydantic; on a host with an NVIDIA GPU also with nvidia-ml-py.
+It is usable alone, with torch, triton, numpy and pydantic; on a host with an NVIDIA GPU also with nvidia-ml-py;
+behind a URL with httpx, and as that URL's server with FastAPI and uvicorn.
 Importing this package loads none of these but pydantic: functions import what they need when they are called.
 """
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.problem.reference import Reference, load_reference
     from egg_graph.evaluator.problem.shapes import choose_shapes
     from egg_graph.evaluator.ray_pool import RayPool
+    from egg_graph.evaluator.remote.remote_evaluator import RemoteEvaluator
+    from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
 
 __all__ = [
     "Evaluator",
@@ -29,6 +32,8 @@ __all__ = [
     "Progress",
     "RayPool",
     "Reference",
+    "RemoteEvaluator",
+    "SpoolEvaluator",
     "choose_shapes",
     "environment",
     "forward_form",
@@ -45,6 +50,8 @@ _HOME = {
     "EvaluatorPool": "pool",
     "LocalEvaluator": "local",
     "RayPool": "ray_pool",
+    "RemoteEvaluator": "remote.remote_evaluator",
+    "SpoolEvaluator": "remote.spool_evaluator",
     "environment": "device.detect",
     "gpu_present": "device.detect",
     "Reference": "problem.reference",

@@ -10,8 +10,9 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageN
 class Evaluator(Protocol):
     """Judges candidates. A failing kernel is an `Evaluation`; only infrastructure raises (`InfrastructureError`).
 
-    An evaluator may say what it is doing (`egg_graph.evaluator.report_progress`); none has to.
-
+    An evaluator may say what it is doing (`egg_graph.evaluator.report_progress`); none has to. One that judges on
+    another machine says so by an attribute `judges_elsewhere = True`, and by `environment()` which machine that is: the
+    target `auto` then means its GPU. It may raise `AnswerPending`, which ends the run where it can be resumed.
 
     A method may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the evaluator
     has an asynchronous twin of it (`abaseline`, `aevaluate`, `ascreen`). When the run is cancelled, a coroutine is

@@ -35,7 +35,7 @@ class PrepareNodes:
         """
         self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
-        task = make_task(state.get("reference"), state.get("name"), context)
+        task = make_task(state.get("reference"), state.get("name"), await self.services.aim(context))
         kernel = read_kernel(state.get("kernel"))
         seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
         return State(

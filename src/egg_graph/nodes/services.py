@@ -3,14 +3,14 @@
 import atexit
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from langgraph.cache.base import BaseCache
 
 from egg_graph.calls import Call
-from egg_graph.context import Context, Device
+from egg_graph.context import Context, Device, key_of_gpu
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.schema import (
@@ -18,6 +18,7 @@ from egg_graph.schema import (
     Brief,
     Candidate,
     Draft,
+    Environment,
     Evaluation,
     InfrastructureError,
     KernelTask,
@@ -78,6 +79,18 @@ class Services:
             return self.evaluator
         with _LOCK:
             return local_evaluator(context.device, context.profile)
+
+    async def aim(self, context: Context) -> Context:
+        """The knobs with the target that `auto` means where the evaluator judges on another machine: its GPU.
+
+        Raises:
+            BadInput: if no specification fits that GPU.
+            InfrastructureError, AnswerPending: if that machine cannot be asked, or has not answered yet.
+        """
+        if context.target != "auto" or not getattr(self.evaluator, "judges_elsewhere", False):
+            return context
+        environment: Environment = await Call(self.evaluator.environment)  # type: ignore[union-attr]
+        return replace(context, target=key_of_gpu(environment.gpu, context.knowledge_dir))
 
     async def establish_baseline(self, context: Context, task: KernelTask) -> Baseline:
         """Run and measure the reference, or find in the cache what an earlier run established without a time."""

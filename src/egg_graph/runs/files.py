@@ -1,12 +1,12 @@
-"""Atomic writes, and what to tell where a folder cannot be written."""
+"""What to tell where the folder of a run cannot be written; with `write_whole`, by which it is."""
 
 import errno
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from egg_graph.schema import InfrastructureError
+from egg_graph.whole_files import write_whole as write_whole
 
 RESUME = "then resume the run: what was done is kept"
 """What to do once the folder of a run can be written again."""
@@ -16,26 +16,6 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a disk, a quota or a file that has reached its limit."""
 LEAST_FREE = 65_536
 """With fewer free bytes a disk counts as full: SQLite tells some faults of a full disk as any other."""
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file in one step: a reader, and a run that is killed, find the old content or the new one.
-
-    Raises:
-        OSError: if the folder cannot be written.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def cannot_write(folder: Path, fault: OSError | str, after: str, *, full: bool = False) -> InfrastructureError:

@@ -33,7 +33,7 @@ async def optimize(
     *,
     model: Any = None,
     team: Team | None = None,
-    evaluator: Evaluator | None = None,
+    evaluator: Evaluator | str | None = None,
     principles: Sequence[Principle] | None = None,
     target: str = "auto",
     precision: Precision = "tf32",
@@ -50,7 +50,8 @@ async def optimize(
     Args:
         source_or_path: source text in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`), or a .py file.
         model, team, evaluator, principles: see `egg_graph_builder`. By default the embedded expert writes the kernels
-            and this machine evaluates them.
+            and this machine evaluates them. A text names an evaluator elsewhere: the URL of an `egg-graph serve`, or
+            `spool:FOLDER` (`spool:FOLDER?wait=SECONDS`).
         target: hardware key, or `auto` for this machine's GPU.
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.
@@ -68,6 +69,7 @@ async def optimize(
         InfrastructureError: if the machine failed in spite of retries, or the run's folder cannot be written (disk
             full, folder gone); `resume` the run when it is mended.
         ModelRefused: if the model's endpoint rejects the request.
+        AnswerPending: if an evaluator elsewhere has not answered yet; `resume` the run when it has.
     """
     folder, services = await in_thread(
         _make_run,
@@ -95,7 +97,7 @@ async def resume(
     *,
     model: Any = None,
     team: Team | None = None,
-    evaluator: Evaluator | None = None,
+    evaluator: Evaluator | str | None = None,
     principles: Sequence[Principle] | None = None,
     runs_dir: str | Path = "runs",
     on_event: Listener | None = None,
@@ -104,8 +106,8 @@ async def resume(
 
     Args:
         run_id: name of the run's folder in `runs_dir`.
-        model, team, evaluator, principles: as they were given to `optimize`. A model that was given by its name is
-            remembered.
+        model, team, evaluator, principles: as they were given to `optimize`. A model or an evaluator that was given by
+            its name is remembered.
         runs_dir: the folder that holds the run's folder.
         on_event: called with every event from here on.
 
@@ -113,7 +115,7 @@ async def resume(
         BadInput: if there is no such run, or its model has to be given again.
         InfrastructureError: as `optimize`; if another process works on the run; or if its run.json or its
             checkpoints.sqlite is damaged.
-        ModelRefused: see `optimize`.
+        ModelRefused, AnswerPending: see `optimize`.
     """
     services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
     return await _run_to_end(Path(runs_dir) / run_id, on_event, services)
@@ -135,15 +137,18 @@ def _make_run(
     handed_in = {"kernel": read_kernel(given["kernel"]), "plan": read_plan(given["plan"])}
     model, team = services["model"], services["team"]
     check_model(model)
-    choose_target(context.target, context.knowledge_dir)
+    evaluator = services["evaluator"]
+    if context.target != "auto" or not getattr(_evaluator(evaluator), "judges_elsewhere", False):
+        choose_target(context.target, context.knowledge_dir)
     services = {**services, "team": resolve_team(model) if team is None else team}
     if handed_in["plan"] and plan_refusal(services["team"]):
         raise BadInput("the embedded expert follows no plan: give --model (model=), or leave out --plan (plan=)")
-    if services["evaluator"] is None:
+    if evaluator is None:
         check_device(context.device)
     folder = make_folder(runs_dir, task_name)
     request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(context)}
-    write_request(folder, {**request, "model": _saved_model(model, team)})
+    named = evaluator if isinstance(evaluator, str) else None
+    write_request(folder, {**request, "model": _saved_model(model, team), "evaluator": named})
     return folder, services
 
 
@@ -168,7 +173,8 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
 async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
     request = await in_thread(read_request, folder)
-    services = {**services, "model": _choose_model(request["model"], services)}
+    evaluator = _evaluator(services["evaluator"] or request.get("evaluator"))
+    services = {**services, "model": _choose_model(request["model"], services), "evaluator": evaluator}
     context = make_context(request["context"])
     config: Any = {"configurable": {"thread_id": folder.name}}
     async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:
@@ -216,6 +222,19 @@ async def _tell(stream: AsyncIterator[Any], on_event: Listener | None, control: 
                     control.request_drain("the listener failed")
     if failure is not None:
         raise failure
+
+
+def _evaluator(given: Evaluator | str | None) -> Evaluator | None:
+    """The evaluator that was given, by itself or by its name; None for this machine's.
+
+    Raises:
+        BadInput: if no evaluator has that name.
+    """
+    if not isinstance(given, str):
+        return given
+    from egg_graph.evaluator.remote.named import evaluator_by_name
+
+    return evaluator_by_name(given)
 
 
 def _saved_model(model: Any, team: Team | None) -> Any:

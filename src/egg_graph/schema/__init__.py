@@ -18,7 +18,7 @@ from egg_graph.schema.answers import (
 from egg_graph.schema.base import Value
 from egg_graph.schema.brief import Brief
 from egg_graph.schema.candidate import Candidate, ConfigSpace, Knob, Mode, StageName
-from egg_graph.schema.errors import BadInput, EggError, InfrastructureError, ModelRefused
+from egg_graph.schema.errors import AnswerPending, BadInput, EggError, InfrastructureError, ModelRefused
 from egg_graph.schema.evaluation import (
     USABLE,
     Baseline,
@@ -52,6 +52,7 @@ __all__ = [
     "TF32",
     "USABLE",
     "Analysis",
+    "AnswerPending",
     "Attempt",
     "BadInput",
     "Baseline",

@@ -21,6 +21,10 @@ class InfrastructureError(EggError):
     """The machine failed (GPU busy, worker lost, disk full), not the candidate; another try may succeed."""
 
 
+class AnswerPending(EggError):
+    """An evaluator elsewhere has not answered yet; the question is kept there. Run or resume again, and it is taken."""
+
+
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _TRANSIENT_CLASSES = frozenset(
     {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError", "TransportError"}

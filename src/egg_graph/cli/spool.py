@@ -1,0 +1,43 @@
+"""`egg-graph spool`: judge what lies in a folder, for graphs on machines that cannot reach this one."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from egg_graph.cli.console import plain, stdout
+from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, tell_answer
+from egg_graph.cli.options import DEVICE
+from egg_graph.context import Device
+
+
+def spool(
+    folder: Annotated[Path, typer.Argument(help="Folder of questions and answers.")],
+    watch: Annotated[bool, typer.Option("--watch", help="Go on with what is laid down later, until Ctrl-C.")] = False,
+    device: Annotated[Device, DEVICE] = "auto",
+    workers: Annotated[int, WORKERS] = 1,
+    timeout: Annotated[float, TIMEOUT] = 60.0,
+    profile: Annotated[bool, PROFILE] = True,
+    ray: Annotated[str | None, RAY] = None,
+) -> None:
+    """Judge what lies in a folder as one batch, write the answers there, and end.
+
+    Graphs elsewhere lay their questions there: egg-graph optimize --evaluator spool:FOLDER. Share the folder between
+    the machines, or copy it to and fro. Whoever can write into it can make this machine run code: a reference runs with
+    your rights.
+    """
+    from egg_graph.evaluator.remote.desk import Desk, judge_spool
+    from egg_graph.evaluator.remote.spool import Spool
+
+    judging = Host(device, workers, timeout, profile, ray)
+    place = Spool(folder, judging.name)
+
+    async def work() -> None:
+        desk = Desk(place, pool, workers=pool.workers, on_answer=tell_answer)
+        async with desk.open():
+            await judge_spool(desk, watch=watch)
+
+    with place.held(), judging.make_pool() as pool:
+        stdout().print(f"judges on {plain(judging.place)} what lies in {plain(folder)}")
+        asyncio.run(work())

@@ -1,0 +1,51 @@
+"""`egg-graph optimize --evaluator`: a run whose kernels another machine judges."""
+
+import functools
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import egg_graph
+from egg_graph.cli import app
+from tests.evaluator.remote.host import judge_batch
+from tests.graph.scripted import REFERENCE, StatelessTeam, kernel
+
+
+@pytest.fixture
+def egg(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for variable in ("EGG_MODEL", "EGG_GRAPH_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    parts = {"team": StatelessTeam([kernel("timed", 2)], worth=(False,)), "principles": ()}
+    for name in ("optimize", "resume"):
+        monkeypatch.setattr(egg_graph, name, functools.partial(getattr(egg_graph, name), **parts))
+    (tmp_path / "relu.py").write_text(REFERENCE)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_a_run_ends_where_an_answer_is_missing_and_goes_on_when_it_is_there(egg, tmp_path):
+    ended = egg("optimize", "relu.py", "--evaluator", "spool:spool?wait=0", "--stage", "algorithmic_structure")
+    (folder,) = (tmp_path / "runs").iterdir()
+    resume = f"egg-graph optimize --resume {folder.name}"
+    rounds = 0
+    while ended.exit_code == 4:
+        assert f"stopped; go on with: {resume}" in ended.stderr and "no answer yet in spool" in ended.stderr
+        judge_batch(tmp_path / "spool", tmp_path / "log")
+        ended, rounds = egg(*resume.split()[1:]), rounds + 1
+    assert ended.exit_code == 0, ended.output
+    assert rounds == 4, "which machine, its baseline, the kernel, the kernel as a finalist"
+    evidence = json.loads((folder / "evidence.json").read_text())
+    assert evidence["evaluation"]["environment"]["gpu"] == "NVIDIA H100 80GB HBM3"
+    assert evidence["record"]["task"]["target"]["key"] == "h100"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("gpu-host", "give a URL, spool:FOLDER"), ("http://127.0.0.1:1", "set EGG_GRAPH_TOKEN (token=)")],
+)
+def test_an_evaluator_that_there_cannot_be_is_refused_before_anything_is_made(egg, tmp_path, name, said):
+    ended = egg("optimize", "relu.py", "--evaluator", name)
+    assert ended.exit_code == 2 and said in ended.stderr and len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()

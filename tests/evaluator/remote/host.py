@@ -1,0 +1,68 @@
+"""The commands of a host that judges, with a scripted judge: `python -m tests.evaluator.remote.host LOG serve ...`.
+
+A kernel whose first word is `gated` is judged only when the file LOG.open is there.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from egg_graph.evaluator.pool import Pool
+from egg_graph.evaluator.progress import report_progress
+from egg_graph.evaluator.remote.desk import Desk, judge_spool
+from egg_graph.evaluator.remote.spool import Spool
+from egg_graph.schema import Environment
+from tests.graph.scripted import ScriptedEvaluator, read
+
+GPU = Environment(
+    machine="a host with a GPU", gpu="NVIDIA H100 80GB HBM3", driver="580.159", torch="2.11", triton="3.6"
+)
+
+
+class ScriptedHost(ScriptedEvaluator):
+    """A scripted evaluator that can stand in a pool."""
+
+    def environment(self):
+        self._write("environment")
+        return GPU
+
+    def baseline(self, task):
+        report_progress("times the reference")
+        return super().baseline(task)
+
+    def evaluate(self, task, candidate, *, stage=None, finalist=False):
+        if read(candidate)[0] == "gated":
+            self._write(f"began {candidate.id}")
+            while not Path(f"{self.log}.open").exists():
+                time.sleep(0.02)
+        evaluation = super().evaluate(task, candidate, stage=stage, finalist=finalist)
+        return evaluation.model_copy(update={"environment": GPU})
+
+    def close(self):
+        pass
+
+
+def scripted_pool(log, workers=2):
+    """A pool of scripted evaluators that write into one log."""
+    return Pool([lambda: ScriptedHost(log=log)] * workers)
+
+
+def judge_batch(folder, log, judge="host"):
+    """Do what `egg-graph spool FOLDER` does, in this process."""
+
+    async def work():
+        desk = Desk(Spool(folder, judge), scripted_pool(log), workers=2)
+        async with desk.open():
+            await judge_spool(desk)
+
+    asyncio.run(work())
+
+
+if __name__ == "__main__":
+    from egg_graph.cli import app
+    from egg_graph.cli.judging_host import Host
+
+    log = Path(sys.argv.pop(1))
+    Host.make_pool = lambda self: scripted_pool(log, self.workers)
+    app()
