@@ -26,7 +26,7 @@ def egg(tmp_path, monkeypatch):
 
 
 def test_a_run_ends_where_an_answer_is_missing_and_goes_on_when_it_is_there(egg, tmp_path):
-    ended = egg("optimize", "relu.py", "--evaluator", "spool:spool?wait=0", "--stage", "algorithmic_structure")
+    ended = egg("optimize", "relu.py", "--evaluator", "spool:spool,wait=0", "--stage", "algorithmic_structure")
     (folder,) = (tmp_path / "runs").iterdir()
     resume = f"egg-graph optimize --resume {folder.name}"
     rounds = 0

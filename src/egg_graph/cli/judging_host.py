@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -42,7 +42,7 @@ class Host:
         from egg_graph.evaluator import EvaluatorPool, RayPool, gpu_present
 
         if self.ray is not None:
-            gpus = 0 if self.device == "none" else 1
+            gpus: Literal[0, 1] = 0 if self.device == "none" else 1
             settings = {"timeout": self.timeout, "profile": self.profile}
             return RayPool(self.ray, workers=self.workers, gpus_per_worker=gpus, **settings)
         check_device(self.device)

@@ -21,7 +21,7 @@ MODEL = typer.Option(
 EVALUATOR = typer.Option(
     metavar="URL|spool:FOLDER",
     help="Who judges, if not this machine: the egg-graph serve at a URL, or egg-graph spool on a host that gets the "
-    "FOLDER; spool:FOLDER?wait=0 ends the run, resumably, where there is no answer yet.",
+    "FOLDER; spool:FOLDER,wait=0 ends the run, resumably, where there is no answer yet.",
     show_default="this machine",
     rich_help_panel="Task",
 )

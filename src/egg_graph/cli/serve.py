@@ -55,9 +55,8 @@ def serve(
             return Desk(spool, pool, workers=pool.workers, on_answer=tell_answer)
 
         app = build_server(make_desk, token, keep_days=keep_days)
-        stdout().print(
-            f"http://{plain(host)}:{port} judges on {plain(judging.place)}; answers are kept in {plain(folder)}"
-        )
+        place = f"http://{plain(host)}:{port} judges on {plain(judging.place)}"
+        stdout().print(f"{place}; answers are kept in {plain(folder)}", soft_wrap=True)
         uvicorn.run(
             app,
             host=host,

@@ -39,5 +39,5 @@ def spool(
             await judge_spool(desk, watch=watch)
 
     with place.held(), judging.make_pool() as pool:
-        stdout().print(f"judges on {plain(judging.place)} what lies in {plain(folder)}")
+        stdout().print(f"judges on {plain(judging.place)} what lies in {plain(folder)}", soft_wrap=True)
         asyncio.run(work())

@@ -51,7 +51,7 @@ async def optimize(
         source_or_path: source text in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`), or a .py file.
         model, team, evaluator, principles: see `egg_graph_builder`. By default the embedded expert writes the kernels
             and this machine evaluates them. A text names an evaluator elsewhere: the URL of an `egg-graph serve`, or
-            `spool:FOLDER` (`spool:FOLDER?wait=SECONDS`).
+            `spool:FOLDER` (`spool:FOLDER,wait=SECONDS`).
         target: hardware key, or `auto` for this machine's GPU.
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.

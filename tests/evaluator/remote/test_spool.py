@@ -139,7 +139,7 @@ def test_what_a_question_hangs_on_is_its_key(task, candidate):
     assert asked.key == same.key and len(keys) == len(others) and asked.key not in keys
 
 
-@pytest.mark.parametrize("name", ["gpu-host", "spool:", "spool:here?wait=soon"])
+@pytest.mark.parametrize("name", ["gpu-host", "spool:", "spool:here,wait=soon"])
 def test_a_name_of_no_evaluator_is_refused(name):
-    with pytest.raises(BadInput, match=rf"evaluator '{name.replace('?', '[?]')}'"):
+    with pytest.raises(BadInput, match=rf"evaluator '{name}'"):
         evaluator_by_name(name)

@@ -7,14 +7,14 @@ from egg_graph.evaluator.remote.remote_evaluator import RemoteEvaluator
 from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
 from egg_graph.schema import BadInput
 
-SPOOL, WAIT = "spool:", "?wait="
+SPOOL, WAIT = "spool:", ",wait="
 
 
 def evaluator_by_name(name: str) -> AskingEvaluator:
     """The evaluator that a name stands for.
 
     Args:
-        name: the URL of an `egg-graph serve`, `spool:FOLDER`, or `spool:FOLDER?wait=SECONDS`.
+        name: the URL of an `egg-graph serve`, `spool:FOLDER`, or `spool:FOLDER,wait=SECONDS`.
 
     Raises:
         BadInput: if it is none of these, or there is no token for the URL.
@@ -23,7 +23,7 @@ def evaluator_by_name(name: str) -> AskingEvaluator:
         return RemoteEvaluator(name)
     folder, asked, seconds = name.removeprefix(SPOOL).partition(WAIT)
     if not name.startswith(SPOOL) or not folder:
-        raise BadInput(f"evaluator {name!r}: give a URL, spool:FOLDER or spool:FOLDER?wait=SECONDS")
+        raise BadInput(f"evaluator {name!r}: give a URL, spool:FOLDER or spool:FOLDER,wait=SECONDS")
     try:
         wait = float(seconds) if asked else None
     except ValueError as error:

@@ -29,7 +29,7 @@ from egg_graph.schema.base import Value
 LOG = logging.getLogger("egg_graph")
 FORMAT: Literal[1] = 1
 """Version of the JSON of questions and answers."""
-QUESTION_BYTES = 4 * 2**20
+QUESTION_BYTES = 16 * 2**20
 """Largest question [byte]."""
 KEY = re.compile(r"[0-9a-f]{64}")
 
