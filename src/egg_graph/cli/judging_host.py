@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,6 +70,11 @@ class Host:
             return f"a Ray cluster ({self.ray})"
         gpu = None if self.device == "none" else environment().gpu
         return gpu or "this machine, without a GPU"
+
+
+def log_to_stderr() -> None:
+    """Show warnings and errors, with their tracebacks: whoever asked gets only one line."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
 
 def tell_answer(key: str, question: Question | None, answer: Answer) -> None:

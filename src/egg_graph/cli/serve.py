@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, tell_answer
+from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, log_to_stderr, tell_answer
 from egg_graph.cli.options import DEVICE
 from egg_graph.context import Device
 from egg_graph.schema import BadInput
@@ -46,6 +46,7 @@ def serve(
     from egg_graph.evaluator.remote.desk import Desk
     from egg_graph.evaluator.remote.spool import Spool
 
+    log_to_stderr()
     judging = Host(device, workers, timeout, profile, ray)
     token = _token(token_file)
     spool = Spool(folder, judging.name)

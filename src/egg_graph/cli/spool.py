@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, tell_answer
+from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, log_to_stderr, tell_answer
 from egg_graph.cli.options import DEVICE
 from egg_graph.context import Device
 
@@ -30,6 +30,7 @@ def spool(
     from egg_graph.evaluator.remote.desk import Desk, judge_spool
     from egg_graph.evaluator.remote.spool import Spool
 
+    log_to_stderr()
     judging = Host(device, workers, timeout, profile, ray)
     place = Spool(folder, judging.name)
 

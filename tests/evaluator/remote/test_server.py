@@ -132,6 +132,13 @@ def test_requests_that_are_wrong_are_refused_in_one_line_and_run_nothing(tmp_pat
     assert lines(log) == [] and not list(tmp_path.glob("*/*.json"))
 
 
+class Breaks(ScriptedHost):
+    """Has a defect in its sweeps."""
+
+    def screen(self, task, candidates):
+        return 1 // 0
+
+
 class Held(ScriptedHost):
     """Holds every kernel until its call is cancelled."""
 
@@ -171,12 +178,14 @@ def test_a_call_that_all_its_callers_cancel_is_broken_off(tmp_path, task, candid
 
 def test_a_fault_of_the_machine_is_told_and_not_kept(tmp_path, log, task, candidate):
     async def ask():
-        raises, tells = ScriptedHost(log=log, faults=2), ScriptedHost(log=log, faults=1, raises=False)
+        raises, tells = ScriptedHost(log=log, faults=2), Breaks(log=log, faults=1, raises=False)
         async with serving(tmp_path / "raises", Pool([lambda: raises])) as client:
             with pytest.raises(InfrastructureError, match="the GPU is busy"):
                 await through(client).aevaluate(task, candidate("ok"))  # the pool itself tried twice
             assert (await through(client).aevaluate(task, candidate("ok"))).status == "correct"
         async with serving(tmp_path / "tells", Pool([lambda: tells])) as client:
+            with pytest.raises(InfrastructureError, match="the evaluator broke: ZeroDivisionError: division"):
+                await through(client).ascreen(task, [candidate("ok"), candidate("ok", 2)])
             assert (await through(client).aevaluate(task, candidate("ok"))).status == "infra_error"
             assert (await through(client).aevaluate(task, candidate("ok"))).status == "correct"
 

@@ -94,6 +94,7 @@ class RemoteEvaluator(AskingEvaluator):
                 return read_answer(response.content, question, self.url)
             if response.status_code == 404:  # the server's folder was emptied, or somebody took the question back
                 asked = False
+                await asyncio.sleep(PAUSES[0])
                 continue
             self._expect(response, 202)
             seen = self._tell(response.content)
