@@ -38,7 +38,19 @@ def scripted(monkeypatch, *writes, **evaluator):
     monkeypatch.setattr(egg_graph, "optimize", functools.partial(egg_graph.optimize, **parts))
 
 
-COMMANDS = ("optimize", "evaluate", "report", "bench", "mcp", "doctor", "hardware", "principles", "graph")
+COMMANDS = (
+    "optimize",
+    "evaluate",
+    "report",
+    "bench",
+    "mcp",
+    "serve",
+    "spool",
+    "doctor",
+    "hardware",
+    "principles",
+    "graph",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
