@@ -28,10 +28,10 @@ def started(log, *words, end=signal.SIGINT):
         yield process
     finally:
         process.send_signal(end)
-        process.said = process.communicate(timeout=20)
+        process.said = process.communicate(timeout=60)
 
 
-def until(happened, process=None, seconds=20):
+def until(happened, process=None, seconds=60):
     """Wait until it has happened."""
     end = time.monotonic() + seconds
     while not happened():

@@ -50,18 +50,18 @@ def test_many_runs_advance_in_lockstep_on_one_batch_and_end_resumably_until_it_i
 
 def test_a_killed_host_judges_again_what_it_had_not_answered(tmp_path, task, candidate):
     folder, log = tmp_path / "spool", tmp_path / "log"
-    evaluator = SpoolEvaluator(folder, wait=20, poll=0.05)
+    evaluator = SpoolEvaluator(folder, wait=60, poll=0.05)
     with ThreadPoolExecutor() as threads:
         gated = threads.submit(evaluator.evaluate, task, candidate("gated"))
         with started(log, "spool", folder, "--watch", "--workers", 2, end=signal.SIGKILL) as host:
-            assert threads.submit(evaluator.evaluate, task, candidate("ok")).result(20).status == "correct"
+            assert threads.submit(evaluator.evaluate, task, candidate("ok")).result(60).status == "correct"
             until(lambda: f"began {candidate('gated').id}" in lines(log), host)
         log.with_name("log.open").touch()
         (folder / "questions" / f"{'0' * 64}.json").write_text("{")
         (folder / "questions" / f"{'1' * 64}.json").symlink_to("/etc/passwd")
         (folder / "questions" / "notes.json").write_text("{")
         with started(log, "spool", folder, "--watch") as host:
-            assert gated.result(20).status == "correct"
+            assert gated.result(60).status == "correct"
             run = graph(folder, kernel("ok", 9), kernel("ok", 8), poll=0.05)
             result = run.invoke({"reference": REFERENCE}, {"configurable": {"thread_id": "1"}}, context=CONTEXT)
             assert result["status"] == "correct" and result["kernel"] == kernel("ok", 8)
