@@ -1,7 +1,7 @@
 """The graph that `server_runs` serves: the whole of it, with a real evaluator for each run and a log of their calls.
 
-When the file `STOP` appears, calls give no answer any more and none begins. What the server holds is written down, and
-the process kills itself while the candidates are at work.
+When the file `STOP` appears, calls give no answer any more and none begins. When the file `DIE` appears, what the
+server holds is written down, and the process kills itself while the candidates are at work.
 """
 
 import json
@@ -21,6 +21,8 @@ from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageN
 from tests.lab.dev_server import save_stores
 
 STOP = "stop"
+"""File that asks the evaluators to give no answer any more."""
+DIE = "die"
 """File that asks the server to save and to die."""
 CALLS = "calls.jsonl"
 """File with a line at the begin and at the end of each call of the evaluator."""
@@ -62,14 +64,14 @@ class LoggedEvaluators(AsynchronousTwins):
 
     def _logged(self, task: KernelTask, kind: str, candidate: str, ask: Any) -> Any:
         call = {"task": task.digest, "name": task.name, "kind": kind, "candidate": candidate}
-        self._wait_if_stopped()
+        self._wait_if_stopped(call)
         self._tell({"event": "begin", **call})
         try:
             answer = ask(self._evaluator(task))
         except BaseException:
             self._tell({"event": "failed", **call})
             raise
-        self._wait_if_stopped()
+        self._wait_if_stopped({})
         self._tell({"event": "end", **call})
         return answer
 
@@ -77,8 +79,10 @@ class LoggedEvaluators(AsynchronousTwins):
         with self._lock:
             return self._evaluators.setdefault(task.digest, LocalEvaluator(device=self.device))
 
-    def _wait_if_stopped(self) -> None:
-        """Give no answer once the server is to die: it would be lost with it."""
+    def _wait_if_stopped(self, call: dict[str, str]) -> None:
+        """Give no answer once the server is to die, since it would be lost with it; tell the call that is held back."""
+        if call and (self.folder / STOP).exists():
+            self._tell({"event": "held", **call})
         while (self.folder / STOP).exists():
             time.sleep(POLL)
 
@@ -88,8 +92,8 @@ class LoggedEvaluators(AsynchronousTwins):
 
 
 def die_when_asked(folder: Path) -> None:
-    """Wait for the file `STOP`; then save what the server holds, and kill this process."""
-    while not (folder / STOP).exists():
+    """Wait for the file `DIE`; then save what the server holds, and kill this process."""
+    while not (folder / DIE).exists():
         time.sleep(POLL)
     save_stores()
     os.kill(os.getpid(), signal.SIGKILL)

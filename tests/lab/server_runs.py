@@ -26,7 +26,7 @@ from egg_graph.schema import Attempt, BadInput, Evaluation, InfrastructureError,
 from tests.lab.cancel import PATIENCE, job_of
 from tests.lab.dev_server import free_port, serving, wait_until
 from tests.lab.processes import Process, descendants
-from tests.lab.served_runs import CALLS, STOP
+from tests.lab.served_runs import CALLS, DIE, STOP
 from tests.paths import CORPUS
 
 SMALL = ("softmax", "layer_norm", "rms_norm", "silu", "log_softmax", "gelu", "row_mean", "matmul_relu_bias")
@@ -60,7 +60,10 @@ class Call(Value):
     """One line of the log of the evaluators' calls."""
 
     event: str
-    """`begin`, then `end` or, where it raised, `failed`; a call that was cut off has neither."""
+    """`begin`, then `end` or, where it raised, `failed`; a call that was cut off has neither.
+
+    `held` before `begin` for a call that came when the server was about to be killed.
+    """
     task: str
     """`KernelTask.digest`"""
     name: str
@@ -200,6 +203,7 @@ def _serve_twice(folder: Path, row: Row, terms: Provenance, device: Device, dead
     killed = time.monotonic()
     left, cleared = _clear(there)
     before = read_calls(folder)
+    (folder / DIE).unlink()
     (folder / STOP).unlink()
     ends, second = _serve_to_the_end(folder, row, deadline)
     seconds = time.monotonic() - started
@@ -238,8 +242,10 @@ def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[
             folder,
             deadline - time.monotonic(),
         )
-        there = descendants(server.pid)
         (folder / STOP).touch()
+        wait_until(lambda: _all_wait(client, folder), server, folder, deadline - time.monotonic())
+        there = descendants(server.pid)
+        (folder / DIE).touch()
         server.wait(timeout=PATIENCE)
     return there, max(most)
 
@@ -255,6 +261,12 @@ def _nothing_left(client: SyncLangGraphClient, threads: Mapping[str, str]) -> bo
         return False
     told = "; ".join(f"{name}: {thread['status']} {thread.get('error') or ''}" for name, thread in found.items())
     raise InfrastructureError(f"all runs ended before they were half done: {told}"[:2000])
+
+
+def _all_wait(client: SyncLangGraphClient, folder: Path) -> bool:
+    """Whether every run at work waits for its evaluator, and so has gone on from all the answers that were given."""
+    busy = client.threads.search(status="busy", limit=HISTORY)
+    return len(waiting(read_calls(folder))) >= len(busy)
 
 
 def _halfway(calls: Sequence[Call], enough: int) -> bool:
@@ -337,7 +349,13 @@ def ended(calls: Sequence[Call]) -> list[Call]:
 def cut_off(calls: Sequence[Call]) -> "Counter[tuple[str, str, str]]":
     """What was asked, and was still at work."""
     begun = Counter(call.asked for call in calls if call.event == "begin")
-    return begun - Counter(call.asked for call in calls if call.event != "begin")
+    return begun - Counter(call.asked for call in calls if call.event in ("end", "failed"))
+
+
+def waiting(calls: Sequence[Call]) -> set[str]:
+    """Names of the runs whose evaluator is at work or held back."""
+    at_work = cut_off(calls)
+    return {call.name for call in calls if call.event == "held" or at_work[call.asked] > 0}
 
 
 def paid_twice(calls: Sequence[Call]) -> int:

@@ -7,7 +7,7 @@ import pytest
 from egg_graph import Context, build_egg_graph, to_json
 from egg_graph.schema import KernelTask
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam, kernel
-from tests.lab.server_runs import Call, End, complaints, cut_off
+from tests.lab.server_runs import Call, End, complaints, cut_off, waiting
 
 NAMES = ("one", "two")
 SOURCES = dict.fromkeys(NAMES, REFERENCE)
@@ -70,3 +70,11 @@ def test_a_call_without_an_end_was_cut_off(calls):
     failed = calls[-1].model_copy(update={"event": "failed"})
     assert list(cut_off([*calls[:-2], calls[-2]])) == [calls[-1].asked]
     assert not cut_off([*calls[:-1], failed])
+
+
+def test_a_run_waits_while_its_call_is_at_work_or_held_back(calls):
+    one, two = (next(call for call in calls if call.name == name) for name in NAMES)
+    held = two.model_copy(update={"event": "held"})
+    assert waiting(calls) == set()
+    assert waiting([*calls, one]) == {"one"}
+    assert waiting([*calls, one, held]) == {"one", "two"}
