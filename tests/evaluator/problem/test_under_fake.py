@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from egg_graph.evaluator import LocalEvaluator, forward_form, hear_progress, load_reference
+from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
 from egg_graph.evaluator.problem.forward_summary import summarize_forward
 from egg_graph.evaluator.problem.recurrences import WholeRecurrences
 from egg_graph.knowledge import load_hardware
@@ -74,6 +76,30 @@ def test_a_recurrence_has_its_shapes_and_strides(kind, options):
     assert fake.shape == real.shape and fake.stride() == real.stride()
     pairs = zip(fake_states, states, strict=True) if kind is nn.LSTM else [(fake_states, states)]
     assert all(a.shape == b.shape for a, b in pairs)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_norm_is_one_operator(training):
+    class Calls(TorchDispatchMode):
+        seen = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.seen += 1
+            return function(*args, **(kwargs or {}))
+
+    with FakeTensorMode(), Calls() as calls, WholeBatchNorms():
+        norm = nn.BatchNorm2d(8).train(training)
+        x, before = torch.rand(2, 8, 4, 4), calls.seen
+        assert norm(x).shape == x.shape
+    assert calls.seen - before <= 2, "the answer, and the number of batches"
+
+
+def test_a_batch_norm_that_does_not_fit_is_refused():
+    with FakeTensorMode(), WholeBatchNorms():
+        with pytest.raises(RuntimeError):
+            nn.BatchNorm2d(4)(torch.rand(2, 8, 4, 4))
+        with pytest.raises(ValueError, match="more than 1 value per channel"):
+            nn.BatchNorm1d(4)(torch.rand(1, 4))
 
 
 def test_a_packed_sequence_runs_as_pytorch_runs_it():

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
 from egg_graph.evaluator.problem.recurrences import WholeRecurrences
 from egg_graph.evaluator.problem.reference import load_reference
 
@@ -36,7 +37,7 @@ def forward_form(source: str, overrides: Mapping[str, int], like: Form | None = 
     """
     try:
         reference = load_reference(source, overrides)
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences():
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences(), WholeBatchNorms():
             model = reference.model(0)
             members = (*(name for name, _ in model.named_parameters()), *(name for name, _ in model.named_buffers()))
             if like is not None and members != like.members:

@@ -142,10 +142,11 @@ def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._pytree import tree_leaves
 
+    from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
     from egg_graph.evaluator.problem.recurrences import WholeRecurrences
 
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences():
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), WholeRecurrences(), WholeBatchNorms():
             outputs = reference.model(0)(*reference.inputs(0))
     except Exception:  # noqa: BLE001 - it does not run under fake tensors, so nothing is known
         return []
@@ -217,6 +218,7 @@ def _run_forward(reference: Reference, mode: AbstractContextManager[object], mos
     import torch
     from torch.utils._pytree import tree_leaves
 
+    from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
     from egg_graph.evaluator.problem.flops import NecessaryFlops
     from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 
@@ -228,11 +230,11 @@ def _run_forward(reference: Reference, mode: AbstractContextManager[object], mos
             raise _TooLarge
         inputs = reference.inputs(0)
         counter = NecessaryFlops()
-        with counter, _largest_tensor() as seen, WholeRecurrences(recurrences.append):
+        with counter, _largest_tensor() as seen, WholeRecurrences(recurrences.append), WholeBatchNorms() as norms:
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     flops = counter.get_total_flops() + sum(r.flops for r in recurrences)
-    operators = seen.operators + sum(r.operators for r in recurrences)
+    operators = seen.operators + norms.operators + sum(r.operators for r in recurrences)
     return ForwardSize(held + sum(x.numel() for x in leaves), max(seen.largest, 0), float(flops), operators)
 
 
