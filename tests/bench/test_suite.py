@@ -1,14 +1,11 @@
-"""A suite's rows, statistics and pages; kernels and times by script."""
-
-import json
+"""Which problems a bench has, and the class of each."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from egg_graph.bench import Row, find_references, markdown, run_suite, summarize
+from egg_graph.bench import find_problems, find_references
+from egg_graph.bench.classes import CLASSES, ELEMENTWISE, operator_class
 from egg_graph.schema import BadInput
-from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from tests.graph.scripted import REFERENCE
 
 
 @pytest.fixture
@@ -22,66 +19,91 @@ def suite(tmp_path):
     return folder
 
 
-def run(references, out, tmp_path, writes, **options):
-    parts = {"team": ScriptedTeam(writes, worth=(False,)), "evaluator": ScriptedEvaluator()}
-    return run_suite(references, out, runs_dir=tmp_path / "runs", parts=parts, **options)
+@pytest.fixture
+def kernelbench(tmp_path):
+    """A checkout with two levels, three problems each."""
+    for level in (1, 2):
+        folder = tmp_path / "checkout" / "KernelBench" / f"level{level}"
+        folder.mkdir(parents=True)
+        for name in ("10_Ten", "2_Two", "1_One"):
+            (folder / f"{name}.py").write_text(REFERENCE)
+    return tmp_path / "checkout"
 
 
 def test_a_folder_holds_its_references_alone(suite, tmp_path):
     assert [path.stem for path in find_references(suite)] == ["a_relu", "b_relu"]
-    assert [path.stem for path in find_references(suite, "b_*")] == ["b_relu"]
+    assert [problem.name for problem in find_problems(str(suite), only="b_*")] == ["b_relu"]
     listed = tmp_path / "list.txt"
     listed.write_text("# mine\nsuite/b_relu.py  # first\n\nsuite/a_relu.py\n")
-    assert [path.stem for path in find_references(listed)] == ["b_relu", "a_relu"]
+    assert [problem.name for problem in find_problems(str(listed))] == ["b_relu", "a_relu"]
+
+
+def test_kernelbench_is_chosen_by_level_and_number(kernelbench):
+    def names(**options):
+        return [problem.name for problem in find_problems("kernelbench", path=kernelbench, **options)]
+
+    assert names() == [f"level{level}/{name}" for level in (1, 2) for name in ("1_One", "2_Two", "10_Ten")]
+    assert names(levels="2", problems="2-10") == ["level2/2_Two", "level2/10_Ten"]
+    assert names(problems="1/10,2/1") == ["level1/10_Ten", "level2/1_One"]
+    assert names(levels="1", only="*Two") == ["level1/2_Two"]
+    (inner,) = find_problems("kernelbench", path=kernelbench / "KernelBench", problems="2/1")
+    assert inner.section == "level2"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "give --path"),
+        ({"path": "nowhere"}, "nowhere: no folder level1"),
+        ({"levels": "1,7"}, "no level '7'; there are 1, 2"),
+        ({"problems": "1-x"}, "'1-x' is no number"),
+        ({"problems": "1-2,77"}, "problems: no 77 in level 1, 2"),
+        ({"levels": "2", "problems": "1/1"}, "problems: no 1/1 in level 2"),
+        ({"only": "zzz"}, "no problem named 'zzz' in level 1, 2"),
+    ],
+)
+def test_a_wrong_choice_of_kernelbench_is_one_clear_line(kernelbench, options, says):
+    path = {} if not options else {"path": kernelbench}
+    with pytest.raises(BadInput, match=says):
+        find_problems("kernelbench", **{**path, **options})
+
+
+def test_a_wrong_choice_of_a_folder_is_one_clear_line(suite, tmp_path):
     with pytest.raises(BadInput, match="no reference named"):
-        find_references(suite, "zzz")
+        find_problems(str(suite), only="zzz")
+    with pytest.raises(BadInput, match="belong to the suite kernelbench"):
+        find_problems(str(suite), levels="1")
+    listed = tmp_path / "twice.txt"
+    listed.write_text("suite/a_relu.py\nsuite/a_relu.py\n")
+    with pytest.raises(BadInput, match="two references are named 'suite/a_relu'"):
+        find_problems(str(listed))
 
 
-def test_rows_are_written_as_they_come(suite, tmp_path):
-    out, seen = tmp_path / "results" / "mine", []
-    results = run(find_references(suite), out, tmp_path, [kernel("timed", 2.0)], on_row=seen.append, max_attempts=3)
-    assert [row.status for row in results.rows] == ["faster", "faster"]
-    assert list(results.rows) == seen
-    stored = json.loads(out.with_suffix(".json").read_text())
-    assert stored["summary"]["geometric_mean"] == pytest.approx(2.0)
-    assert stored["settings"]["max_attempts"] == 3 and stored["version"] and stored["statistic"]
-    page = out.with_suffix(".md").read_text()
-    assert "| a_relu | faster | 2 | 4 | - | - | 2.000 (1.000 to 9.000) | 1.0e-07 / 1.0e-05 |" in page
-    assert "geometric mean 2.000" in page
+def model(forward, init="pass"):
+    return (
+        f"class Model(nn.Module):\n  def __init__(self):\n    {init}\n  def forward(self, x):\n    return {forward}\n"
+    )
 
 
-def test_kept_rows_are_not_run_again_and_terms_must_agree(suite, tmp_path):
-    out = tmp_path / "mine"
-    first = run([suite / "a_relu.py"], out, tmp_path, [kernel("timed", 2.0)])
-    both = run(find_references(suite), out, tmp_path, [kernel("slow", 8.0)], keep=True)
-    assert both.rows[0] == first.rows[0]
-    assert [row.status for row in both.rows] == ["faster", "slower"]
-    with pytest.raises(BadInput, match="other settings"):
-        run(find_references(suite), out, tmp_path, [kernel("timed")], keep=True, precision="ieee")
-
-
-def test_a_reference_that_is_none_is_a_row(suite, tmp_path):
-    results = run([suite / "broken.py", suite / "a_relu.py"], tmp_path / "mine", tmp_path, [kernel("ok", 1.0)])
-    assert [row.status for row in results.rows] == ["bad_input", "correct"]
-    page = markdown(results)
-    assert "no Python" in page and "Nothing was timed" in page and "ratio" not in page
-
-
-def row(status="faster", ratio=None):
-    return Row(name="x", task="", status=status, reason="a | b\nc", ratio=ratio, ratio_low=ratio, ratio_high=ratio)
-
-
-def test_statistics_count_every_problem():
-    summary = summarize([row(ratio=2.0), row("slower", 0.5), row("inconclusive", 1.05), row("reference_kept")])
-    assert (summary.problems, summary.usable, summary.timed) == (4, 3, 3)
-    assert summary.geometric_mean == pytest.approx((2.0 * 0.5 * 1.05) ** (1 / 3))
-    assert summary.geometric_mean_as_used == pytest.approx(2.0**0.25)
-    assert summary.median == 1.05
-    assert summary.fast == {"1": 0.5, "1.1": 0.25, "1.2": 0.25, "1.5": 0.25, "2": 0.0}
-
-
-@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20))
-def test_geometric_mean_lies_between_the_extremes(ratios):
-    summary = summarize([row(ratio=ratio) for ratio in ratios])
-    assert min(ratios) * 0.999 <= summary.geometric_mean <= max(ratios) * 1.001
-    assert list(summary.fast.values()) == sorted(summary.fast.values(), reverse=True)
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (model("self.c(x)", "self.c = nn.ConvTranspose3d(3, 4, 5)"), "transposed convolution 3D"),
+        (model("F.conv2d(x, self.w).softmax(1)"), "convolution 2D"),
+        (model("torch.softmax(x @ x, -1)"), "matrix product"),
+        (model("F.scaled_dot_product_attention(self.q(x))", "self.q = nn.Linear(3, 4)"), "attention"),
+        (model("self.r(x)", "self.r = nn.LSTM(3, 4)"), "recurrent"),
+        (model("x.cumsum(1)"), "scan"),
+        (model("self.p(x)", "self.p = nn.MaxPool2d(2)"), "pooling"),
+        (model("x * torch.rsqrt(x.pow(2).mean(-1))"), "normalization"),
+        (model("torch.logsumexp(x, 1)"), "softmax"),
+        (model("F.cross_entropy(x, x)"), "loss"),
+        (model("torch.argmax(x, 1)"), "reduction"),
+        (model("x.index_copy(1, x, x)"), "gather and scatter"),
+        (model("torch.relu(x)") + "def get_inputs():\n  return [torch.sum(torch.ones(2))]\n", ELEMENTWISE),
+        ("def (", ELEMENTWISE),
+    ],
+)
+def test_a_problem_has_the_class_of_its_heaviest_operator(source, expected):
+    assert operator_class(source) == expected
+    assert expected in {ELEMENTWISE, *(name for name, _ in CLASSES)}

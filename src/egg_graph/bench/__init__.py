@@ -7,21 +7,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egg_graph.bench.suite import find_references, run_suite
+    from egg_graph.bench.run import Display, run_bench
+    from egg_graph.bench.statistics import Statistics, summarize
+    from egg_graph.bench.suite import Problem, find_problems, find_references
     from egg_graph.bench.table import markdown
-    from egg_graph.bench.values import Results, Row, Summary, summarize
+    from egg_graph.bench.values import Results, Row
 
 _HOMES = {
+    "Display": "run",
+    "Problem": "suite",
     "Results": "values",
     "Row": "values",
-    "Summary": "values",
+    "Statistics": "statistics",
+    "find_problems": "suite",
     "find_references": "suite",
     "markdown": "table",
-    "run_suite": "suite",
-    "summarize": "values",
+    "run_bench": "run",
+    "summarize": "statistics",
 }
 
-__all__ = ["Results", "Row", "Summary", "find_references", "markdown", "run_suite", "summarize"]
+__all__ = [
+    "Display",
+    "Problem",
+    "Results",
+    "Row",
+    "Statistics",
+    "find_problems",
+    "find_references",
+    "markdown",
+    "run_bench",
+    "summarize",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,9 @@
 import datetime
 import hashlib
 import importlib.metadata
+import shutil
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from egg_graph.schema import Environment, Value
@@ -48,9 +51,39 @@ def evaluator_digest() -> str:
     import egg_graph.evaluator
 
     folder = Path(egg_graph.evaluator.__path__[0])
+    return _digest((str(file.relative_to(folder)), file.read_bytes()) for file in sorted(folder.rglob("*.py")))
+
+
+def code_digest() -> str:
+    """SHA-256 of the installed package's source files and of its prompts, as 16 hex digits."""
+    from egg_graph.knowledge.shipped import prompt_files, prompt_text
+
+    folder = Path(__file__).parents[1]
+    sources = [(str(file.relative_to(folder)), file.read_bytes()) for file in sorted(folder.rglob("*.py"))]
+    return _digest([*sources, *((name, prompt_text(name).encode()) for name in prompt_files(""))])
+
+
+def commit() -> str:
+    """Commit of the source tree that this package runs from, with `-dirty` if a file of it was changed.
+
+    Empty where the package is not run from a source tree, or git is missing.
+    """
+    folder = Path(__file__).parent
+    git = shutil.which("git")
+    if git is None or _git(git, folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return ""
+    return _git(git, folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*") or ""
+
+
+def _git(git: str, folder: Path, *words: str) -> str | None:
+    done = subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _digest(files: Iterable[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    for name, content in files:
+        digest.update(name.encode() + b"\0" + content)
     return digest.hexdigest()[:16]
 
 

@@ -1,19 +1,79 @@
-"""Run a suite: find its references, call `optimize` for each, and rewrite the results after each one."""
+"""Which problems a bench has: a folder, a list, one file, KernelBench's levels, or the workloads that ship."""
 
 import ast
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+import hashlib
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from egg_graph.bench.provenance import utc_now, version
-from egg_graph.bench.table import markdown
-from egg_graph.bench.values import Results, Row, row_of, summarize
-from egg_graph.bench.writing import read_earlier, write_results
-from egg_graph.context import Context, choose_target
-from egg_graph.schema import BadInput, Environment, InfrastructureError
-from egg_graph.team import name_models
+from egg_graph.bench.classes import operator_class
+from egg_graph.schema import BadInput
+
+KERNELBENCH, WORKLOADS = "kernelbench", "workloads"
+"""Names of suites; any other is a path."""
+_LEVEL = re.compile(r"level(\d+)")
+_CHOICE = re.compile(r"(?:(\d+)/)?(\d+)(?:-(\d+))?")
+
+
+class Problem(NamedTuple):
+    """One reference of a bench."""
+
+    name: str
+    """Unique in the bench: `level1/19_ReLU`, or the file's name without .py."""
+    path: Path
+    section: str = ""
+    """`level1` for KernelBench, `workloads` for ours, else empty."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file, as 16 hex digits."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
+
+    @property
+    def operator_class(self) -> str:
+        """Its class by the rule of `egg_graph.bench.classes`."""
+        return operator_class(self.path.read_text(encoding="utf-8", errors="replace"))
+
+
+def find_problems(
+    suite: str, *, path: str | Path | None = None, levels: str = "", problems: str = "", only: str = "*"
+) -> tuple[Problem, ...]:
+    """The problems of a suite, in their order.
+
+    Args:
+        suite: `kernelbench`, `workloads`, or a folder, a .txt list or a file as `find_references` takes them.
+        path: KernelBench's checkout, or the folder in it that holds `level1`.
+        levels: KernelBench's levels, such as `1,2`; all that are there if empty.
+        problems: numbers of KernelBench's problems, such as `1-10,15` of every level or `2/18` of one.
+        only: pattern on the file's name without .py.
+
+    Raises:
+        BadInput: if the suite, a level or a problem does not exist, or an option belongs to another suite.
+    """
+    if suite == KERNELBENCH:
+        return _kernelbench(path, levels, problems, only)
+    if path is not None or levels or problems:
+        raise BadInput(f"--path, --levels and --problems belong to the suite {KERNELBENCH}, not to {suite!r}")
+    if suite == WORKLOADS:
+        folder = Path(__file__).with_name("workloads")
+        return tuple(Problem(file.stem, file, WORKLOADS) for file in find_references(folder, only))
+    return name_problems(find_references(suite, only))
+
+
+def name_problems(files: Sequence[Path]) -> tuple[Problem, ...]:
+    """Problems of files: named by the file, or by folder and file where two files have one name.
+
+    Raises:
+        BadInput: if two files have one name in folders of one name.
+    """
+    names = [file.stem for file in files]
+    if len(set(names)) < len(names):
+        names = [f"{file.parent.name}/{file.stem}" for file in files]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadInput(f"two references are named {twice[0]!r}: a bench tells problems apart by folder and file name")
+    return tuple(Problem(name, file) for name, file in zip(names, files, strict=True))
 
 
 def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
@@ -36,7 +96,10 @@ def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
     elif path.is_file():
         found = [path]
     else:
-        raise BadInput(f"{path}: no such folder or file; name a folder of references, or a .txt list of them")
+        raise BadInput(
+            f"{path}: no such folder or file; name a folder of references, a .txt list of them, {KERNELBENCH} or "
+            f"{WORKLOADS}"
+        )
     chosen = tuple(file for file in found if file.match(f"{only}.py"))
     if not chosen:
         raise BadInput(f"{path}: no reference named {only!r} in it (a .py file with class Model and get_inputs)")
@@ -52,78 +115,70 @@ def _is_reference(file: Path) -> bool:
     return {"Model", "get_inputs"} <= names
 
 
-def run_suite(
-    references: Sequence[Path],
-    out: Path,
-    *,
-    model: str | Mapping[str, str] | None = None,
-    runs_dir: Path = Path("runs"),
-    keep: bool = False,
-    on_start: Callable[[str], None] = lambda name: None,
-    on_event: Callable[[Any], None] | None = None,
-    on_row: Callable[[Row], None] = lambda row: None,
-    parts: dict[str, Any] | None = None,
-    **knobs: Any,
-) -> Results:
-    """Optimize every reference and write `<out>.json` and `<out>.md`.
-
-    Args:
-        references: paths of the references.
-        out: the results' path without suffix; its last part is the results' name.
-        model: name of a chat model, or a mapping from each role to one; None for the embedded expert.
-        runs_dir: where each run's folder is made.
-        keep: keep the rows of an earlier run of the same suite with the same settings, and run the rest; a run that
-            could not be made is tried again.
-        on_start, on_event, on_row: called with a reference's name, with a run's events, with a finished row.
-        parts: team or evaluator for `optimize`, in place of the default ones.
-        **knobs: knobs of `Context` for every run.
-
-    Returns:
-        All rows. A run that could not be made is a row with its reason.
-
-    Raises:
-        BadInput: if a knob or `out` is wrong.
-        ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
-    """
-    context = Context(**knobs)
-    file = out.with_name(out.name + ".json")
-    results = Results(
-        name=out.name,
-        version=version(),
-        started=utc_now(),
-        model=name_models(model) if model else "embedded expert",
-        precision=context.precision,
-        target=choose_target(context.target).name,
-        settings=json.loads(json.dumps(asdict(context))),
-    )
-    if keep:
-        same = {"settings": True, "model": True, "target": True, "version": True}
-        results = read_earlier(file, results, same, noun="settings")
-        rows = tuple(row for row in results.rows if row.status not in ("bad_input", "infra_error"))
-        results = results.model_copy(update={"rows": rows})
-    order = {path.stem: number for number, path in enumerate(references)}
-    done = {row.name for row in results.rows}
-    for path in references:
-        if path.stem in done:
-            continue
-        on_start(path.stem)
-        row, environment = _run_one(path, model=model, runs_dir=runs_dir, on_event=on_event, **(parts or {}), **knobs)
-        rows = tuple(sorted((*results.rows, row), key=lambda row: order.get(row.name, len(order))))
-        results = results.model_copy(update={"rows": rows, "environment": environment or results.environment})
-        write_results(file, results, markdown(results), summary=summarize(rows).model_dump(mode="json"))
-        on_row(row)
-    return results
+def _kernelbench(path: str | Path | None, levels: str, problems: str, only: str) -> tuple[Problem, ...]:
+    if path is None:
+        raise BadInput(f"the suite {KERNELBENCH} does not ship: give --path, a checkout of KernelBench")
+    there = _level_folders(Path(path))
+    there = {level: there[level] for level in _levels(levels, there)}
+    every = [
+        Problem(f"level{level}/{file.stem}", file, f"level{level}")
+        for level, folder in there.items()
+        for file in sorted(find_references(folder), key=lambda file: (_number(file), file.name))
+    ]
+    choices = _choices(problems)
+    for choice in choices:
+        if not any(choice.holds(problem) for problem in every):
+            raise BadInput(f"problems: no {choice.text} in level {', '.join(map(str, there))} of {path}")
+    wanted = [problem for problem in every if not choices or any(choice.holds(problem) for choice in choices)]
+    found = tuple(problem for problem in wanted if problem.path.match(f"{only}.py"))
+    if not found:
+        raise BadInput(f"{path}: no problem named {only!r} in level {', '.join(map(str, there))}")
+    return found
 
 
-def _run_one(path: Path, **options: Any) -> tuple[Row, Environment | None]:
-    """Optimize one reference; where no run could be made, the row says why and there is no environment."""
-    from egg_graph import optimize
+def _level_folders(path: Path) -> dict[int, Path]:
+    """The folders level1, level2 ... below a checkout or below its inner folder, by number."""
+    for folder in (path, path / "KernelBench"):
+        if folder.is_dir():
+            named = {_LEVEL.fullmatch(each.name): each for each in folder.iterdir() if each.is_dir()}
+            if found := {int(match[1]): each for match, each in named.items() if match}:
+                return dict(sorted(found.items()))
+    raise BadInput(f"{path}: no folder level1, level2 ... in it; name a checkout of KernelBench")
 
-    try:
-        run = optimize(path, **options)
-    except BadInput as error:
-        return Row(name=path.stem, task="", status="bad_input", reason=str(error)), None
-    except InfrastructureError as error:
-        return Row(name=path.stem, task="", status="infra_error", reason=str(error)), None
-    environment = run.evaluation.environment if run.evaluation is not None else None
-    return row_of(run), environment or run.state["baseline"].environment
+
+def _levels(text: str, there: dict[int, Path]) -> list[int]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    unknown = [word for word in words if not word.isdigit() or int(word) not in there]
+    if unknown:
+        raise BadInput(f"levels: no level {unknown[0]!r}; there are {', '.join(map(str, there))}")
+    return [int(word) for word in words] or list(there)
+
+
+class _Choice(NamedTuple):
+    """A range of problems' numbers, of one level or of all."""
+
+    text: str
+    level: str
+    first: int
+    last: int
+
+    def holds(self, problem: Problem) -> bool:
+        """Whether a problem is in the range."""
+        return self.level in ("", problem.section) and self.first <= _number(problem.path) <= self.last
+
+
+def _choices(text: str) -> list[_Choice]:
+    found = []
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        match = _CHOICE.fullmatch(word)
+        if match is None:
+            raise BadInput(f"problems: {word!r} is no number; write 1-10,15 for every level, or 2/18 for one")
+        level, first, last = match.groups()
+        found.append(_Choice(word, f"level{level}" if level else "", int(first), int(last or first)))
+    return found
+
+
+def _number(file: Path) -> int:
+    """The number that KernelBench's file names begin with; -1 without one."""
+    digits = file.name.split("_")[0]
+    return int(digits) if digits.isdigit() else -1

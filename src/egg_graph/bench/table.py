@@ -1,67 +1,197 @@
-"""The results of a suite as a Markdown page."""
+"""The results of a bench as a Markdown page."""
 
-from egg_graph.bench.provenance import describe_machine
-from egg_graph.bench.values import Results, Row, Summary, summarize
+from egg_graph.bench.ablation import Ablation, ablations
+from egg_graph.bench.card import protocol
+from egg_graph.bench.statistics import (
+    Interval,
+    KernelBenchNumbers,
+    Statistics,
+    by_group,
+    kernelbench_numbers,
+    summarize,
+)
+from egg_graph.bench.values import Results, Row
 from egg_graph.bench.writing import markdown_table
 from egg_graph.schema import USABLE
 
 _TIMED = (
     "problem",
+    "class",
     "verdict",
     "kernel",
     "eager",
     "compile",
+    "tuned",
     "eager fp32",
     "ratio (95 % interval)",
+    "of the roofline",
     "error / budget",
     "Triton",
 )
-_UNTIMED = ("problem", "verdict", "bound [ms]", "floor [ms]", "error / budget", "Triton", "attempts", "took [s]")
+_UNTIMED = (
+    "problem",
+    "class",
+    "verdict",
+    "bound [ms]",
+    "floor [ms]",
+    "error / budget",
+    "Triton",
+    "attempts",
+    "took [s]",
+)
+_GROUPS = (
+    "group",
+    "problems",
+    "usable",
+    "geometric mean",
+    "quartiles",
+    "fast_0",
+    "fast_1",
+    "fast_1.5",
+    "fast_2",
+    "of the roofline",
+)
+NOT_MEASURED = "not measured"
 
 
 def markdown(results: Results) -> str:
-    """A page with the settings, the summary and one line a problem."""
-    timed = any(row.kernel_ms is not None for row in results.rows)
-    header = _TIMED if timed else _UNTIMED
-    cells = [_timed(row) if timed else _untimed(row) for row in results.rows]
-    lines = [f"# {results.name}", "", _settings(results), "", *_summary(summarize(results.rows)), ""]
-    lines += markdown_table(header, cells)
+    """A page with the protocol, the statistics, the ablations and one line a problem."""
+    rows = results.whole
+    timed = any(row.kernel_ms is not None for row in rows)
+    groups = by_group(rows)
+    lines = [f"# {results.name}", "", *headline(results), ""]
+    if timed:
+        lines += [*_groups(groups), "", *_baselines(groups[0]), "", *_kernelbench(kernelbench_numbers(rows)), ""]
+    lines += _ablations(ablations(results.rows, results.without))
+    lines += _failures(rows)
+    lines += markdown_table(_TIMED if timed else _UNTIMED, [_timed(row) if timed else _untimed(row) for row in rows])
     if timed:
         lines += ["", "Times in milliseconds. " + results.statistic]
     else:
         lines += ["", "Nothing was timed: a bound limits a kernel's time from below, and is never a speed."]
+    lines += ["", "## Protocol", "", *markdown_table(("term", "value"), protocol(results))]
     return "\n".join(lines) + "\n"
 
 
-def _settings(results: Results) -> str:
-    return (
-        f"egg-graph {results.version}, started {results.started}; {results.model}; "
-        f"precision {results.precision}; written for {results.target}; {describe_machine(results.environment)}. "
-        "One run a problem."
-    )
-
-
-def _summary(summary: Summary) -> list[str]:
-    lines = [f"{summary.usable} of {summary.problems} problems ended with a usable kernel."]
-    if summary.geometric_mean is not None:
-        fast = ", ".join(f"fast_{p} {share:.0%}" for p, share in summary.fast.items())
-        lines.append(
-            f"Ratio over the {summary.timed} timed kernels: geometric mean {summary.geometric_mean:.3f}, median "
-            f"{summary.median:.3f}; over all problems, with the reference kept unless the kernel is faster: "
-            f"{summary.geometric_mean_as_used:.3f}. {fast}."
-        )
+def headline(results: Results) -> list[str]:
+    """What a bench came to, in a few lines."""
+    all_rows = summarize(results.whole)
+    done = len(results.whole)
+    of = results.problems if results.problems is not None else done
+    lines = [
+        f"{all_rows.usable} of {done} problems ended with a usable kernel, {all_rows.timed} of them timed and "
+        f"{all_rows.faster} faster with confidence; {all_rows.kept} kept the reference, {all_rows.failed} could not be "
+        "judged."
+    ]
+    if done < of:
+        lines.append(f"**The bench is not done: {done} of {of} problems.** The same command goes on with it.")
+    if all_rows.geometric_mean is not None:
+        mean, median = _with_interval(all_rows.geometric_mean), _with_interval(all_rows.median)
+        lines += ["", f"Geometric mean over all {done}: **{mean}**, median {median}."]
+        lines.append(f"Lowest and highest ratio of a kernel: {all_rows.lowest:.3f} and {all_rows.highest:.3f}.")
     return lines
+
+
+def _groups(groups: tuple[Statistics, ...]) -> list[str]:
+    """The statistics by group. Failures and kept references count as 1.0."""
+    told = (
+        "Ratio to the better of eager and torch.compile at equal precision; a problem without a kernel counts as 1.0."
+    )
+    return [told, "", *markdown_table(_GROUPS, [_group(group) for group in groups])]
+
+
+def _group(group: Statistics) -> list[str]:
+    counts = [group.group, str(group.problems), str(group.usable)]
+    if group.geometric_mean is None or group.lower_quartile is None or group.upper_quartile is None:
+        return [*counts, *[NOT_MEASURED] * (len(_GROUPS) - len(counts))]
+    quartiles = f"{group.lower_quartile.value:.2f}, {_value(group.median)}, {group.upper_quartile.value:.2f}"
+    fast = [f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})" for share in group.fast.values()]
+    roofline = f"{group.roofline.value:.0%}" if group.roofline else NOT_MEASURED
+    return [*counts, _with_interval(group.geometric_mean), quartiles, *fast, roofline]
+
+
+def _baselines(all_rows: Statistics) -> list[str]:
+    from egg_graph.bench.statistics import BASELINES
+
+    cells = [
+        [name, _with_interval(all_rows.against[name]) if name in all_rows.against else NOT_MEASURED]
+        for name in BASELINES
+    ]
+    return markdown_table(("all problems, against", "geometric mean (95 % interval)"), cells)
+
+
+def _kernelbench(numbers: KernelBenchNumbers | None) -> list[str]:
+    if numbers is None:
+        return ["KernelBench's own numbers: not measured."]
+    fast = ", ".join(f"fast_{p} {share:.0%}" for p, share in numbers.fast.items())
+    return [
+        f"KernelBench's own numbers, by its definitions: {numbers.correct} of {numbers.problems} correct; geometric "
+        f"mean of the correct ones {numbers.geometric_mean_correct_only:.3f}, of the correct and faster ones "
+        f"{numbers.geometric_mean_correct_and_faster_only:.3f}; {fast}. Against eager fp32, by medians."
+    ]
+
+
+def _ablations(found: tuple[Ablation, ...]) -> list[str]:
+    if not found:
+        return []
+    header = (
+        "without",
+        "pairs",
+        "usable, and with it",
+        "with it over without it",
+        "better with it",
+        "worse with it",
+        "time",
+    )
+    return ["## Ablations", "", *markdown_table(header, [_ablation(one) for one in found]), ""]
+
+
+def _ablation(one: Ablation) -> list[str]:
+    gain = _with_interval(one.gain) if one.gain else NOT_MEASURED
+    time = f"{one.seconds_ratio:.2f}x" if one.seconds_ratio is not None else "-"
+    return [
+        one.without,
+        str(one.pairs),
+        f"{one.usable}, {one.usable_whole}",
+        gain,
+        str(one.better),
+        str(one.worse),
+        time,
+    ]
+
+
+def _failures(rows: tuple[Row, ...]) -> list[str]:
+    """Problems without a kernel, by cause."""
+    causes: dict[str, list[str]] = {}
+    for row in rows:
+        if not row.usable:
+            causes.setdefault(cause_of(row), []).append(row.name)
+    if not causes:
+        return []
+    ordered = sorted(causes.items(), key=lambda item: -len(item[1]))
+    return [
+        "Without a kernel, by cause:",
+        "",
+        *(f"- {cause} ({len(names)}): {', '.join(names)}" for cause, names in ordered),
+        "",
+    ]
+
+
+def cause_of(row: Row) -> str:
+    """Why a row has no kernel, in a few words."""
+    return " ".join(filter(None, (row.status.replace("_", " "), row.cause and f"({row.cause.replace('_', ' ')})")))
 
 
 def _timed(row: Row) -> list[str]:
     ratio = "-" if row.ratio is None else f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})"
-    times = [_ms(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.eager_fp32_ms)]
-    return [row.name, _verdict(row), *times, ratio, _error(row), _share(row)]
+    times = [_ms(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.tuned_ms, row.eager_fp32_ms)]
+    roofline = f"{row.floor_ms / row.used_ms:.0%}" if row.floor_ms and row.used_ms else "-"
+    return [row.name, row.operator_class, _verdict(row), *times, ratio, roofline, _error(row), _share(row)]
 
 
 def _untimed(row: Row) -> list[str]:
     figures = [_ms(row.bound_ms), _ms(row.floor_ms), _error(row), _share(row)]
-    return [row.name, _verdict(row), *figures, str(row.attempts), f"{row.seconds:.0f}"]
+    return [row.name, row.operator_class, _verdict(row), *figures, str(row.attempts), f"{row.seconds:.0f}"]
 
 
 def _verdict(row: Row) -> str:
@@ -79,3 +209,11 @@ def _error(row: Row) -> str:
 
 def _share(row: Row) -> str:
     return "-" if row.triton_share is None else f"{row.triton_share:.0%}"
+
+
+def _value(interval: Interval | None) -> str:
+    return NOT_MEASURED if interval is None else f"{interval.value:.2f}"
+
+
+def _with_interval(interval: Interval | None) -> str:
+    return NOT_MEASURED if interval is None else f"{interval.value:.3f} ({interval.low:.3f} to {interval.high:.3f})"

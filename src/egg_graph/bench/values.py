@@ -1,10 +1,7 @@
-"""The results of a suite: one row a reference, the settings of all runs, and the summary of the rows."""
+"""The results of a bench: one row a problem, and the terms on which all rows were measured."""
 
-import statistics
-from collections.abc import Sequence
+from collections import Counter
 from typing import TYPE_CHECKING, Any
-
-from pydantic import Field
 
 from egg_graph.schema import USABLE, Baseline, Environment, Evaluation, KernelTask, Precision, Usage, Value
 
@@ -16,20 +13,34 @@ STATISTIC = (
     "both at the policy's precision, with a 95 % bootstrap interval; error is the relative L2 error against fp64 of "
     "the check nearest to its budget."
 )
+NO_RUN = ("bad_input", "infra_error")
+"""Statuses of a row without a run: the reference is none, or the machine failed."""
 
 
 class Row(Value):
     """One reference. Times are None where nothing was timed; `bound_ms` and `floor_ms` are never times."""
 
     name: str
+    section: str = ""
+    """Part of the suite: `level1`, `workloads`, or empty."""
+    operator_class: str = ""
+    """Class by the rule of `egg_graph.bench.classes`."""
+    without: str = ""
+    """What was left out for an ablation; empty for the whole."""
+    source: str = ""
+    """SHA-256 of the reference's file, as 16 hex digits."""
     task: str
     """`KernelTask.digest`"""
     status: str
     """Status of the kernel handed over; `reference_kept`; or `bad_input`, `infra_error` where no run could be made."""
     reason: str
+    cause: str = ""
+    """Why there is no kernel: the most frequent end of the attempts; empty where there is one."""
     kernel_ms: float | None = None
     eager_ms: float | None = None
     compile_ms: float | None = None
+    tuned_ms: float | None = None
+    """Time of tuned PyTorch; None, because no such baseline is measured yet."""
     eager_fp32_ms: float | None = None
     ratio: float | None = None
     ratio_low: float | None = None
@@ -39,82 +50,109 @@ class Row(Value):
     budget: float | None = None
     bound_ms: float | None = None
     floor_ms: float | None = None
+    flops: float | None = None
+    """Operations in matrix products of the reference [flop]."""
+    compulsory_bytes: float | None = None
+    """Bytes of inputs, parameters and outputs, each once."""
     triton_share: float | None = None
+    kernelbench: bool | None = None
+    """Whether the kernel passes KernelBench's own criterion; None where that was not computed."""
+    seed: int | None = None
+    """Root of all seeds of the last evaluation."""
+    sm_clock_mhz: float | None = None
+    """Clock of the multiprocessors after the measurement [MHz]."""
+    throttled: tuple[str, ...] = ()
+    """Why the driver held the clocks down during the measurement."""
     attempts: int = 0
     seconds: float = 0.0
+    """Seconds spent inside the run's nodes."""
     usage: Usage = Usage()
     run: str = ""
+    """Name of the run's folder."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the run handed over a kernel that may replace the reference."""
+        return self.status in USABLE
+
+    @property
+    def score(self) -> float:
+        """The ratio with which the problem counts: the kernel's, else 1.0 (failed, reference kept, not timed)."""
+        return self.ratio if self.usable and self.ratio is not None else 1.0
+
+    @property
+    def baseline_ms(self) -> float | None:
+        """The faster of eager and torch.compile at the policy's precision [ms]."""
+        return min(filter(None, (self.eager_ms, self.compile_ms)), default=None)
+
+    @property
+    def used_ms(self) -> float | None:
+        """Time of what a user is left with: the kernel, or the faster baseline where there is none [ms]."""
+        return self.kernel_ms if self.usable and self.kernel_ms is not None else self.baseline_ms
 
 
 class Results(Value):
-    """The rows of a suite, with what is needed to read them and to measure them again."""
+    """The rows of a bench, with what is needed to read them and to measure them again."""
 
     name: str
+    suite: str = ""
+    """How the problems were chosen, as the options of the command."""
     version: str
+    commit: str = ""
+    """Commit of the source tree, with `-dirty` if it was changed; empty outside of one."""
+    code: str = ""
+    """Digest of the installed package and its prompts."""
+    evaluator: str = ""
+    """Digest of the evaluator's own source."""
     started: str
-    """Time of the start, UTC, ISO 8601."""
+    """Time of the first start, UTC, ISO 8601."""
     model: str
+    parts: str = ""
+    """Function that makes team and evaluator in place of the default ones, as `module:function`."""
     precision: Precision
     target: str
     settings: dict[str, Any]
     """The knobs of every run, as JSON data."""
+    without: tuple[str, ...] = ()
+    """Ablations that were run beside the whole."""
+    gpus: int = 0
+    """GPUs that were used at once; 0 without one."""
+    workers: int = 1
+    """Problems at a time, all GPUs together."""
     environment: Environment | None = None
     statistic: str = STATISTIC
+    problems: int | None = None
+    """How many problems the bench has; None in results of one that did not record it."""
     rows: tuple[Row, ...] = ()
 
-
-THRESHOLDS = (1.0, 1.1, 1.2, 1.5, 2.0)
-"""Values of p for which a summary tells fast_p."""
-
-
-class Summary(Value):
-    """Statistics over all rows of a suite. It has no mean of ratios: a few outliers decide such a mean."""
-
-    problems: int
-    usable: int
-    """Rows that ended with a kernel that may replace the reference."""
-    timed: int
-    """Rows whose kernel was timed."""
-    geometric_mean: float | None = None
-    """Geometric mean of the ratios of timed kernels, slower ones included."""
-    median: float | None = None
-    """Median of the same ratios."""
-    geometric_mean_as_used: float | None = None
-    """Geometric mean over all problems, where the reference is kept (1.0) unless the kernel was found faster."""
-    fast: dict[str, float] = Field(default={})
-    """fast_p: the part of ALL problems whose kernel is usable and has a ratio above p."""
+    @property
+    def whole(self) -> tuple[Row, ...]:
+        """The rows with nothing left out."""
+        return tuple(row for row in self.rows if not row.without)
 
 
-def summarize(rows: Sequence[Row]) -> Summary:
-    """Summarize a suite's rows."""
-    usable = [row for row in rows if row.status in USABLE]
-    ratios = [row.ratio for row in usable if row.ratio is not None]
-    if not ratios:
-        return Summary(problems=len(rows), usable=len(usable), timed=0)
-    used = [row.ratio if row.status == "faster" and row.ratio else 1.0 for row in rows]
-    return Summary(
-        problems=len(rows),
-        usable=len(usable),
-        timed=len(ratios),
-        geometric_mean=statistics.geometric_mean(ratios),
-        median=statistics.median(ratios),
-        geometric_mean_as_used=statistics.geometric_mean(used),
-        fast={f"{p:g}": sum(ratio > p for ratio in ratios) / len(rows) for p in THRESHOLDS},
-    )
+def row_of(run: "Run", **known: str) -> Row:
+    """The row of a finished run.
 
-
-def row_of(run: "Run") -> Row:
-    """The row of a finished run."""
+    Args:
+        run: the run.
+        **known: fields that the run does not know: name, section, operator_class, without, source.
+    """
     task: KernelTask = run.state["task"]
     baseline: Baseline = run.state["baseline"]
     evaluation = run.evaluation
     return Row(
-        name=task.name,
+        **{"name": task.name, **known},  # type: ignore[arg-type]
         task=task.digest,
         status=run.status,
         reason=evaluation.reason if evaluation is not None else run.verdict.splitlines()[0],
+        cause="" if evaluation is not None else _cause(run),
+        eager_ms=baseline.eager_ms,
+        compile_ms=baseline.compile_ms,
         eager_fp32_ms=baseline.eager_fp32_ms,
         floor_ms=baseline.floor_ms or None,
+        flops=baseline.flops or None,
+        compulsory_bytes=baseline.compulsory_bytes or None,
         attempts=len(run.attempts),
         seconds=round(run.seconds, 1),
         usage=run.usage,
@@ -122,11 +160,22 @@ def row_of(run: "Run") -> Row:
     ).model_copy(update={} if evaluation is None else _figures(evaluation, baseline))
 
 
+def _cause(run: "Run") -> str:
+    """The most frequent end of a run's attempts: status and first finding."""
+    if not run.attempts:
+        return run.status
+    ends = [attempt.evaluation for attempt in run.attempts]
+    told = [": ".join([end.status, *(finding.kind for finding in end.findings[:1])]) for end in ends]
+    return Counter(told).most_common(1)[0][0]
+
+
 def _figures(evaluation: Evaluation, baseline: Baseline) -> dict[str, Any]:
     timing, bound = evaluation.timing, evaluation.bound
     checks = [check for check in evaluation.checks if check.budget > 0]
     worst = max(checks, key=lambda check: check.error / check.budget, default=None)
-    figures: dict[str, Any] = {"triton_share": evaluation.triton_share}
+    figures: dict[str, Any] = {"triton_share": evaluation.triton_share, "seed": evaluation.seed}
+    if evaluation.kernelbench is not None:
+        figures |= {"kernelbench": evaluation.kernelbench.passed}
     if worst is not None:
         figures |= {"error": worst.error, "budget": worst.budget}
     if bound is not None:
@@ -142,4 +191,6 @@ def _figures(evaluation: Evaluation, baseline: Baseline) -> dict[str, Any]:
             "ratio_high": timing.ratio_high,
             "pairs": timing.pairs,
         }
+        if timing.after is not None:
+            figures |= {"sm_clock_mhz": timing.after.sm_clock_mhz, "throttled": timing.after.throttle_reasons}
     return figures

@@ -1,26 +1,63 @@
-"""`egg-graph bench`: optimize every reference of a suite, and write the results as rows and as a table."""
+"""`egg-graph bench`: optimize every problem of a suite on all GPUs, and write rows, a table and a page."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.cli.console import plain, stdout
 from egg_graph.cli.options import MODEL, given, knob
-from egg_graph.cli.progress import Progress
-from egg_graph.context import Device, check_device
+from egg_graph.context import Device
 from egg_graph.schema import Precision
 from egg_graph.team import read_models
 
+_WHAT, _HOW = "What is measured", "How it is run"
+
 
 def bench(
-    suite: Annotated[Path, typer.Argument(help="Folder of references, a .txt list of paths, or one reference.")],
-    out: Annotated[Path, typer.Option(help="Results, without suffix: .json and .md are written.")] = Path(
-        "results/bench"
-    ),
-    only: Annotated[str, typer.Option(help="Run the references whose name matches this pattern.")] = "*",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out already has; run the rest.")] = False,
-    runs: Annotated[Path, typer.Option(help="Where the runs' folders are made.")] = Path("runs"),
+    suite: Annotated[
+        str,
+        typer.Argument(help="kernelbench, workloads (layers of language models), a folder, a .txt list, or a file."),
+    ],
+    path: Annotated[
+        Path | None, typer.Option(help="A checkout of KernelBench, for the suite kernelbench.", rich_help_panel=_WHAT)
+    ] = None,
+    levels: Annotated[
+        str, typer.Option(help="KernelBench's levels, such as 1,2; all if left out.", rich_help_panel=_WHAT)
+    ] = "",
+    problems: Annotated[
+        str,
+        typer.Option(help="KernelBench's problems: 1-10,15 of every level, or 2/18 of one.", rich_help_panel=_WHAT),
+    ] = "",
+    only: Annotated[
+        str, typer.Option(help="Run the references whose file name matches this pattern.", rich_help_panel=_WHAT)
+    ] = "*",
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run every problem once more without this part (tuner, stage-two, principles ...); repeat for more.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Results, without suffix: .json, .md, .html and the journal .jsonl are written.")
+    ] = Path("results/bench"),
+    runs: Annotated[Path, typer.Option(help="Where the runs' folders are made; a restart needs them.")] = Path("runs"),
+    workers: Annotated[
+        int, typer.Option(min=1, help="Problems at a time on each GPU, or without one.", rich_help_panel=_HOW)
+    ] = 1,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Begin no further problem after this long; the same command goes on.", rich_help_panel=_HOW),
+    ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Forget an earlier bench of this name.", rich_help_panel=_HOW)
+    ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Run problems again whose run could not be made.", rich_help_panel=_HOW)
+    ] = False,
     model: Annotated[list[str] | None, MODEL] = None,
     target: Annotated[str | None, knob("target")] = None,
     precision: Annotated[Precision | None, knob("precision")] = None,
@@ -28,28 +65,35 @@ def bench(
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_seconds: Annotated[float | None, knob("max_seconds")] = None,
 ) -> None:
-    """Optimize every reference of a suite; write raw rows (JSON) and a table (Markdown) with the terms of measurement.
+    """Optimize every problem of a suite on all GPUs at once; write rows (JSON), a table (Markdown) and a page (HTML).
 
-    The summary gives geometric mean and median of the ratios, and fast_p over all problems; the file is rewritten after
-    every problem, so that an interrupted suite goes on with --keep.
+    A bench that was killed goes on with the same command: nothing that was measured is measured again.
     """
-    from egg_graph.bench import find_references, markdown, run_suite
+    from egg_graph.bench import find_problems, run_bench
+    from egg_graph.bench.suite import WORKLOADS
 
-    check_device(device or "auto")  # once, rather than in every row
+    found = find_problems(suite, path=path, levels=levels, problems=problems, only=only)
+    if suite == WORKLOADS:
+        precision = precision or "bf16"  # as these layers are used
     knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)
+    told = given(path=path, levels=levels or None, problems=problems or None, only=None if only == "*" else only)
     console = stdout()
-    with Progress(console) as progress:
-        results = run_suite(
-            find_references(suite, only),
+    with BenchProgress(console) as progress:
+        results = run_bench(
+            found,
             out,
+            suite=" ".join(
+                [shlex.quote(suite), *(f"--{name} {shlex.quote(str(value))}" for name, value in told.items())]
+            ),
             model=read_models(model or []),
             runs_dir=runs,
-            keep=keep,
-            on_start=lambda name: console.rule(f"[bold]{plain(name)}[/]", align="left"),
-            on_event=progress,
-            on_row=lambda row: console.print(f"{plain(row.status)}  {plain(row.reason)}"),
+            without=without or [],
+            workers=workers,
+            seconds=seconds or float("inf"),
+            anew=anew,
+            retry=retry,
+            display=progress.display,
             **knobs,
         )
-    console.print()
-    typer.echo(markdown(results))
-    console.print(f"{plain(out)}.json, {plain(out)}.md")
+    progress.summary(results)
+    console.print(", ".join(f"{plain(out)}.{suffix}" for suffix in ("html", "md", "json")), soft_wrap=True)

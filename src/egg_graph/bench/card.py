@@ -1,0 +1,93 @@
+"""The protocol card of a bench: all that a reader needs to judge the figures and to measure them again."""
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from egg_graph.bench.statistics import DRAWS
+from egg_graph.bench.values import Results, Row
+from egg_graph.context import Context
+
+NOT_MEASURED = "not measured"
+
+
+def protocol(results: Results) -> list[tuple[str, str]]:
+    """Terms of the measurement and their values, as text, in the order of a card."""
+    rows = results.rows
+    return [
+        ("command", f"egg-graph bench {results.suite}" if results.suite else "-"),
+        ("egg-graph", _code(results)),
+        ("started", results.started),
+        ("team", results.model),
+        *_machine(results),
+        (
+            "at once",
+            f"{results.workers} problems on {results.gpus} GPUs"
+            if results.gpus
+            else f"{results.workers} problems, no GPU",
+        ),
+        ("clocks", _clocks(rows)),
+        (
+            "policy",
+            f"precision {results.precision}, domain {results.settings.get('domain', 'finite')}; it binds kernel and "
+            "baselines alike",
+        ),
+        (
+            "tolerance",
+            "an error budget for every check, from PyTorch's own error against fp64 at the policy's precision",
+        ),
+        ("repeats", _repeats(rows)),
+        ("seeds", f"secret until the verdict, then kept with the row ({_seeds(rows)})"),
+        ("baselines", "eager and torch.compile (default mode) at the policy's precision, eager fp32 with TF32 off"),
+        ("tuned PyTorch", NOT_MEASURED if all(row.tuned_ms is None for row in rows) else "measured"),
+        (
+            "intervals",
+            f"95 %: of a ratio by bootstrap over blocks of pairs, of a group by {DRAWS:,} draws over problems",
+        ),
+        ("runs a problem", "one"),
+        ("knobs", _knobs(results)),
+    ]
+
+
+def _code(results: Results) -> str:
+    parts = [results.version, results.commit and f"commit {results.commit}", results.code and f"code {results.code}"]
+    return ", ".join(filter(None, (*parts, results.evaluator and f"evaluator {results.evaluator}")))
+
+
+def _machine(results: Results) -> list[tuple[str, str]]:
+    found = results.environment
+    if found is None:
+        return [("machine", "not told")]
+    versions = [f"torch {found.torch}", f"triton {found.triton}", f"Python {found.python}"]
+    gpu = f"{found.gpu}, driver {found.driver}, CUDA {found.cuda}" if found.gpu else "none: nothing is timed"
+    return [("GPU", gpu), ("written for", results.target), ("versions", ", ".join(versions)), ("host", found.machine)]
+
+
+def _clocks(rows: Sequence[Row]) -> str:
+    clocks = [row.sm_clock_mhz for row in rows if row.sm_clock_mhz]
+    if not clocks:
+        return NOT_MEASURED
+    reasons = sorted({reason for row in rows for reason in row.throttled})
+    held = f"; held down in {sum(bool(row.throttled) for row in rows)} ({', '.join(reasons)})" if reasons else ""
+    middle = statistics.median(clocks)
+    return f"SM {middle:.0f} MHz in the median after a measurement, {min(clocks):.0f} to {max(clocks):.0f}{held}"
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    return f"{sum(row.seed is not None for row in rows)} of {len(rows)}"
+
+
+def _repeats(rows: Sequence[Row]) -> str:
+    pairs = [row.pairs for row in rows if row.pairs]
+    if not pairs:
+        return NOT_MEASURED
+    middle = statistics.median(pairs)
+    return f"{min(pairs)} to {max(pairs)} interleaved pairs a problem, {middle:.0f} in the median; medians are told"
+
+
+def _knobs(results: Results) -> str:
+    """The knobs that are not at their defaults."""
+    defaults = json.loads(json.dumps(asdict(Context())))
+    changed = {name: value for name, value in results.settings.items() if defaults.get(name) != value}
+    return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"

@@ -1,0 +1,31 @@
+"""Write what people read of a bench: results, table and page, all from the same rows."""
+
+from pathlib import Path
+
+from egg_graph.bench.ablation import ablations
+from egg_graph.bench.statistics import by_group, kernelbench_numbers
+from egg_graph.bench.table import markdown
+from egg_graph.bench.values import Results
+from egg_graph.bench.writing import write_results
+
+
+def write_bench(out: Path, results: Results, runs_dir: Path) -> None:
+    """Write `<out>.json`, `<out>.md` and `<out>.html`.
+
+    Args:
+        out: path without suffix.
+        results: the rows with their terms.
+        runs_dir: the folder with the runs' folders, for the trajectories of the page.
+
+    Raises:
+        BadInput: if a file cannot be written.
+    """
+    if not results.rows:
+        return
+    numbers = kernelbench_numbers(results.whole)
+    summary = {
+        "groups": [group.model_dump(mode="json") for group in by_group(results.whole)],
+        "kernelbench": numbers and numbers.model_dump(mode="json"),
+        "ablations": [one.model_dump(mode="json") for one in ablations(results.rows, results.without)],
+    }
+    write_results(out.with_name(out.name + ".json"), results, markdown(results), summary=summary)

@@ -1,0 +1,193 @@
+"""Run a bench: every problem on every place there is, a journal first, results and page from it."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egg_graph.bench.ablation import check_parts, knobs_without
+from egg_graph.bench.dispatch import Dispatcher, Launch, Listener, Place, launcher
+from egg_graph.bench.journal import Journal, Key
+from egg_graph.bench.output import write_bench
+from egg_graph.bench.provenance import code_digest, commit, evaluator_digest, utc_now, version
+from egg_graph.bench.suite import Problem
+from egg_graph.bench.values import Results, Row
+from egg_graph.bench.worker import Job, Settings, load_parts
+from egg_graph.context import Context, check_device, choose_target
+from egg_graph.team import name_models
+
+WRITE_EVERY = 30.0
+"""Seconds between two times that the results are written; the journal has every row at once."""
+
+
+@dataclass
+class Display:
+    """What whoever watches a bench is told; each does nothing by default."""
+
+    started: Callable[[int, int], None] = field(default=lambda total, done: None)
+    """Jobs of the bench, and how many an earlier process did."""
+    places: Callable[[Sequence[Place]], None] = field(default=lambda places: None)
+    """What every place is at."""
+    row: Callable[[Row], None] = field(default=lambda row: None)
+    """A row that has just been measured."""
+
+
+def run_bench(
+    problems: Sequence[Problem],
+    out: Path,
+    *,
+    suite: str = "",
+    model: str | dict[str, str] | None = None,
+    runs_dir: Path = Path("runs"),
+    without: Sequence[str] = (),
+    workers: int = 1,
+    seconds: float = float("inf"),
+    anew: bool = False,
+    retry: bool = False,
+    parts: str = "",
+    display: Display | None = None,
+    launch: Launch | None = None,
+    **knobs: Any,
+) -> Results:
+    """Optimize every problem, on all GPUs at once, and write `<out>.json`, `<out>.md` and `<out>.html`.
+
+    A bench that was killed goes on where it was: finished problems have their rows in the journal `<out>.jsonl`, and a
+    run that was begun is resumed from its checkpoints, so that no finished measurement is made again.
+
+    Args:
+        problems: what to optimize.
+        out: the results' path without suffix; its last part is the results' name.
+        suite: how the problems were chosen, for the protocol.
+        model: name of a chat model, or a mapping from each role to one; None for the embedded expert.
+        runs_dir: where the runs' folders are made. They must stay until the bench is done.
+        without: ablations to run beside the whole; names of `egg_graph.bench.ablation.PARTS`.
+        workers: problems at a time on each GPU, or on the host where there is none.
+        seconds: begin no further problem after this long; the same command goes on later.
+        anew: forget an earlier bench of this name.
+        retry: run problems once more whose run could not be made.
+        parts: function that makes team and evaluator in every worker, as `module:function`.
+        display: who watches.
+        launch: starts a worker; by default a process of this interpreter.
+        **knobs: knobs of `Context` for every run.
+
+    Returns:
+        All rows so far.
+
+    Raises:
+        BadInput: if an option is wrong, the journal has other terms, or a file cannot be written.
+        ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
+    """
+    context, display = Context(**knobs), display or Display()
+    check_device(context.device)
+    check_parts(without)
+    if parts:
+        load_parts(parts)
+    gpus = _gpus(context)
+    places = [gpu for _ in range(workers) for gpu in gpus or (None,)]
+    jobs = _jobs(problems, without, context, knobs)
+    fresh = _terms(out.name, context, model, parts, problems).model_copy(
+        update={"suite": suite, "without": tuple(without), "gpus": len(gpus), "workers": len(places)}
+    )
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    with Journal(out.with_name(out.name + ".jsonl"), fresh, anew=anew, retry=retry) as journal:
+        bench = _Bench(out, runs_dir, journal, list(jobs), display)
+        left = [_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows]
+        display.started(len(jobs), len(jobs) - len(left))
+        settings = Settings(
+            runs_dir=str(runs_dir), model=model, device=context.device, profile=context.profile, parts=parts
+        )
+        listener = Listener(begun=bench.begun, done=bench.done, changed=display.places)
+        launch = launch or launcher(out.with_name(out.name + ".log"), len(places))
+        try:
+            if left:
+                with Dispatcher(places[: len(left)], settings, launch, listener) as dispatcher:
+                    dispatcher.run(left, seconds)
+        finally:
+            results = bench.write()
+    return results
+
+
+class _Bench:
+    """Writes what workers tell: the journal at once, results and page from time to time and at the end."""
+
+    def __init__(self, out: Path, runs_dir: Path, journal: Journal, order: list[Key], display: Display) -> None:
+        self.out, self.runs_dir, self.journal, self.order, self.display = out, runs_dir, journal, order, display
+        self.written = time.monotonic()
+
+    def begun(self, job: Job, run: str) -> None:
+        self.journal.begin(_key(job), run)
+
+    def done(self, place: Place, row: Row) -> None:
+        self.journal.finish(row)
+        self.display.row(row)
+        if time.monotonic() - self.written > WRITE_EVERY:
+            self.write()
+
+    def write(self) -> Results:
+        """Write the results of all rows so far, in the order of the problems."""
+        rows = tuple(self.journal.rows[key] for key in self.order if key in self.journal.rows)
+        environment = self.journal.results.environment
+        results = self.journal.results.model_copy(update={"rows": rows, "environment": environment})
+        write_bench(self.out, results, self.runs_dir)
+        self.written = time.monotonic()
+        return results
+
+
+def _gpus(context: Context) -> tuple[str, ...]:
+    """UUIDs of the GPUs to use; empty where kernels are judged without one."""
+    from egg_graph.evaluator.device.detect import visible_gpus
+
+    return () if context.device == "none" else visible_gpus()
+
+
+def _jobs(
+    problems: Sequence[Problem], without: Sequence[str], context: Context, knobs: dict[str, Any]
+) -> dict[Key, Job]:
+    """A job for every problem and every ablation; those of one problem follow each other."""
+    changed = {part: {**knobs, **knobs_without(part, context)} for part in without}
+    found = {}
+    for problem in problems:
+        known = {
+            "name": problem.name,
+            "path": str(problem.path),
+            "section": problem.section,
+            "operator_class": problem.operator_class,
+            "source": problem.digest,
+        }
+        for part, its_knobs in {"": knobs, **changed}.items():
+            job = Job(**known, without=part, knobs=its_knobs)
+            found[_key(job)] = job
+    return found
+
+
+def _terms(
+    name: str, context: Context, model: str | dict[str, str] | None, parts: str, problems: Sequence[Problem]
+) -> Results:
+    """Results without rows, with all that must be told with them."""
+    from egg_graph.evaluator import environment
+
+    return Results(
+        name=name,
+        version=version(),
+        commit=commit(),
+        code=code_digest(),
+        evaluator=evaluator_digest(),
+        started=utc_now(),
+        model=name_models(model) if model else "embedded expert",
+        parts=parts,
+        precision=context.precision,
+        target=choose_target(context.target, context.knowledge_dir).name,
+        settings=json.loads(json.dumps(asdict(context))),
+        environment=environment(use_gpu=context.device != "none"),
+        problems=len(problems),
+    )
+
+
+def _resumed(job: Job, journal: Journal) -> Job:
+    return job.model_copy(update={"run": journal.begun.get(_key(job), "")})
+
+
+def _key(job: Job) -> Key:
+    return Key(job.name, job.without, job.source)

@@ -1,0 +1,246 @@
+"""Statistics of a bench, each with an interval: what a referee asks for, of all problems and of every group.
+
+Every problem counts. One that ended without a kernel, or kept the reference, has the ratio 1.0; a kernel that is handed
+over has its own ratio, also below 1. No ratio is clipped or left out. There is no arithmetic mean of ratios: a few
+outliers decide such a mean.
+
+Intervals are 95 % percentile intervals of a bootstrap with a fixed seed. A draw takes as many problems as there are,
+with replacement, and moves each ratio by a normal error on the logarithm that fits the problem's own interval. So an
+interval tells how much a figure depends on which problems there are, and on the noise of each measurement.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from egg_graph.bench.classes import CONVOLUTIONS
+from egg_graph.bench.values import NO_RUN, Row
+from egg_graph.schema import Value
+
+THRESHOLDS = (0.0, 1.0, 1.5, 2.0)
+"""Values of p for which fast_p is told."""
+DRAWS = 2000
+"""Draws of a bootstrap."""
+WIDTH = 2 * 1.96
+"""Width of a 95 % interval of a normal distribution, in standard deviations."""
+BASELINES = {
+    "better of eager and torch.compile": "baseline_ms",
+    "eager": "eager_ms",
+    "torch.compile": "compile_ms",
+    "tuned PyTorch": "tuned_ms",
+    "eager fp32": "eager_fp32_ms",
+}
+"""What a kernel's time is compared with, and the field of a row that holds its time."""
+
+
+class Interval(Value):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Statistics(Value):
+    """Statistics of one group of problems. What was not measured is None or absent."""
+
+    group: str
+    problems: int
+    usable: int
+    """Ended with a kernel that may replace the reference."""
+    timed: int
+    """Usable and timed."""
+    faster: int
+    """Timed, and the whole interval of the ratio lies above 1."""
+    kept: int
+    """Ended with the reference, after attempts."""
+    failed: int
+    """Could not be made or judged: bad input, a failed machine, an unevaluable reference."""
+    geometric_mean: Interval | None = None
+    """Of all problems."""
+    lower_quartile: Interval | None = None
+    median: Interval | None = None
+    upper_quartile: Interval | None = None
+    lowest: float | None = None
+    """Lowest ratio of a kernel that was handed over."""
+    highest: float | None = None
+    fast: dict[str, Interval] = {}
+    """fast_p: the part of ALL problems with a usable kernel and a ratio above p; fast_0 counts the usable ones."""
+    against: dict[str, Interval] = {}
+    """Geometric mean of the ratio to each baseline that was measured; 1.0 where there is no kernel."""
+    roofline: Interval | None = None
+    """Geometric mean of the roofline's floor over the time that a user is left with, where both are known; 1 is the
+    roofline itself."""
+
+
+class KernelBenchNumbers(Value):
+    """KernelBench's own definitions (its score.py).
+
+    A speed is the time of eager PyTorch over the kernel's, means are of correct kernels only, and fast_p counts the
+    correct ones with a speed above p among all problems. Correct is its `torch.allclose`.
+    """
+
+    problems: int
+    correct: int
+    geometric_mean_correct_only: float
+    geometric_mean_correct_and_faster_only: float
+    fast: dict[str, float]
+
+
+def summarize(rows: Sequence[Row], group: str = "all") -> Statistics:
+    """Statistics of some rows, each of another problem.
+
+    Args:
+        rows: the rows.
+        group: what they have in common.
+    """
+    usable = [row for row in rows if row.usable]
+    timed = [row for row in usable if row.ratio is not None]
+    counts: dict[str, Any] = {
+        "problems": len(rows),
+        "usable": len(usable),
+        "timed": len(timed),
+        "faster": sum(row.ratio_low is not None and row.ratio_low > 1 for row in timed),
+        "kept": sum(row.status == "reference_kept" for row in rows),
+        "failed": sum(row.status in (*NO_RUN, "unevaluable") for row in rows),
+    }
+    if not timed:
+        return Statistics(group=group, **counts)
+    return Statistics(group=group, **counts, **_figures(rows, timed))
+
+
+def _figures(rows: Sequence[Row], timed: Sequence[Row]) -> dict[str, Any]:
+    draws = Draws(len(rows))
+    logs = np.log([row.score for row in rows])
+    noise = draws.noisy(logs, [_deviation(row) for row in rows])
+    right = np.array([row.usable for row in rows])
+
+    def quantile(q: float) -> Interval:
+        return draws.interval(noise, logs, lambda x: np.exp(np.quantile(x, q, axis=-1)))
+
+    def fast(p: float) -> Interval:
+        """Share above p; the noise of a ratio moves it, being right or wrong it does not."""
+        above = right if p == 0 else right & (logs > math.log(p))
+        return draws.interval(
+            above[draws.index] if p == 0 else right[draws.index] & (noise > math.log(p)), above, _mean
+        )
+
+    ratios = [row.ratio for row in timed if row.ratio is not None]
+    return {
+        "geometric_mean": draws.interval(noise, logs, _exp_mean),
+        "lower_quartile": quantile(0.25),
+        "median": quantile(0.5),
+        "upper_quartile": quantile(0.75),
+        "lowest": min(ratios),
+        "highest": max(ratios),
+        "fast": {f"{p:g}": fast(p) for p in THRESHOLDS},
+        "against": {name: found for name in BASELINES if (found := _against(rows, name)) is not None},
+        "roofline": _roofline(rows),
+    }
+
+
+def _against(rows: Sequence[Row], baseline: str) -> Interval | None:
+    """The geometric mean over one baseline; None where it was not measured for any kernel.
+
+    The better of eager and torch.compile has the paired measurement's own ratio; the others are ratios of medians.
+    """
+    field = BASELINES[baseline]
+    if field == "baseline_ms":
+        logs = [math.log(row.score) for row in rows]
+    else:
+        pairs = [(row, getattr(row, field)) for row in rows]
+        if not any(row.usable and row.kernel_ms and time for row, time in pairs):
+            return None
+        logs = [math.log(time / row.kernel_ms) if row.usable and row.kernel_ms and time else 0.0 for row, time in pairs]
+    draws = Draws(len(rows))
+    noise = draws.noisy(np.array(logs), [_deviation(row) for row in rows])
+    return draws.interval(noise, np.array(logs), _exp_mean)
+
+
+def _roofline(rows: Sequence[Row]) -> Interval | None:
+    logs = np.array([math.log(row.floor_ms / row.used_ms) for row in rows if row.floor_ms and row.used_ms])
+    if not len(logs):
+        return None
+    draws = Draws(len(logs))
+    return draws.interval(logs[draws.index], logs, _exp_mean)
+
+
+def by_group(rows: Sequence[Row]) -> tuple[Statistics, ...]:
+    """Statistics of all rows, of every section, of all convolutions and of every class.
+
+    A group that would be all rows once more is left out.
+    """
+    groups: list[tuple[str, list[Row]]] = [("all", list(rows))]
+    groups += [(name, [row for row in rows if row.section == name]) for name in _ordered(row.section for row in rows)]
+    groups.append(("any convolution", [row for row in rows if row.operator_class in CONVOLUTIONS]))
+    classes = sorted({row.operator_class for row in rows if row.operator_class})
+    groups += [(name, [row for row in rows if row.operator_class == name]) for name in classes]
+    kept = [(name, found) for name, found in groups if found and (name == "all" or len(found) < len(rows))]
+    return tuple(summarize(found, name) for name, found in kept)
+
+
+def kernelbench_numbers(rows: Sequence[Row]) -> KernelBenchNumbers | None:
+    """KernelBench's own numbers; None where eager fp32 or its criterion was not measured for any kernel."""
+    ratios = [
+        row.eager_fp32_ms / row.kernel_ms
+        for row in rows
+        if row.usable and row.kernelbench and row.kernel_ms and row.eager_fp32_ms
+    ]
+    if not any(row.kernelbench is not None and row.kernel_ms for row in rows):
+        return None
+    faster = [ratio for ratio in ratios if ratio > 1]
+    return KernelBenchNumbers(
+        problems=len(rows),
+        correct=len(ratios),
+        geometric_mean_correct_only=_geometric_mean(ratios),
+        geometric_mean_correct_and_faster_only=_geometric_mean(faster),
+        fast={f"{p:g}": sum(ratio > p for ratio in ratios) / len(rows) for p in THRESHOLDS},
+    )
+
+
+class Draws:
+    """The draws of one bootstrap over `count` problems.
+
+    Args:
+        count: how many problems.
+        seed: of the random numbers.
+    """
+
+    def __init__(self, count: int, seed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.index = self.random.integers(0, count, (DRAWS, count))
+
+    def noisy(self, logs: "np.ndarray[Any, Any]", deviations: Sequence[float]) -> "np.ndarray[Any, Any]":
+        """Every draw's logarithms [draws, problems], each moved by its own measurement's noise."""
+        error = self.random.standard_normal(self.index.shape) * np.array(deviations)[self.index]
+        return logs[self.index] + error
+
+    def interval(self, drawn: Any, given: Any, figure: Callable[[Any], Any]) -> Interval:
+        """A figure of the given problems, with the 2.5 % and 97.5 % quantiles of it over the draws."""
+        low, high = np.quantile(figure(drawn), [0.025, 0.975])
+        return Interval(value=float(figure(given)), low=float(low), high=float(high))
+
+
+def _mean(values: Any) -> Any:
+    return np.mean(values, axis=-1)
+
+
+def _exp_mean(logs: Any) -> Any:
+    return np.exp(np.mean(logs, axis=-1))
+
+
+def _geometric_mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 0.0
+
+
+def _deviation(row: Row) -> float:
+    """Standard deviation of the logarithm of a row's ratio, from its interval; 0 where there is none."""
+    if not row.usable or not row.ratio_low or not row.ratio_high:
+        return 0.0
+    return math.log(row.ratio_high / row.ratio_low) / WIDTH
+
+
+def _ordered(names: Any) -> list[str]:
+    return list(dict.fromkeys(filter(None, names)))

@@ -1,0 +1,88 @@
+"""A bench from its options to its files, with a worker that is a process of its own."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from egg_graph.bench import Row, find_problems, run_bench
+from egg_graph.bench.run import Display
+from egg_graph.cli.bench_progress import BenchProgress
+from egg_graph.schema import BadInput
+from tests.bench import fake
+
+PARTS = "tests.bench.fake:parts"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A bench of a reference and of a file that is no Python, with one ablation."""
+    folder = tmp_path_factory.mktemp("bench")
+    fake.write_suite(folder / "suite", "a_relu")
+    (folder / "broken.py").write_text("def (\n")
+    (folder / "list.txt").write_text("suite/a_relu.py\nbroken.py\n")
+    seen = []
+    again(folder, display=Display(row=seen.append))
+    return folder, seen
+
+
+def again(folder, **options):
+    """The same bench once more; options change it."""
+    fixed = {"device": "none", "max_optimizations": 0, "without": ("debugger",), "parts": PARTS}
+    problems = find_problems(str(folder / "list.txt"))
+    return run_bench(problems, folder / "out" / "mine", runs_dir=folder / "runs", **{**fixed, **options})
+
+
+def test_every_problem_has_a_row_for_the_whole_and_for_the_ablation(done):
+    folder, seen = done
+    rows = json.loads((folder / "out" / "mine.json").read_text())["rows"]
+    assert [(row["name"], row["without"], row["status"]) for row in rows] == [
+        ("a_relu", "", "faster"),
+        ("a_relu", "debugger", "reference_kept"),
+        ("broken", "", "bad_input"),
+        ("broken", "debugger", "bad_input"),
+    ]
+    assert [row.name for row in seen] == [row["name"] for row in rows]
+    assert rows[1]["cause"] == "incorrect: wrong_values"
+    assert "no Python" in rows[2]["reason"]
+
+
+def test_a_bench_that_is_done_measures_nothing_again(done):
+    folder, _ = done
+    seen = []
+    before = (folder / "out" / "mine.md").read_text()
+    again(folder, display=Display(row=seen.append))
+    assert seen == []
+    assert (folder / "out" / "mine.md").read_text() == before
+
+
+def test_other_terms_are_refused_and_a_damaged_journal_is_told(done):
+    folder, _ = done
+    with pytest.raises(BadInput, match="begun with another settings; give another --out, or --anew"):
+        again(folder, precision="ieee")
+    with pytest.raises(BadInput, match="choose among tuner, stage-one"):
+        again(folder, without=("luck",))
+    with pytest.raises(BadInput, match=r"no function 'tests.*nothing'"):
+        again(folder, parts="tests.bench.fake:nothing")
+    journal = folder / "out" / "other.jsonl"
+    journal.write_text('{"terms": 1\n')
+    with pytest.raises(BadInput, match=r"other\.jsonl:1: damaged"):
+        run_bench(find_problems(str(folder / "list.txt")), folder / "out" / "other", runs_dir=folder / "runs")
+    journal.write_text("[1]\n")
+    with pytest.raises(BadInput, match="no journal of a bench"):
+        run_bench(find_problems(str(folder / "list.txt")), folder / "out" / "other", runs_dir=folder / "runs")
+
+
+def test_progress_is_one_line_a_problem_with_the_time_left():
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    with BenchProgress(console) as progress:
+        progress.start(4, 1)
+        progress.show_row(Row(name="[b]a", task="", status="faster", reason="", ratio=1.5))
+        progress.show_row(Row(name="b", task="", status="bad_input", reason="no Python", without="tuner"))
+        progress.show_row(Row(name="c", task="", status="reference_kept", reason="kept"))
+    first, second, third, last = console.file.getvalue().splitlines()
+    assert first == "1 of 4 are done already"
+    assert second.split() == ["2/4", "[b]a", "faster", "1.500x", "0:00:00", "left"]
+    assert "3/4 b without tuner  bad input  no Python" in third
+    assert last.endswith("reference kept  kept  done")
