@@ -2,7 +2,8 @@
 
 import json
 
-from egg_graph.bench.values import Results, summarize
+from egg_graph.bench.statistics import summarize
+from egg_graph.bench.values import Results
 from tests.lab.figures import read_figures
 from tests.paths import ROOT
 
@@ -20,7 +21,7 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
     data = json.loads(H200.with_suffix(".json").read_text(encoding="utf-8"))
     data.pop("summary")
     summary = summarize(Results.model_validate(data).rows)
-    assert f"Geometric mean {summary.geometric_mean:.2f}, median {summary.median:.2f}" in README
+    assert f"Geometric mean {summary.geometric_mean.value:.2f}, median {summary.median.value:.2f}" in README
 
 
 def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
