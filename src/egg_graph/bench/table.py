@@ -1,5 +1,7 @@
 """The results of a bench as a Markdown page."""
 
+from collections.abc import Sequence
+
 from egg_graph.bench.ablation import Ablation, ablations
 from egg_graph.bench.card import protocol
 from egg_graph.bench.statistics import (
@@ -160,21 +162,21 @@ def _ablation(one: Ablation) -> list[str]:
     ]
 
 
-def _failures(rows: tuple[Row, ...]) -> list[str]:
-    """Problems without a kernel, by cause."""
-    causes: dict[str, list[str]] = {}
+def causes(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """Why problems have no kernel, the most frequent cause first, each with the problems' names."""
+    found: dict[str, list[str]] = {}
     for row in rows:
         if not row.usable:
-            causes.setdefault(cause_of(row), []).append(row.name)
-    if not causes:
+            found.setdefault(cause_of(row), []).append(row.name)
+    return sorted(found.items(), key=lambda item: -len(item[1]))
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    found = causes(rows)
+    if not found:
         return []
-    ordered = sorted(causes.items(), key=lambda item: -len(item[1]))
-    return [
-        "Without a kernel, by cause:",
-        "",
-        *(f"- {cause} ({len(names)}): {', '.join(names)}" for cause, names in ordered),
-        "",
-    ]
+    told = [f"- {cause} ({len(names)}): {', '.join(names)}" for cause, names in found]
+    return ["Without a kernel, by cause:", "", *told, ""]
 
 
 def cause_of(row: Row) -> str:

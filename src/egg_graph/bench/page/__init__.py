@@ -1,0 +1,5 @@
+"""One self-contained HTML page about a bench: no script, no request, light and dark, readable on paper."""
+
+from egg_graph.bench.page.page import render
+
+__all__ = ["render"]

@@ -1,0 +1,97 @@
+"""Make the page of a bench from its results and from the folders of its runs."""
+
+import re
+from pathlib import Path
+
+import jinja2
+
+from egg_graph.bench.ablation import ablations
+from egg_graph.bench.card import protocol
+from egg_graph.bench.page.plots import class_plot, fast_plot, roofline_plot, tone_of
+from egg_graph.bench.page.trajectory import read_trajectory
+from egg_graph.bench.statistics import BASELINES, Interval, Statistics, by_group, kernelbench_numbers
+from egg_graph.bench.table import NOT_MEASURED, causes
+from egg_graph.bench.values import Results
+
+
+def render(results: Results, runs_dir: Path) -> str:
+    """Make the page's HTML.
+
+    Kernels, plans and reasons are hostile text: the template engine escapes all of it, and the page's content security
+    policy forbids scripts and requests. References are not shown, because they may be other people's.
+
+    Args:
+        results: the rows with their terms.
+        runs_dir: the folder with the runs' folders; a run that is not there is told as such.
+    """
+    rows = results.whole
+    groups = by_group(rows)
+    links = {row.name: f"#{anchor(number)}" for number, row in enumerate(rows)}
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("egg_graph.bench.page", "."), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(figure=figure, words=words, ms=milliseconds, tone=tone_of, percent=percent)
+    return environment.get_template("bench.html.j2").render(
+        results=results,
+        everything=groups[0],
+        tiles=_tiles(groups[0]),
+        groups=groups,
+        plots={
+            "classes": class_plot(rows, groups, links),
+            "fast": fast_plot(rows),
+            "roofline": roofline_plot(rows, links),
+        },
+        against=[(name, groups[0].against.get(name)) for name in BASELINES],
+        kernelbench=kernelbench_numbers(rows),
+        causes=causes(rows),
+        ablations=ablations(results.rows, results.without),
+        problems=[(anchor(number), row, read_trajectory(row, runs_dir)) for number, row in enumerate(rows)],
+        protocol=protocol(results),
+        not_measured=NOT_MEASURED,
+    )
+
+
+def anchor(number: int) -> str:
+    """Name of a problem's place on the page."""
+    return f"p{number}"
+
+
+def figure(interval: Interval | None, form: str = "{:.2f}") -> str:
+    """A figure with its interval: `1.31 (1.22 to 1.40)`."""
+    if interval is None:
+        return NOT_MEASURED
+    value, low, high = (form.format(x) for x in (interval.value, interval.low, interval.high))
+    return f"{value} ({low} to {high})"
+
+
+def percent(share: float | None) -> str:
+    """A share as a whole percentage."""
+    return NOT_MEASURED if share is None else f"{share:.0%}"
+
+
+def words(name: str) -> str:
+    """An identifier as words: without underscores, and without a number in front."""
+    return re.sub(r"_+", " ", name).strip()
+
+
+def milliseconds(time: float | None) -> str:
+    """A time with four digits; "-" where there is none."""
+    return "-" if time is None else f"{time:.4g}"
+
+
+def _tiles(everything: Statistics) -> list[tuple[str, str, str]]:
+    """The large figures: value, name, and what stands below."""
+    mean, fast = everything.geometric_mean, everything.fast.get("1")
+    right = f"{everything.usable} of {everything.problems}"
+    tiles = [(right, "right", f"{everything.kept} kept the reference, {everything.failed} could not be judged")]
+    if mean is None or fast is None:
+        return [*tiles, (NOT_MEASURED, "speed", "nothing was timed")]
+    speed = (
+        f"{mean.value:.2f}x",
+        "geometric mean of all",
+        f"95 %: {mean.low:.2f} to {mean.high:.2f}; a failure is 1.0",
+    )
+    share = (f"{fast.value:.0%}", "fast_1", f"95 %: {fast.low:.0%} to {fast.high:.0%}")
+    roof = everything.roofline
+    found = [(f"{roof.value:.0%}", "of the roofline", "geometric mean of what is used")] if roof else []
+    return [speed, *tiles, share, *found]
