@@ -160,7 +160,7 @@ def _against(rows: Sequence[Row], baseline: str) -> Interval | None:
 
 
 def _roofline(rows: Sequence[Row]) -> Interval | None:
-    logs = np.array([math.log(row.floor_ms / row.used_ms) for row in rows if row.floor_ms and row.used_ms])
+    logs = np.array([math.log(row.of_roofline) for row in rows if row.of_roofline])
     if not len(logs):
         return None
     draws = Draws(len(logs))

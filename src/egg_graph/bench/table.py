@@ -53,6 +53,8 @@ _GROUPS = (
     "fast_2",
     "of the roofline",
 )
+FURTHEST = 20
+"""How many of the problems furthest from the roofline are named."""
 NOT_MEASURED = "not measured"
 
 
@@ -66,6 +68,8 @@ def markdown(results: Results) -> str:
         lines += [*_groups(groups), "", *_baselines(groups[0]), "", *_kernelbench(kernelbench_numbers(rows)), ""]
     lines += _ablations(ablations(results.rows, results.without))
     lines += _failures(rows)
+    lines += _slower(rows)
+    lines += _far(rows)
     lines += markdown_table(_TIMED if timed else _UNTIMED, [_timed(row) if timed else _untimed(row) for row in rows])
     if timed:
         lines += ["", "Times in milliseconds. " + results.statistic]
@@ -179,6 +183,27 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     return ["Without a kernel, by cause:", "", *told, ""]
 
 
+def slower(rows: Sequence[Row]) -> list[Row]:
+    """Kernels that were handed over although they are slower than the reference, the slowest first."""
+    return sorted((row for row in rows if row.score < 1), key=lambda row: row.score)
+
+
+def furthest(rows: Sequence[Row]) -> list[Row]:
+    """The problems furthest from the roofline, by what a user is left with, the furthest first."""
+    known = [row for row in rows if row.of_roofline is not None]
+    return sorted(known, key=lambda row: row.of_roofline or 0.0)[:FURTHEST]
+
+
+def _slower(rows: Sequence[Row]) -> list[str]:
+    names = [f"{row.name} {row.score:.3f}" for row in slower(rows)]
+    return [f"Handed over below 1.0 ({len(names)}): {', '.join(names)}.", ""] if names else []
+
+
+def _far(rows: Sequence[Row]) -> list[str]:
+    names = [f"{row.name} {row.of_roofline:.1%}" for row in furthest(rows)]
+    return [f"Furthest from the roofline: {', '.join(names)}.", ""] if names else []
+
+
 def cause_of(row: Row) -> str:
     """Why a row has no kernel, in a few words."""
     return " ".join(filter(None, (row.status.replace("_", " "), row.cause and f"({row.cause.replace('_', ' ')})")))
@@ -187,7 +212,7 @@ def cause_of(row: Row) -> str:
 def _timed(row: Row) -> list[str]:
     ratio = "-" if row.ratio is None else f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})"
     times = [_ms(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.tuned_ms, row.eager_fp32_ms)]
-    roofline = f"{row.floor_ms / row.used_ms:.0%}" if row.floor_ms and row.used_ms else "-"
+    roofline = "-" if row.of_roofline is None else f"{row.of_roofline:.0%}"
     return [row.name, row.operator_class, _verdict(row), *times, ratio, roofline, _error(row), _share(row)]
 
 

@@ -86,6 +86,11 @@ class Row(Value):
         return min(filter(None, (self.eager_ms, self.compile_ms)), default=None)
 
     @property
+    def of_roofline(self) -> float | None:
+        """The roofline's floor over the time of what a user is left with; 1 is the roofline itself."""
+        return self.floor_ms / self.used_ms if self.floor_ms and self.used_ms else None
+
+    @property
     def used_ms(self) -> float | None:
         """Time of what a user is left with: the kernel, or the faster baseline where there is none [ms]."""
         return self.kernel_ms if self.usable and self.kernel_ms is not None else self.baseline_ms

@@ -10,7 +10,7 @@ from egg_graph.bench.card import protocol
 from egg_graph.bench.page.plots import class_plot, fast_plot, roofline_plot, tone_of
 from egg_graph.bench.page.trajectory import read_trajectory
 from egg_graph.bench.statistics import BASELINES, Interval, Statistics, by_group, kernelbench_numbers
-from egg_graph.bench.table import NOT_MEASURED, causes
+from egg_graph.bench.table import NOT_MEASURED, causes, furthest, slower
 from egg_graph.bench.values import Results
 
 
@@ -44,6 +44,9 @@ def render(results: Results, runs_dir: Path) -> str:
         against=[(name, groups[0].against.get(name)) for name in BASELINES],
         kernelbench=kernelbench_numbers(rows),
         causes=causes(rows),
+        slower=slower(rows),
+        furthest=furthest(rows),
+        links=links,
         ablations=ablations(results.rows, results.without),
         problems=[(anchor(number), row, read_trajectory(row, runs_dir)) for number, row in enumerate(rows)],
         protocol=protocol(results),

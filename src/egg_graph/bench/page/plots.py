@@ -155,12 +155,9 @@ def _diagonal(x: Scale, y: Scale, factor: float, words: str) -> Markup:
         return Markup("")
     slope = math.degrees(math.atan2(y(low * factor) - y(high * factor), x(high) - x(low)))
     kind = "roof" if factor == 1 else "roof far"
-    label = Markup(
-        '<text class="label" transform="translate({:.1f},{:.1f}) rotate({:.1f})" text-anchor="end">{}</text>'
-    )
-    return line(x(low), y(low * factor), x(high), y(high * factor), kind) + label.format(
-        x(high) - 6, y(high * factor) - 6, -slope, words
-    )
+    turned = Markup('<text class="label" transform="translate({:.1f},{:.1f}) rotate({:.1f})">{}</text>')
+    label = turned.format(x(low) + 8, y(low * factor) - 10, -slope, words)
+    return line(x(low), y(low * factor), x(high), y(high * factor), kind) + label
 
 
 def _against_floor(row: Row, x: Scale, y: Scale, links: Links) -> Markup:
