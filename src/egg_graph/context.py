@@ -86,6 +86,9 @@ class Context:
     stages: tuple[StageName, ...] = field(
         default=get_args(StageName), metadata=describe("Stages that run; leave some out to measure what each is worth.")
     )
+    inter_stage_context: bool = field(
+        default=True, metadata=describe("Show every stage what the earlier ones tried, what paid and what failed.")
+    )
     tune: bool = field(default=True, metadata=describe("Sweep each stage's knobs when the stage has its kernel."))
     triton_only: bool = field(
         default=False, metadata=describe("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")

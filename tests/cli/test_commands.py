@@ -225,7 +225,6 @@ def one_line(result):
         (["bench", "kernelbench"], "give --path, a checkout of KernelBench"),
         (["bench", "relu.py", "--levels", "1"], "belong to the suite kernelbench"),
         (["bench", "relu.py", "--without", "luck"], "no knob leaves out 'luck'; choose among tuner"),
-        (["bench", "relu.py", "--device", "gpu"], "torch sees no GPU"),
         (["hardware", "h9000"], "unknown; choose one of"),
         (["principles", "--stage", "cooking"], "no stage 'cooking'"),
         (["principles", "--knowledge", "nowhere"], "no such folder"),

@@ -59,6 +59,12 @@ def test_a_later_stage_sees_summaries_and_none_of_the_earlier_stages_attempts():
     assert summary.best == brief.best.id and summary.usage.calls == 3
 
 
+def test_without_the_inter_stage_context_a_later_stage_sees_the_kernel_and_no_summary():
+    seen = briefs([kernel("ok", 9), kernel("bad"), kernel("ok", 7)], max_repairs=0, inter_stage_context=False)
+    later = [b for _, b in seen if b.stage != "algorithmic_structure"]
+    assert later and all(b.summaries == () and b.best is not None for b in later)
+
+
 def test_guidance_of_the_playbooks_reaches_analyst_and_coder_for_the_references_operators():
     told = {role: brief.guidance for role, brief in briefs([kernel("bad"), kernel("ok", 9), kernel("ok", 8)])}
     (_, seed), (_, debugger), (_, repair), *_ = briefs([kernel("bad"), kernel("ok")])

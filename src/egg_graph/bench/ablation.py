@@ -25,6 +25,7 @@ PARTS: dict[str, str] = {
     "tensor-tiling": "stage two without its second part",
     "memory-optimization": "stage two without its third part",
     "hierarchy": "one flat stage with the optimizations of all stages (as many attempts, one objective)",
+    "inter-stage-context": "no summaries of earlier stages in any brief (inter_stage_context=False)",
     "principles": "no expert principles in any brief",
     "debugger": "no repair of a broken kernel (max_repairs=0)",
     "analyst": "no optimization after the seed (max_optimizations=0); the tuner stays",
@@ -71,6 +72,8 @@ def knobs_without(part: str, context: Context) -> dict[str, Any]:
     match part:
         case "tuner":
             return {"tune": False}
+        case "inter-stage-context":
+            return {"inter_stage_context": False}
         case "debugger":
             return {"max_repairs": 0}
         case "analyst":

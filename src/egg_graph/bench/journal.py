@@ -19,6 +19,7 @@ TERMS: dict[str, Any] = {
     "code": True,
     "model": True,
     "parts": True,
+    "runs_dir": True,
     "target": True,
     "settings": True,
     "environment": {"gpu", "driver", "cuda", "torch", "triton", "python"},

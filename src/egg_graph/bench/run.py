@@ -88,7 +88,13 @@ def run_bench(
     places = [gpu for _ in range(workers) for gpu in gpus or (None,)]
     jobs = _jobs(problems, without, context, knobs)
     fresh = _terms(out.name, context, model, parts, problems).model_copy(
-        update={"suite": suite, "without": tuple(without), "gpus": len(gpus), "workers": len(places)}
+        update={
+            "suite": suite,
+            "runs_dir": str(runs_dir),
+            "without": tuple(without),
+            "gpus": len(gpus),
+            "workers": len(places),
+        }
     )
     runs_dir.mkdir(parents=True, exist_ok=True)
     with Journal(out.with_name(out.name + ".jsonl"), fresh, anew=anew, retry=retry) as journal:

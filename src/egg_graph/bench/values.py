@@ -114,6 +114,8 @@ class Results(Value):
     model: str
     parts: str = ""
     """Function that makes team and evaluator in place of the default ones, as `module:function`."""
+    runs_dir: str = ""
+    """Folder of the runs' folders, as it was given."""
     precision: Precision
     target: str
     settings: dict[str, Any]

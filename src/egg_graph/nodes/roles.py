@@ -93,7 +93,7 @@ class RoleNodes:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-            brief = analyst_brief(state, self.stage, principles, guidance)
+            brief = analyst_brief(self._told(state, runtime), self.stage, principles, guidance)
             analysis = await Call(team.analyze, brief)
             if refusal:
                 root_cause = "; ".join(
@@ -116,7 +116,7 @@ class RoleNodes:
         context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-        brief = coder_brief(state, self.stage, principles, guidance)
+        brief = coder_brief(self._told(state, runtime), self.stage, principles, guidance)
         if context.expert_seed and brief.mode == "seed":
             brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
         draft: Draft = await Call(team.write, brief)
@@ -147,7 +147,8 @@ class RoleNodes:
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        diagnosis: Diagnosis = await Call(self.services.get_team().debug, repair_brief(state, self.stage))
+        brief = repair_brief(self._told(state, runtime), self.stage)
+        diagnosis: Diagnosis = await Call(self.services.get_team().debug, brief)
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
@@ -164,6 +165,11 @@ class RoleNodes:
             reason=summary.left,
         )
         return StageState(summaries=[summary])
+
+    def _told(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """The state as a role is told it: without the earlier stages' summaries where the knobs say so."""
+        known = resolve(runtime.context, state).inter_stage_context
+        return state if known else StageState({**state, "summaries": []})
 
     def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
         return self.services.match_principles(
