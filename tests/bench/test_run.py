@@ -59,7 +59,7 @@ def test_a_bench_that_is_done_measures_nothing_again(done):
 
 def test_other_terms_are_refused_and_a_damaged_journal_is_told(done):
     folder, _ = done
-    with pytest.raises(BadInput, match="begun with another settings; give another --out, or --anew"):
+    with pytest.raises(BadInput, match="begun with other settings; give another --out, or --anew"):
         again(folder, precision="ieee")
     with pytest.raises(BadInput, match="choose among tuner, stage-one"):
         again(folder, without=("luck",))

@@ -1,16 +1,18 @@
 """Statistics count every problem, failures as 1.0, and have intervals that hold."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egg_graph.bench import Row, summarize
-from egg_graph.bench.ablation import ablations, check_parts, knobs_without
+from egg_graph.bench.ablation import PARTS, ablations, check_parts, knobs_without
 from egg_graph.bench.statistics import by_group, kernelbench_numbers
 from egg_graph.context import Context
 from egg_graph.schema import BadInput
+from tests.paths import ROOT
 
 
 def row(status="faster", ratio=None, name="x", **fields):
@@ -118,3 +120,11 @@ def test_only_what_knobs_switch_off_can_be_left_out():
         check_parts(["tuner", "luck"])
     with pytest.raises(BadInput, match="stage-two leaves the stages"):
         knobs_without("stage-two", Context(stages=("algorithmic_structure",)))
+
+
+def test_the_docs_name_every_part_and_every_part_has_its_knobs():
+    table = (ROOT / "docs" / "bench.md").read_text().split("| part | ")[1].split("\n\n")[0]
+    named = {word for line in table.splitlines() for word in re.findall(r"`([a-z-]+)`", line.split("|")[1])}
+    assert named == set(PARTS)
+    for part in PARTS:
+        assert Context(**knobs_without(part, Context())) != Context() or part == "principles"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from egg_graph.bench.statistics import DRAWS
+from egg_graph.bench.suite import WORKLOADS
 from egg_graph.bench.values import Results, Row
 from egg_graph.context import Context
 
@@ -41,6 +42,7 @@ def protocol(results: Results) -> list[tuple[str, str]]:
         ("seeds", f"secret until the verdict, then kept with the row ({_seeds(rows)})"),
         ("baselines", "eager and torch.compile (default mode) at the policy's precision, eager fp32 with TF32 off"),
         ("tuned PyTorch", NOT_MEASURED if all(row.tuned_ms is None for row in rows) else "measured"),
+        *_libraries(results),
         (
             "intervals",
             f"95 %: of a ratio by bootstrap over blocks of pairs, of a group by {DRAWS:,} draws over problems",
@@ -48,6 +50,14 @@ def protocol(results: Results) -> list[tuple[str, str]]:
         ("runs a problem", "one"),
         ("knobs", _knobs(results)),
     ]
+
+
+def _libraries(results: Results) -> list[tuple[str, str]]:
+    """Other libraries' kernels, for the suite of layers that they have."""
+    if not results.suite.startswith(WORKLOADS):
+        return []
+    told = "PyTorch's fused attention is the eager baseline of both attentions; Liger-Kernel and others"
+    return [("libraries", f"{told} {NOT_MEASURED}")]
 
 
 def _code(results: Results) -> str:

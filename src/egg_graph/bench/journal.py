@@ -126,7 +126,7 @@ class Journal:
         other = [name for name in TERMS if old[name] != new[name]]
         if other:
             told = " and ".join(other)
-            raise BadInput(f"{self.path}: begun with another {told}; give another --out, or --anew to begin it again")
+            raise BadInput(f"{self.path}: begun with other {told}; give another --out, or --anew to begin it again")
         self.results = self.results.model_copy(update={"started": earlier.started})
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
