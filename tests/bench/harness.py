@@ -146,9 +146,7 @@ def main() -> None:
     base = Path(sys.argv[1])
     environment()  # kept in memory, for all that are forked
     fake.write_suite(base / "suite", "a_relu", "kept_relu")
-    fake.write_suite(base / "dying", "dies_relu", "z_relu")
     run(base / "undisturbed", base / "suite", 1)
-    run(base / "lost worker", base / "dying", 1)
     for number, how in WRITES:
         run(base / f"write {number} {how}", base / "suite", 1, partial(kill_at_write, number, how))
     for number in CALLS:

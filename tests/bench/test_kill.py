@@ -26,7 +26,7 @@ def benches(tmp_path_factory):
 def test_killed_anywhere_and_started_again(benches):
     whole = benches["undisturbed"]
     assert [row["status"] for row in whole["rows"]] == ["faster", "reference_kept"]
-    killed = [bench for where, bench in benches.items() if where.startswith(("write", "call"))]
+    killed = [bench for where, bench in benches.items() if where != "undisturbed"]
     calls = Counter(whole["calls"])
     assert len(killed) == 6 and len(calls) == 7
     for bench in killed:
@@ -36,9 +36,3 @@ def test_killed_anywhere_and_started_again(benches):
         in_work = 2 if bench["where"].startswith("call") else 0  # what was being measured when the bench died
         assert sum(twice.values()) <= in_work, (bench["where"], twice)
         assert not calls - Counter(bench["calls"]), bench["where"]
-
-
-def test_a_problem_that_ends_its_workers_is_a_row_and_the_bench_goes_on(benches):
-    lost, well = benches["lost worker"]["rows"]
-    assert (lost["status"], lost["reason"]) == ("infra_error", "2 workers died at it, the last one with exit status 3")
-    assert well["status"] == "faster"

@@ -6,11 +6,14 @@ import json
 import pytest
 from rich.console import Console
 
+from egg_graph import optimize
 from egg_graph.bench import Row, find_problems, run_bench
 from egg_graph.bench.run import Display
+from egg_graph.bench.values import row_of
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.schema import BadInput
 from tests.bench import fake
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 PARTS = "tests.bench.fake:parts"
 
@@ -86,3 +89,10 @@ def test_progress_is_one_line_a_problem_with_the_time_left():
     assert second.split() == ["2/4", "[b]a", "faster", "1.500x", "0:00:00", "left"]
     assert "3/4 b without tuner  bad input  no Python" in third
     assert last.endswith("reference kept  kept  done")
+
+
+def test_an_attempt_that_only_looked_right_is_not_right(tmp_path):
+    team = ScriptedTeam([kernel("flaky", 2.0)], worth=(False,))
+    run = optimize(REFERENCE, team=team, evaluator=ScriptedEvaluator(), runs_dir=tmp_path, target="h100")
+    row = row_of(run, name="flaky")
+    assert (row.status, row.right, row.cause) == ("reference_kept", False, "rejected as a finalist")

@@ -30,6 +30,14 @@ def test_every_problem_counts_and_a_failure_is_one():
     assert {p: share.value for p, share in found.fast.items()} == {"0": 0.6, "1": 0.2, "1.5": 0.2, "2": 0.2}
 
 
+def test_a_right_kernel_that_was_not_handed_over_counts_as_right_and_as_one():
+    kept = row("reference_kept", found_right=True, found_ms=2.0, found_ratio=0.5, kernelbench=True, eager_fp32_ms=3.0)
+    found = summarize([row(ratio=4.0), kept])
+    assert (found.right, found.usable, found.kept) == (2, 1, 1)
+    assert found.geometric_mean.value == pytest.approx(2.0) and found.fast["0"].value == 1.0
+    assert kernelbench_numbers([kept]).geometric_mean_correct_only == 1.5, "by its own definition it is counted"
+
+
 def test_what_was_not_timed_has_no_figures():
     found = summarize([row("correct"), row("reference_kept")])
     assert found.usable == 1
@@ -83,7 +91,7 @@ def test_groups_are_sections_convolutions_and_classes():
 def test_kernelbenchs_numbers_follow_its_definitions():
     """Speeds 4, 0.5 and 2; the last one is wrong by its criterion, and counts only among the problems."""
     known = [(1.0, 4.0, True), (2.0, 1.0, True), (1.0, 2.0, False)]
-    rows = [row(ratio=1.0, kernel_ms=k, eager_fp32_ms=e, kernelbench=right) for k, e, right in known]
+    rows = [row(ratio=1.0, found_ms=k, eager_fp32_ms=e, kernelbench=right) for k, e, right in known]
     found = kernelbench_numbers([*rows, row("reference_kept")])
     assert (found.problems, found.correct) == (4, 2)
     assert found.geometric_mean_correct_only == pytest.approx(math.sqrt(2.0))

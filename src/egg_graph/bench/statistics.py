@@ -48,6 +48,8 @@ class Statistics(Value):
 
     group: str
     problems: int
+    right: int
+    """A right kernel was written, handed over or not."""
     usable: int
     """Ended with a kernel that may replace the reference."""
     timed: int
@@ -67,7 +69,7 @@ class Statistics(Value):
     """Lowest ratio of a kernel that was handed over."""
     highest: float | None = None
     fast: dict[str, Interval] = {}
-    """fast_p: the part of ALL problems with a usable kernel and a ratio above p; fast_0 counts the usable ones."""
+    """fast_p: the part of ALL problems that end with a kernel and a ratio above p; fast_0 counts the right ones."""
     against: dict[str, Interval] = {}
     """Geometric mean of the ratio to each baseline that was measured; 1.0 where there is no kernel."""
     roofline: Interval | None = None
@@ -100,6 +102,7 @@ def summarize(rows: Sequence[Row], group: str = "all") -> Statistics:
     timed = [row for row in usable if row.ratio is not None]
     counts: dict[str, Any] = {
         "problems": len(rows),
+        "right": sum(row.right for row in rows),
         "usable": len(usable),
         "timed": len(timed),
         "faster": sum(row.ratio_low is not None and row.ratio_low > 1 for row in timed),
@@ -115,17 +118,17 @@ def _figures(rows: Sequence[Row], timed: Sequence[Row]) -> dict[str, Any]:
     draws = Draws(len(rows))
     logs = np.log([row.score for row in rows])
     noise = draws.noisy(logs, [_deviation(row) for row in rows])
-    right = np.array([row.usable for row in rows])
+    right, usable = (np.array(which) for which in ([row.right for row in rows], [row.usable for row in rows]))
 
     def quantile(q: float) -> Interval:
         return draws.interval(noise, logs, lambda x: np.exp(np.quantile(x, q, axis=-1)))
 
     def fast(p: float) -> Interval:
         """Share above p; the noise of a ratio moves it, being right or wrong it does not."""
-        above = right if p == 0 else right & (logs > math.log(p))
-        return draws.interval(
-            above[draws.index] if p == 0 else right[draws.index] & (noise > math.log(p)), above, _mean
-        )
+        if p == 0:
+            return draws.interval(right[draws.index], right, _mean)
+        drawn = usable[draws.index] & (noise > math.log(p))
+        return draws.interval(drawn, usable & (logs > math.log(p)), _mean)
 
     ratios = [row.ratio for row in timed if row.ratio is not None]
     return {
@@ -183,12 +186,8 @@ def by_group(rows: Sequence[Row]) -> tuple[Statistics, ...]:
 
 def kernelbench_numbers(rows: Sequence[Row]) -> KernelBenchNumbers | None:
     """KernelBench's own numbers; None where eager fp32 or its criterion was not measured for any kernel."""
-    ratios = [
-        row.eager_fp32_ms / row.kernel_ms
-        for row in rows
-        if row.usable and row.kernelbench and row.kernel_ms and row.eager_fp32_ms
-    ]
-    if not any(row.kernelbench is not None and row.kernel_ms for row in rows):
+    ratios = [speed for row in rows if (speed := kernelbench_speed(row))]
+    if not any(row.kernelbench is not None and row.found_ms and row.eager_fp32_ms for row in rows):
         return None
     faster = [ratio for ratio in ratios if ratio > 1]
     return KernelBenchNumbers(
@@ -198,6 +197,13 @@ def kernelbench_numbers(rows: Sequence[Row]) -> KernelBenchNumbers | None:
         geometric_mean_correct_and_faster_only=_geometric_mean(faster),
         fast={f"{p:g}": sum(ratio > p for ratio in ratios) / len(rows) for p in THRESHOLDS},
     )
+
+
+def kernelbench_speed(row: Row) -> float | None:
+    """Speed of the best right attempt by KernelBench's definition; None for what is not correct by its criterion."""
+    if row.kernelbench and row.found_ms and row.eager_fp32_ms:
+        return row.eager_fp32_ms / row.found_ms
+    return None
 
 
 class Draws:

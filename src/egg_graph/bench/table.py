@@ -44,7 +44,8 @@ _UNTIMED = (
 _GROUPS = (
     "group",
     "problems",
-    "usable",
+    "right",
+    "handed over",
     "geometric mean",
     "quartiles",
     "fast_0",
@@ -85,9 +86,9 @@ def headline(results: Results) -> list[str]:
     done = len(results.whole)
     of = results.problems if results.problems is not None else done
     lines = [
-        f"{all_rows.usable} of {done} problems ended with a usable kernel, {all_rows.timed} of them timed and "
-        f"{all_rows.faster} faster with confidence; {all_rows.kept} kept the reference, {all_rows.failed} could not be "
-        "judged."
+        f"{all_rows.right} of {done} problems have a right kernel, {all_rows.usable} were handed one, "
+        f"{all_rows.faster} a faster one with confidence; {all_rows.kept} kept the reference, "
+        f"{all_rows.failed} could not be judged."
     ]
     if done < of:
         lines.append(f"**The bench is not done: {done} of {of} problems.** The same command goes on with it.")
@@ -107,7 +108,7 @@ def _groups(groups: tuple[Statistics, ...]) -> list[str]:
 
 
 def _group(group: Statistics) -> list[str]:
-    counts = [group.group, str(group.problems), str(group.usable)]
+    counts = [group.group, str(group.problems), str(group.right), str(group.usable)]
     if group.geometric_mean is None or group.lower_quartile is None or group.upper_quartile is None:
         return [*counts, *[NOT_MEASURED] * (len(_GROUPS) - len(counts))]
     quartiles = f"{group.lower_quartile.value:.2f}, {_value(group.median)}, {group.upper_quartile.value:.2f}"

@@ -13,6 +13,10 @@ STATISTIC = (
     "both at the policy's precision, with a 95 % bootstrap interval; error is the relative L2 error against fp64 of "
     "the check nearest to its budget."
 )
+NOT_FASTER, REJECTED = "right, but not faster", "rejected as a finalist"
+"""Causes of a reference that was kept although an attempt was right, or only looked right."""
+FINALISTS_FAILED, FINALIST_REJECTED = "passed a finalist's checks", "a finalist's checks rejected it"
+"""What a verdict says of kernels that only looked right: in its first line of all, in further ones of single ones."""
 NO_RUN = ("bad_input", "infra_error")
 """Statuses of a row without a run: the reference is none, or the machine failed."""
 
@@ -35,7 +39,13 @@ class Row(Value):
     """Status of the kernel handed over; `reference_kept`; or `bad_input`, `infra_error` where no run could be made."""
     reason: str
     cause: str = ""
-    """Why there is no kernel: the most frequent end of the attempts; empty where there is one."""
+    """Why there is no kernel: a right one was not faster, or else the most frequent end of the attempts."""
+    found_right: bool = False
+    """Whether an attempt was right, handed over or not."""
+    found_ms: float | None = None
+    """Time of the best right attempt, handed over or not [ms]."""
+    found_ratio: float | None = None
+    """Its ratio, where it was not handed over; no statistic but KernelBench's counts it."""
     kernel_ms: float | None = None
     eager_ms: float | None = None
     compile_ms: float | None = None
@@ -56,7 +66,7 @@ class Row(Value):
     """Bytes of inputs, parameters and outputs, each once."""
     triton_share: float | None = None
     kernelbench: bool | None = None
-    """Whether the kernel passes KernelBench's own criterion; None where that was not computed."""
+    """Whether the best right attempt passes KernelBench's own criterion; None where that was not computed."""
     seed: int | None = None
     """Root of all seeds of the last evaluation."""
     sm_clock_mhz: float | None = None
@@ -74,6 +84,11 @@ class Row(Value):
     def usable(self) -> bool:
         """Whether the run handed over a kernel that may replace the reference."""
         return self.status in USABLE
+
+    @property
+    def right(self) -> bool:
+        """Whether a right kernel was written, handed over or not."""
+        return self.usable or self.found_right
 
     @property
     def score(self) -> float:
@@ -147,13 +162,17 @@ def row_of(run: "Run", **known: str) -> Row:
     """
     task: KernelTask = run.state["task"]
     baseline: Baseline = run.state["baseline"]
-    evaluation = run.evaluation
+    evaluation, found = run.evaluation, _best_right(run)
     return Row(
         **{"name": task.name, **known},  # type: ignore[arg-type]
         task=task.digest,
         status=run.status,
         reason=evaluation.reason if evaluation is not None else run.verdict.splitlines()[0],
         cause="" if evaluation is not None else _cause(run),
+        found_right=found is not None,
+        found_ms=found.timing.candidate_ms if found and found.timing else None,
+        found_ratio=found.timing.ratio if found and found.timing else None,
+        kernelbench=found.kernelbench.passed if found and found.kernelbench else None,
         eager_ms=baseline.eager_ms,
         compile_ms=baseline.compile_ms,
         eager_fp32_ms=baseline.eager_fp32_ms,
@@ -167,10 +186,33 @@ def row_of(run: "Run", **known: str) -> Row:
     ).model_copy(update={} if evaluation is None else _figures(evaluation, baseline))
 
 
+def _best_right(run: "Run") -> Evaluation | None:
+    """The evaluation of the kernel that was handed over, else of the best right attempt.
+
+    An attempt that a finalist's checks rejected is not right. Only the verdict's text tells which those are.
+    """
+    if run.evaluation is not None:
+        return run.evaluation if run.evaluation.usable else None
+    headline, *lines = run.verdict.splitlines()
+    if FINALISTS_FAILED in headline:
+        return None
+    rejected = [line for line in lines if FINALIST_REJECTED in line]
+    right = [
+        attempt.evaluation
+        for attempt in run.attempts
+        if attempt.evaluation.usable and not any(attempt.candidate.id in line for line in rejected)
+    ]
+    return min(right, key=lambda evaluation: evaluation.merit, default=None)
+
+
 def _cause(run: "Run") -> str:
-    """The most frequent end of a run's attempts: status and first finding."""
+    """That a right kernel was not faster; else the most frequent end of the attempts, status and first finding."""
+    if _best_right(run) is not None:
+        return NOT_FASTER
     if not run.attempts:
-        return run.status
+        return ""
+    if any(attempt.evaluation.usable for attempt in run.attempts):
+        return REJECTED
     ends = [attempt.evaluation for attempt in run.attempts]
     told = [": ".join([end.status, *(finding.kind for finding in end.findings[:1])]) for end in ends]
     return Counter(told).most_common(1)[0][0]
@@ -181,8 +223,6 @@ def _figures(evaluation: Evaluation, baseline: Baseline) -> dict[str, Any]:
     checks = [check for check in evaluation.checks if check.budget > 0]
     worst = max(checks, key=lambda check: check.error / check.budget, default=None)
     figures: dict[str, Any] = {"triton_share": evaluation.triton_share, "seed": evaluation.seed}
-    if evaluation.kernelbench is not None:
-        figures |= {"kernelbench": evaluation.kernelbench.passed}
     if worst is not None:
         figures |= {"error": worst.error, "budget": worst.budget}
     if bound is not None:

@@ -85,8 +85,9 @@ def milliseconds(time: float | None) -> str:
 def _tiles(everything: Statistics) -> list[tuple[str, str, str]]:
     """The large figures: value, name, and what stands below."""
     mean, fast = everything.geometric_mean, everything.fast.get("1")
-    right = f"{everything.usable} of {everything.problems}"
-    tiles = [(right, "right", f"{everything.kept} kept the reference, {everything.failed} could not be judged")]
+    right = f"{everything.right} of {everything.problems}"
+    below = f"{everything.usable} handed over, {everything.kept} kept the reference, {everything.failed} not judged"
+    tiles = [(right, "right", below)]
     if mean is None or fast is None:
         return [*tiles, (NOT_MEASURED, "speed", "nothing was timed")]
     speed = (

@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from egg_graph.bench.page.svg import Scale, dot, draw, line, path, span, text, x_axis, y_axis
-from egg_graph.bench.statistics import Draws, Statistics
+from egg_graph.bench.statistics import Draws, Statistics, kernelbench_speed
 from egg_graph.bench.values import Row
 
 WIDTH = 960
@@ -72,7 +72,7 @@ def fast_plot(rows: Sequence[Row]) -> Markup | None:
     """
     if not any(row.usable and row.ratio is not None for row in rows):
         return None
-    paper = [_paper_ratio(row) for row in rows]
+    paper = [kernelbench_speed(row) or 0.0 for row in rows]
     low, high = span([*(row.score for row in rows), *filter(None, paper)], least=(0.5, 3.0), room=1.05)
     x, top, bottom, left = Scale(low, high, 60, WIDTH - 20), 20.0, 300.0, 60.0
 
@@ -97,13 +97,6 @@ def fast_plot(rows: Sequence[Row]) -> Markup | None:
         parts.append(text(WIDTH - 24, 50, "dashed: KernelBench's definition, against eager fp32", "label", "end"))
     parts.append(text(WIDTH - 24, 34, "solid: this protocol, with its 95 % interval", "label", "end"))
     return draw(WIDTH, 346, parts, label="part of all problems faster than p")
-
-
-def _paper_ratio(row: Row) -> float:
-    """Speed by KernelBench's definition; 0 for what is not right by its criterion."""
-    if row.usable and row.kernelbench and row.kernel_ms and row.eager_fp32_ms:
-        return row.eager_fp32_ms / row.kernel_ms
-    return 0.0
 
 
 def _band(ratios: "np.ndarray", grid: "np.ndarray") -> tuple["np.ndarray", "np.ndarray"]:
