@@ -2,14 +2,17 @@
 
 import io
 import json
+import time
 
 import pytest
 from rich.console import Console
 
 from egg_graph import optimize
 from egg_graph.bench import Row, find_problems, run_bench
+from egg_graph.bench.dispatch import Place
 from egg_graph.bench.run import Display
 from egg_graph.bench.values import row_of
+from egg_graph.bench.worker import Job
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.schema import BadInput
 from tests.bench import fake
@@ -22,9 +25,9 @@ PARTS = "tests.bench.fake:parts"
 def done(tmp_path_factory):
     """A bench of a reference and of a file that is no Python, with one ablation."""
     folder = tmp_path_factory.mktemp("bench")
-    fake.write_suite(folder / "suite", "a_relu")
+    fake.write_suite(folder / "suite", "a_relu", "defect_relu")
     (folder / "broken.py").write_text("def (\n")
-    (folder / "list.txt").write_text("suite/a_relu.py\nbroken.py\n")
+    (folder / "list.txt").write_text("suite/a_relu.py\nbroken.py\nsuite/defect_relu.py\n")
     seen = []
     again(folder, display=Display(row=seen.append))
     return folder, seen
@@ -45,10 +48,14 @@ def test_every_problem_has_a_row_for_the_whole_and_for_the_ablation(done):
         ("a_relu", "debugger", "reference_kept"),
         ("broken", "", "bad_input"),
         ("broken", "debugger", "bad_input"),
+        ("defect_relu", "", "infra_error"),
+        ("defect_relu", "debugger", "infra_error"),
     ]
     assert [row.name for row in seen] == [row["name"] for row in rows]
     assert rows[1]["cause"] == "incorrect: wrong_values"
     assert "no Python" in rows[2]["reason"]
+    assert rows[4]["reason"] == "a defect of egg-graph, told in the log: ZeroDivisionError: nobody meant this"
+    assert "Traceback" in (folder / "out" / "mine.log").read_text()
 
 
 def test_a_bench_that_is_done_measures_nothing_again(done):
@@ -89,6 +96,17 @@ def test_progress_is_one_line_a_problem_with_the_time_left():
     assert second.split() == ["2/4", "[b]a", "faster", "1.500x", "0:00:00", "left"]
     assert "3/4 b without tuner  bad input  no Python" in third
     assert last.endswith("reference kept  kept  done")
+
+
+def test_on_a_terminal_every_place_tells_what_it_is_at():
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    with BenchProgress(console) as progress:
+        progress.start(2, 0)
+        progress.show_places(
+            [Place(0, "GPU-a", job=Job(name="[b]a", path=""), since=time.monotonic(), doing="compiles")]
+        )
+        progress._live.refresh()
+    assert "[b]a" in console.file.getvalue() and "compiles, 0 s" in console.file.getvalue()
 
 
 def test_an_attempt_that_only_looked_right_is_not_right(tmp_path):

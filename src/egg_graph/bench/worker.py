@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -27,7 +28,7 @@ from typing import IO, Any
 
 from egg_graph.bench.ablation import services_without
 from egg_graph.bench.values import Row, row_of
-from egg_graph.schema import BadInput, InfrastructureError, ModelRefused, Value
+from egg_graph.schema import BadInput, EggError, InfrastructureError, ModelRefused, Value
 
 PATIENCE = 30.0
 """Seconds to wait for a run that the worker of a killed bench still holds."""
@@ -92,8 +93,14 @@ class Worker:
             return row_of(self._run(job), **known)
         except BadInput as error:
             return Row(**known, task="", status="bad_input", reason=str(error), run=job.run)
-        except InfrastructureError as error:
+        except ModelRefused:
+            raise
+        except EggError as error:
             return Row(**known, task="", status="infra_error", reason=str(error), run=job.run)
+        except Exception as error:  # noqa: BLE001 - a defect of ours costs one problem, and its row tells
+            traceback.print_exc()
+            reason = f"a defect of egg-graph, told in the log: {type(error).__name__}: {error}"
+            return Row(**known, task="", status="infra_error", reason=reason, run=job.run)
 
     def _run(self, job: Job) -> Any:
         from egg_graph import optimize, resume

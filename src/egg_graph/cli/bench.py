@@ -1,10 +1,13 @@
 """`egg-graph bench`: optimize every problem of a suite on all GPUs, and write rows, a table and a page."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.cli.console import plain, stdout
@@ -78,7 +81,7 @@ def bench(
     knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)
     told = given(path=path, levels=levels or None, problems=problems or None, only=None if only == "*" else only)
     console = stdout()
-    with BenchProgress(console) as progress:
+    with _stopping(console), BenchProgress(console) as progress:
         results = run_bench(
             found,
             out,
@@ -97,3 +100,13 @@ def bench(
         )
     progress.summary(results)
     console.print(", ".join(f"{plain(out)}.{suffix}" for suffix in ("html", "md", "json")), soft_wrap=True)
+
+
+@contextmanager
+def _stopping(console: Console) -> Iterator[None]:
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on with it")
+        raise

@@ -6,8 +6,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from egg_graph.cli.console import plain
 from egg_graph.cli.verdict import color
@@ -33,22 +35,22 @@ class BenchProgress:
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
             console=console,
-            transient=True,
-            refresh_per_second=4,
+            auto_refresh=False,
         )
         self._all: TaskID | None = None
-        self._places: dict[int, TaskID] = {}
+        self._places: Sequence[Place] = ()
+        self._live = Live(get_renderable=self._draw, console=console, transient=True, refresh_per_second=2)
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._bar.start()
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.console.is_terminal:
-            self._bar.stop()
+            self._live.stop()
 
     @property
     def display(self) -> "Display":
@@ -60,7 +62,7 @@ class BenchProgress:
     def start(self, total: int, done: int) -> None:
         """Begin with what an earlier process did."""
         self.total, self.before, self.began = total, done, time.monotonic()
-        self._all = self._bar.add_task("[bold]all[/]", total=total, completed=done, left="")
+        self._all = self._bar.add_task("[bold]runs[/]", total=total, completed=done, left="")
         if done:
             self.console.print(f"{done} of {total} are done already")
 
@@ -79,13 +81,17 @@ class BenchProgress:
 
     def show_places(self, places: "Sequence[Place]") -> None:
         """Tell what every place is at."""
+        self._places = places
+
+    def _draw(self) -> Group:
+        """The bar, and a line for every place."""
         now = time.monotonic()
-        for place in places:
-            if place.number not in self._places:
-                self._places[place.number] = self._bar.add_task("", total=None, left="")
-            job = place.job
-            what = f"{plain(job.name)}: {plain(place.doing)}, {now - place.since:.0f} s" if job else "[dim]idle[/]"
-            self._bar.update(self._places[place.number], description=f"[dim]{place.number}[/] {what}")
+        lines = [
+            f"[dim]{place.number}[/] {plain(place.job.name)} [dim]{plain(place.doing)}, {now - place.since:.0f} s[/]"
+            for place in self._places
+            if place.job is not None
+        ]
+        return Group(self._bar.get_renderable(), *(Text.from_markup(line, overflow="ellipsis") for line in lines))
 
     def left(self) -> str:
         """The time left, in words."""
