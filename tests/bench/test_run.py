@@ -9,13 +9,17 @@ from rich.console import Console
 
 from egg_graph import optimize
 from egg_graph.bench import Row, find_problems, run_bench
+from egg_graph.bench.card import protocol
 from egg_graph.bench.dispatch import Place
 from egg_graph.bench.run import Display
 from egg_graph.bench.values import row_of
-from egg_graph.bench.worker import Job
+from egg_graph.bench.worker import Job, Worker
+from egg_graph.bench.worker import Settings as WorkerSettings
 from egg_graph.cli.bench_progress import BenchProgress
+from egg_graph.evaluator import SpoolEvaluator
 from egg_graph.schema import BadInput
 from tests.bench import fake
+from tests.bench.made_up import GPU
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
 
 PARTS = "tests.bench.fake:parts"
@@ -82,6 +86,19 @@ def test_other_terms_are_refused_and_a_damaged_journal_is_told(done):
     journal.write_text("[1]\n")
     with pytest.raises(BadInput, match="no journal of a bench"):
         run_bench(find_problems(str(folder / "list.txt")), folder / "out" / "other", runs_dir=folder / "runs")
+
+
+def test_a_judge_elsewhere_tells_the_machine_and_the_gpu_to_write_for(tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match="give a URL, spool:FOLDER"):
+        run_bench((), tmp_path / "out", runs_dir=tmp_path, evaluator="nowhere")
+    worker = Worker(WorkerSettings(runs_dir="", evaluator=f"spool:{tmp_path}"), print, print)
+    judge = worker.services["evaluator"]
+    assert isinstance(judge, SpoolEvaluator)
+    monkeypatch.setattr(SpoolEvaluator, "environment", lambda self: GPU)
+    results = run_bench((), tmp_path / "out", runs_dir=tmp_path, evaluator=f"spool:{tmp_path}", workers=3)
+    assert results.environment == GPU and "H200" in results.target
+    card = dict(protocol(results))
+    assert (card["judged by"], card["at once"]) == (f"spool:{tmp_path}", "3 problems")
 
 
 def test_progress_is_one_line_a_problem_with_the_time_left():

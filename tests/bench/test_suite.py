@@ -71,6 +71,8 @@ def test_a_wrong_choice_of_kernelbench_is_one_clear_line(kernelbench, options, s
 def test_a_wrong_choice_of_a_folder_is_one_clear_line(suite, tmp_path):
     with pytest.raises(BadInput, match="no reference named"):
         find_problems(str(suite), only="zzz")
+    with pytest.raises(BadInput, match="no suite; name kernelbench, workloads, a folder"):
+        find_problems("kernelbank")
     with pytest.raises(BadInput, match="belong to the suite kernelbench"):
         find_problems(str(suite), levels="1")
     listed = tmp_path / "twice.txt"

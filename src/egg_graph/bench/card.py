@@ -22,12 +22,8 @@ def protocol(results: Results) -> list[tuple[str, str]]:
         ("started", results.started),
         ("team", results.model),
         *_machine(results),
-        (
-            "at once",
-            f"{results.workers} problems on {results.gpus} GPUs"
-            if results.gpus
-            else f"{results.workers} problems, no GPU",
-        ),
+        *([("judged by", results.judge)] if results.judge else []),
+        ("at once", f"{results.workers} problems" + (f" on {results.gpus} GPUs" if results.gpus else "")),
         ("clocks", _clocks(rows)),
         (
             "policy",

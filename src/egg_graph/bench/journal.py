@@ -18,6 +18,7 @@ TERMS: dict[str, Any] = {
     "version": True,
     "code": True,
     "model": True,
+    "judge": True,
     "parts": True,
     "runs_dir": True,
     "target": True,

@@ -15,7 +15,8 @@ from egg_graph.bench.provenance import code_digest, commit, evaluator_digest, ut
 from egg_graph.bench.suite import Problem
 from egg_graph.bench.values import Results, Row
 from egg_graph.bench.worker import Job, Settings, load_parts
-from egg_graph.context import Context, check_device, choose_target
+from egg_graph.context import Context, check_device, choose_target, key_of_gpu
+from egg_graph.schema import Environment
 from egg_graph.team import name_models
 
 WRITE_EVERY = 30.0
@@ -48,6 +49,7 @@ def run_bench(
     seconds: float = float("inf"),
     anew: bool = False,
     retry: bool = False,
+    evaluator: str = "",
     parts: str = "",
     display: Display | None = None,
     launch: Launch | None = None,
@@ -69,6 +71,7 @@ def run_bench(
         seconds: begin no further problem after this long; the same command goes on later.
         anew: forget an earlier bench of this name.
         retry: run problems once more whose run could not be made.
+        evaluator: who judges, if not this machine: the URL of an `egg-graph serve`, or `spool:FOLDER`.
         parts: function that makes team and evaluator in every worker, as `module:function`.
         display: who watches.
         launch: starts a worker; by default a process of this interpreter.
@@ -82,15 +85,17 @@ def run_bench(
         ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
     """
     context, display = Context(**knobs), display or Display()
-    check_device(context.device)
+    if not evaluator:
+        check_device(context.device)
     check_parts(without)
     if parts:
         load_parts(parts)
-    gpus = _gpus(context)
+    gpus = () if evaluator else _gpus(context)
     places = [gpu for _ in range(workers) for gpu in gpus or (None,)]
     jobs = _jobs(problems, without, context, knobs)
-    fresh = _terms(out.name, context, model, parts, problems).model_copy(
+    fresh = _terms(out.name, context, model, evaluator, problems).model_copy(
         update={
+            "parts": parts,
             "suite": suite,
             "runs_dir": str(runs_dir),
             "without": tuple(without),
@@ -104,7 +109,12 @@ def run_bench(
         left = [_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows]
         display.started(len(jobs), len(jobs) - len(left))
         settings = Settings(
-            runs_dir=str(runs_dir), model=model, device=context.device, profile=context.profile, parts=parts
+            runs_dir=str(runs_dir),
+            model=model,
+            device=context.device,
+            profile=context.profile,
+            evaluator=evaluator,
+            parts=parts,
         )
         listener = Listener(begun=bench.begun, done=bench.done, changed=display.places)
         launch = launch or launcher(out.with_name(out.name + ".log"), len(places))
@@ -172,11 +182,10 @@ def _jobs(
 
 
 def _terms(
-    name: str, context: Context, model: str | dict[str, str] | None, parts: str, problems: Sequence[Problem]
+    name: str, context: Context, model: str | dict[str, str] | None, evaluator: str, problems: Sequence[Problem]
 ) -> Results:
     """Results without rows, with all that must be told with them."""
-    from egg_graph.evaluator import environment
-
+    environment, target = _machine(context, evaluator)
     return Results(
         name=name,
         version=version(),
@@ -185,13 +194,27 @@ def _terms(
         evaluator=evaluator_digest(),
         started=utc_now(),
         model=name_models(model) if model else "embedded expert",
-        parts=parts,
+        judge=evaluator,
         precision=context.precision,
-        target=choose_target(context.target, context.knowledge_dir).name,
+        target=target,
         settings=json.loads(json.dumps(asdict(context))),
-        environment=environment(use_gpu=context.device != "none"),
+        environment=environment,
         problems=len(problems),
     )
+
+
+def _machine(context: Context, evaluator: str) -> tuple[Environment, str]:
+    """The machine that judges, and the name of the GPU that is written for."""
+    if evaluator:
+        from egg_graph.evaluator.remote.named import evaluator_by_name
+
+        found = evaluator_by_name(evaluator).environment()
+        key = key_of_gpu(found.gpu, context.knowledge_dir) if context.target == "auto" else context.target
+        return found, choose_target(key, context.knowledge_dir).name
+    from egg_graph.evaluator import environment
+
+    target = choose_target(context.target, context.knowledge_dir)
+    return environment(use_gpu=context.device != "none"), target.name
 
 
 def _resumed(job: Job, journal: Journal) -> Job:

@@ -58,6 +58,11 @@ def find_problems(
     if suite == WORKLOADS:
         folder = Path(__file__).with_name("workloads")
         return tuple(Problem(file.stem, file, WORKLOADS) for file in find_references(folder, only))
+    if not Path(suite).exists():
+        raise BadInput(
+            f"{suite}: no such folder or file, and no suite; name {KERNELBENCH}, {WORKLOADS}, a folder of references, "
+            "or a .txt list of them"
+        )
     return name_problems(find_references(suite, only))
 
 
@@ -96,10 +101,7 @@ def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
     elif path.is_file():
         found = [path]
     else:
-        raise BadInput(
-            f"{path}: no such folder or file; name a folder of references, a .txt list of them, {KERNELBENCH} or "
-            f"{WORKLOADS}"
-        )
+        raise BadInput(f"{path}: no such folder or file; name a folder of references, or a .txt list of them")
     chosen = tuple(file for file in found if file.match(f"{only}.py"))
     if not chosen:
         raise BadInput(f"{path}: no reference named {only!r} in it (a .py file with class Model and get_inputs)")

@@ -127,6 +127,8 @@ class Results(Value):
     started: str
     """Time of the first start, UTC, ISO 8601."""
     model: str
+    judge: str = ""
+    """Name of the evaluator elsewhere that judged; empty for this machine's."""
     parts: str = ""
     """Function that makes team and evaluator in place of the default ones, as `module:function`."""
     runs_dir: str = ""

@@ -43,6 +43,8 @@ class Settings(Value):
     profile: bool = True
     gpu: str | None = None
     """UUID of the worker's GPU; None without one."""
+    evaluator: str = ""
+    """Name of an evaluator elsewhere; empty for this machine's."""
     parts: str = ""
     """Function that makes team and evaluator, as `module:function`; empty for the default ones."""
 
@@ -137,6 +139,10 @@ class Worker:
         settings = self.settings
         if settings.parts:
             return {"model": settings.model, **load_parts(settings.parts)(settings.gpu)}
+        if settings.evaluator:
+            from egg_graph.evaluator.remote.named import evaluator_by_name
+
+            return {"model": settings.model, "evaluator": evaluator_by_name(settings.evaluator)}
         from egg_graph.evaluator import LocalEvaluator
 
         evaluator = LocalEvaluator(device=settings.device, profile=settings.profile, gpu=settings.gpu)  # type: ignore[arg-type]

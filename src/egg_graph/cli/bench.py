@@ -11,7 +11,7 @@ from rich.console import Console
 
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.options import MODEL, given, knob
+from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
 from egg_graph.context import Device
 from egg_graph.schema import Precision
 from egg_graph.team import read_models
@@ -49,7 +49,7 @@ def bench(
     ] = Path("results/bench"),
     runs: Annotated[Path, typer.Option(help="Where the runs' folders are made; a restart needs them.")] = Path("runs"),
     workers: Annotated[
-        int, typer.Option(min=1, help="Problems at a time on each GPU, or without one.", rich_help_panel=_HOW)
+        int, typer.Option(min=1, help="Problems at a time on each GPU; without one, in all.", rich_help_panel=_HOW)
     ] = 1,
     seconds: Annotated[
         float | None,
@@ -62,6 +62,7 @@ def bench(
         bool, typer.Option("--retry", help="Run problems again whose run could not be made.", rich_help_panel=_HOW)
     ] = False,
     model: Annotated[list[str] | None, MODEL] = None,
+    evaluator: Annotated[str | None, EVALUATOR] = None,
     target: Annotated[str | None, knob("target")] = None,
     precision: Annotated[Precision | None, knob("precision")] = None,
     device: Annotated[Device | None, knob("device")] = None,
@@ -93,6 +94,7 @@ def bench(
             without=without or [],
             workers=workers,
             seconds=seconds or float("inf"),
+            evaluator=evaluator or "",
             anew=anew,
             retry=retry,
             display=progress.display,
