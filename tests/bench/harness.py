@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import egg_graph.report
+import egg_graph.bench.output
+import egg_graph.bench.run
 import egg_graph.runs.optimize
 from egg_graph.bench import find_problems, run_bench
 from egg_graph.bench.journal import Journal
@@ -25,9 +26,11 @@ from egg_graph.evaluator import environment
 from egg_graph.evaluator.sandbox.confine import die_with_parent
 from tests.bench import fake
 
-egg_graph.report.render = lambda run: "not the subject"
+egg_graph.bench.output.render = lambda results, runs_dir: "not the subject"
+for _name in ("code_digest", "commit", "evaluator_digest"):
+    setattr(egg_graph.bench.run, _name, lambda: "the same for all")
 
-WRITES = ((2, "torn"), (2, "after"), (3, "before"), (5, "torn"))
+WRITES = ((2, "torn"), (3, "before"), (4, "after"), (5, "torn"))
 """Where the bench dies: at its n-th write to the journal. The first are the terms, then `begun` and `row` in turns."""
 CALLS = (2, 5)
 """Where it dies: while its workers' evaluators begin their n-th call, all of them together."""

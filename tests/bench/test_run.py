@@ -126,7 +126,8 @@ def test_on_a_terminal_every_place_tells_what_it_is_at():
     assert "[b]a" in console.file.getvalue() and "compiles, 0 s" in console.file.getvalue()
 
 
-def test_an_attempt_that_only_looked_right_is_not_right(tmp_path):
+def test_an_attempt_that_only_looked_right_is_not_right(tmp_path, monkeypatch):
+    monkeypatch.setattr("egg_graph.report.render", lambda run: "not the subject")
     team = ScriptedTeam([kernel("flaky", 2.0)], worth=(False,))
     run = optimize(REFERENCE, team=team, evaluator=ScriptedEvaluator(), runs_dir=tmp_path, target="h100")
     row = row_of(run, name="flaky")
