@@ -100,7 +100,7 @@ def test_a_run_whose_checkpoints_hold_whole_lists_is_resumed(tmp_path):
     assert run.status == "correct" and run.kernel == kernel("ok", 8)
     assert [attempt.evaluation.status for attempt in run.attempts] == ["incorrect", "correct", "correct"]
     assert len(run.summaries) > 1 and len({summary.stage for summary in run.summaries}) == len(run.summaries)
-    assert len((run.folder / "history.jsonl").read_text().splitlines()) == 3
+    assert len([a for a in (run.folder / "history.jsonl").read_text().splitlines() if '"line"' not in a]) == 3
 
 
 def test_a_run_that_stopped_at_a_step_of_another_version_is_refused_in_one_line(tmp_path):

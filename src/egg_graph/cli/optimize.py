@@ -22,9 +22,12 @@ from egg_graph.team import name_models, read_models
 
 if TYPE_CHECKING:
     from egg_graph import Run
+    from egg_graph.schema import Ledger
 
 FROM_EGG_MODEL = "EGG_MODEL"
 DEFAULT_RUNS = Path("runs")
+LEAST_SHOWN = 0.05
+"""Seconds below which a part of the time is not shown: it would read 0.0."""
 
 
 def optimize(
@@ -141,7 +144,7 @@ def _resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
 
 
 def conclude(console: Console, run: "Run") -> None:
-    """Print the verdict, what the run cost, and where its files are."""
+    """Print the verdict, what the run cost, where its files are, and where its time and memory went."""
     task = run.state["task"]
     if run.evaluation is None:
         for line in run.verdict.splitlines():
@@ -151,8 +154,25 @@ def conclude(console: Console, run: "Run") -> None:
     tokens = run.usage.input_tokens + run.usage.output_tokens
     spent = f"{run.usage.calls} model calls, {tokens:,} tokens" if run.usage.calls else "no model call"
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
-    console.print(f"{tried} in {run.seconds:.0f} s, {spent}")
+    seconds = run.seconds if run.ledger is None else run.ledger.seconds
+    console.print(f"{tried} in {seconds:.0f} s, {spent}")
     if run.kernel_path is not None:
         console.print(f"kernel    {plain(run.kernel_path)}")
     console.print(f"report    {plain(run.folder / 'report.html')}")
     console.print(f"evidence  {plain(run.folder / 'evidence.json')}, history.jsonl beside it")
+    if run.ledger is not None:
+        console.print(f"time      {spent_words(run.ledger)}", soft_wrap=True)
+
+
+def spent_words(ledger: "Ledger") -> str:
+    """Where the wall time and the GPU memory of a run went, in one line; parts that took no time are left out."""
+    rows = ", ".join(f"{name} {took:.1f}" for name, took in ledger.rows if took >= LEAST_SHOWN or name == "other")
+    peaks = ", ".join(
+        f"{process} {'not measured' if nbytes is None else f'{nbytes / 2**30:.1f} GiB'}"
+        for process, nbytes in ledger.peaks
+    )
+    measured = any(nbytes is not None for _, nbytes in ledger.peaks)
+    again = f" in {ledger.sittings} sittings" if ledger.sittings > 1 else ""
+    cut_off = ", of which the last unfinished call is not counted where it was killed" if ledger.cut_off else ""
+    memory = f"GPU memory at most: {peaks}" if measured else "GPU memory not measured"
+    return f"{ledger.seconds:.1f} s{again}{cut_off}: {rows} [s]; {memory}"

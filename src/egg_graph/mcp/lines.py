@@ -6,6 +6,7 @@ from typing import Any
 
 from egg_graph.nodes.events import Event
 from egg_graph.schema import BadInput
+from egg_graph.schema.ledger import is_ledger_line
 
 PAGE = 12_000
 """Most characters of a page."""
@@ -66,7 +67,8 @@ def read_part(folder: Path, part: str) -> str:
         return (folder / "kernel.py").read_text(encoding="utf-8")
     if part == "attempts":
         history = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
-        return "\n".join(_attempt_line(json.loads(line)) for line in history) or "no attempt was made"
+        attempts = [line for line in map(json.loads, history) if not is_ledger_line(line)]
+        return "\n".join(map(_attempt_line, attempts)) or "no attempt was made"
     if part == "evaluation":
         return json.dumps(evidence["evaluation"], indent=1)
     return str(evidence["verdict"])

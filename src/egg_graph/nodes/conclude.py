@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
+from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import Event, numbers
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -33,7 +34,7 @@ class ConcludeNode:
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes = await self._choose_finalist(context, state)
+        best, evaluation, notes = await self._choose_finalist(context, state, runtime)
         status, verdict = write_verdict(state, context, best, evaluation, notes)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
@@ -47,7 +48,7 @@ class ConcludeNode:
         )
 
     async def _choose_finalist(
-        self, context: Context, state: State
+        self, context: Context, state: State, runtime: Runtime[Context]
     ) -> tuple[Candidate | None, Evaluation | None, list[str]]:
         """The first contender that passes a finalist's checks, its evaluation, and notes on those that did not.
 
@@ -55,7 +56,7 @@ class ConcludeNode:
         """
         notes: list[str] = []
         for contender in _contenders(state)[:FINALISTS]:
-            candidate, evaluation, note = await self._finish(context, state["task"], contender)
+            candidate, evaluation, note = await self._finish(context, state["task"], contender, runtime)
             if evaluation.usable:
                 return candidate, evaluation, [*notes, note] if note else notes
             notes.append(
@@ -64,7 +65,9 @@ class ConcludeNode:
             )
         return None, None, notes
 
-    async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
+    async def _finish(
+        self, context: Context, task: KernelTask, best: Candidate, runtime: Runtime[Context]
+    ) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.
 
         The new text is evaluated like any other candidate, so that a run hands over exactly what was evaluated. If it
@@ -80,11 +83,19 @@ class ConcludeNode:
             finished = best.model_copy(
                 update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
             )
-            evaluation = await self.services.evaluate(context, task, finished, best.stage, finalist=True)
+            evaluation = await self._evaluate(context, task, finished, runtime)
             if evaluation.usable:
                 return finished, evaluation, ""
             note = f"CONFIG is left in place: with plain constants {evaluation.status}: {evaluation.reason}"
-        return best, await self.services.evaluate(context, task, best, best.stage, finalist=True), note
+        return best, await self._evaluate(context, task, best, runtime), note
+
+    async def _evaluate(
+        self, context: Context, task: KernelTask, finalist: Candidate, runtime: Runtime[Context]
+    ) -> Evaluation:
+        with call_told(runtime, "finalist", stage=finalist.stage, candidate=finalist.id) as call:
+            evaluation = await self.services.evaluate(context, task, finalist, finalist.stage, finalist=True)
+            call.judged(evaluation)
+        return evaluation
 
 
 def _contenders(state: State) -> list[Candidate]:

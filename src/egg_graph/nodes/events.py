@@ -9,6 +9,7 @@
 | `stage` | open, close | `stage`, `status` (`opened`, or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow), `diagnosed`), `reason` |
 | `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
+| `call` | baseline, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
@@ -20,17 +21,30 @@ A configuration's `started`, and its `trial` as soon as it is known, need an eva
 """  # noqa: E501
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, Knob, Mode, Role, StageName, Trial
+from egg_graph.schema import (
+    Attempt,
+    Baseline,
+    CallEntry,
+    CallKind,
+    Candidate,
+    Evaluation,
+    Knob,
+    Mode,
+    Part,
+    Role,
+    StageName,
+    Trial,
+)
 
 
 class Event(TypedDict, total=False):
     """One event. The table above lists the keys of each kind."""
 
-    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "verdict"]
+    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "call", "verdict"]
     node: str
     stage: StageName
     role: Role
@@ -47,6 +61,11 @@ class Event(TypedDict, total=False):
     of: int
     doing: str
     seconds: float
+    call: CallKind
+    begin: str
+    parts: dict[Part, float]
+    memory: dict[str, float | None]
+    usage: dict[str, Any]
     error: float | None
     budget: float | None
     milliseconds: float | None
@@ -111,6 +130,16 @@ def configuration_event(stage: StageName, candidates: Sequence[Candidate], numbe
         of=len(candidates),
         doing=doing,
     )
+
+
+def call_event(entry: CallEntry) -> Event:
+    """The event of a call that is over: the entry's fields as JSON values, but for its `line`."""
+    return Event(event="call", **entry.model_dump(mode="json", exclude={"line"}, exclude_none=True))  # type: ignore[typeddict-item]
+
+
+def call_entry(event: Event) -> CallEntry:
+    """The entry that such an event tells of."""
+    return CallEntry.model_validate({name: value for name, value in event.items() if name != "event"})
 
 
 def trial_event(stage: StageName, trial: Trial) -> Event:

@@ -10,13 +10,14 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.announce import announced
+from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
 from egg_graph.nodes.roles import edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted, unjudged
-from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Trial, Usage
+from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Trial, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, merge_attempts
 
@@ -130,8 +131,12 @@ class JudgingNodes:
 
         evaluator = self.services.get_evaluator(resolve(runtime.context, state))
         trials: tuple[Trial, ...]
-        with self._trials_told(candidates, state, runtime) as told:
+        with (
+            self._trials_told(candidates, state, runtime) as told,
+            call_told(runtime, "sweep", stage=self.stage.name, attempt=_next_number(state)) as call,
+        ):
             trials = await Call(evaluator.screen, state["task"], candidates)
+            call.spent = sum((trial.spent for trial in trials), Spending())
         for number, trial in enumerate(trials):
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
@@ -196,7 +201,11 @@ class JudgingNodes:
     async def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
+        context, name = resolve(runtime.context, state), self.stage.name
+        with call_told(runtime, "evaluation", stage=name, attempt=_next_number(state), candidate=candidate.id) as call:
+            evaluation = await self.services.evaluate(context, state["task"], candidate, name)
+            call.judged(evaluation)
+        return evaluation
 
 
 def _apply(update: StageState, state: StageState) -> StageState:

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, choose_target, resolve, save_knobs
 from egg_graph.nodes.announce import announced
+from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -60,7 +61,9 @@ class PrepareNodes:
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
+        with call_told(runtime, "baseline") as call:
+            baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
+            call.spent = baseline.spent
         runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 

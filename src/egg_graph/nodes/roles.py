@@ -3,6 +3,7 @@
 import ast
 import functools
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
+from egg_graph.nodes.calls_told import CallAtWork, call_told
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -27,6 +29,7 @@ from egg_graph.schema import (
     Knob,
     Mode,
     Principle,
+    Role,
     StageName,
     Usage,
 )
@@ -93,8 +96,10 @@ class RoleNodes:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-            brief = analyst_brief(self._told(state, runtime), self.stage, principles, guidance)
-            analysis = await Call(team.analyze, brief)
+            brief = analyst_brief(self._shown(state, runtime), self.stage, principles, guidance)
+            with self._told("analyst", state, runtime) as call:
+                analysis = await Call(team.analyze, brief)
+                call.answered(analysis.usage)
             if refusal:
                 root_cause = "; ".join(
                     filter(None, (f"the plan {plan!r} was not tried: {refusal}", analysis.root_cause))
@@ -116,10 +121,12 @@ class RoleNodes:
         context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-        brief = coder_brief(self._told(state, runtime), self.stage, principles, guidance)
-        if context.expert_seed and brief.mode == "seed":
-            brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
-        draft: Draft = await Call(team.write, brief)
+        brief = coder_brief(self._shown(state, runtime), self.stage, principles, guidance)
+        with self._told("coder", state, runtime) as call:
+            if context.expert_seed and brief.mode == "seed":
+                brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
+            draft: Draft = await Call(team.write, brief)
+            call.answered(draft.usage)
         if draft.declined:
             return self._decline(draft, state, runtime)
         candidate = self._candidate(draft, team.name, state)
@@ -147,8 +154,11 @@ class RoleNodes:
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        brief = repair_brief(self._told(state, runtime), self.stage)
-        diagnosis: Diagnosis = await Call(self.services.get_team().debug, brief)
+        with self._told("debugger", state, runtime) as call:
+            diagnosis: Diagnosis = await Call(
+                self.services.get_team().debug, repair_brief(self._shown(state, runtime), self.stage)
+            )
+            call.answered(diagnosis.usage)
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
         return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
 
@@ -166,8 +176,8 @@ class RoleNodes:
         )
         return StageState(summaries=[summary])
 
-    def _told(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """The state as a role is told it: without the earlier stages' summaries where the knobs say so."""
+    def _shown(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """The state as a role is shown it: without the earlier stages' summaries where the knobs say so."""
         known = resolve(runtime.context, state).inter_stage_context
         return state if known else StageState({**state, "summaries": []})
 
@@ -184,6 +194,9 @@ class RoleNodes:
         return make_candidate(
             draft, author=author, stage=self.stage.name, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
+
+    def _told(self, role: Role, state: StageState, runtime: Runtime[Context]) -> AbstractContextManager[CallAtWork]:
+        return call_told(runtime, role, stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
         base = Event(event="role", stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)

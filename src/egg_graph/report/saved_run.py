@@ -6,7 +6,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from egg_graph.schema import Attempt, BadInput, Baseline, Candidate, Evaluation, KernelTask, StageSummary, Usage
+from egg_graph.schema import (
+    Attempt,
+    BadInput,
+    Baseline,
+    CallEntry,
+    Candidate,
+    Evaluation,
+    KernelTask,
+    Ledger,
+    StageSummary,
+    Usage,
+)
+from egg_graph.schema.ledger import is_ledger_line
 from egg_graph.schema.record import check_format
 
 
@@ -29,6 +41,10 @@ class SavedRun(BaseModel):
     seconds: float = 0.0
     """Seconds spent inside the nodes."""
     attempts: tuple[Attempt, ...] = ()
+    ledger: Ledger | None = None
+    """Where time and memory went; None for a run of a version that did not note it."""
+    calls: tuple[CallEntry, ...] = ()
+    """Calls of the evaluator and of the roles, in the order in which they ended."""
 
 
 def read_run(folder: str | Path) -> SavedRun:
@@ -40,15 +56,17 @@ def read_run(folder: str | Path) -> SavedRun:
     folder = Path(folder)
     evidence = _json(folder / "evidence.json", _text(folder / "evidence.json"))
     history = _text(folder / "history.jsonl")
-    attempts = [
+    lines = [
         _json(folder / f"history.jsonl:{number}", line) for number, line in enumerate(history.splitlines(), 1) if line
     ]
+    attempts = [line for line in lines if not is_ledger_line(line)]
+    calls = [line for line in lines if line.get("line") == "call"]
     try:
         check_format(evidence.get("format", 1))
     except BadInput as error:
         raise BadInput(f"{folder / 'evidence.json'}: {error}") from error
     try:
-        return SavedRun.model_validate({**evidence, "attempts": attempts})
+        return SavedRun.model_validate({**evidence, "attempts": attempts, "calls": calls})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

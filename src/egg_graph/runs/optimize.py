@@ -6,6 +6,7 @@ from contextlib import aclosing, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from langgraph.errors import GraphDrained
@@ -15,8 +16,9 @@ from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
-from egg_graph.nodes.events import Event
+from egg_graph.nodes.events import Event, call_entry
 from egg_graph.nodes.prepare import read_kernel, read_plan, read_reference
+from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.folder import lock, make_folder, read_request, write_request
 from egg_graph.runs.results import Run, make_run, write_results
@@ -172,6 +174,7 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
 
 async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
+    started = monotonic()
     request = await in_thread(read_request, folder)
     evaluator = _evaluator(services["evaluator"] or request.get("evaluator"))
     services = {**services, "model": _choose_model(request["model"], services), "evaluator": evaluator}
@@ -195,30 +198,36 @@ async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[st
                 durability="sync",
                 control=control,
             )
-            await _tell(stream, on_event, control)
-            saved = await graph.aget_state(config)
+            with history.sitting(folder, started):
+                await _tell(stream, folder, on_event, control)
+                saved = await graph.aget_state(config)
         if "status" not in saved.values:
             raise BadInput(
                 f"run {folder.name} stopped at a step that this egg-graph does not have: finish it with the version "
                 f"that started it, or start a new run of the reference that {folder / 'run.json'} keeps"
             )
-        run = make_run(folder, saved.values)  # type: ignore[arg-type]
+        ledger = await in_thread(history.read_ledger, folder)
+        run = make_run(folder, saved.values, ledger)  # type: ignore[arg-type]
         await in_thread(write_results, run)
     return run
 
 
-async def _tell(stream: AsyncIterator[Any], on_event: Listener | None, control: RunControl) -> None:
-    """Hand every event to the listener. If it raises, the step in work is finished and saved before the run stops."""
+async def _tell(stream: AsyncIterator[Any], folder: Path, on_event: Listener | None, control: RunControl) -> None:
+    """Write every call into the run's history, and hand every event to the listener.
+
+    If one of the two fails, the step in work is finished and saved before the run stops.
+    """
     failure: Exception | None = None
     with suppress(GraphDrained):
         async with aclosing(stream) as events:  # type: ignore[type-var]
             async for _, event in events:
-                if on_event is None or failure is not None:
-                    continue
                 try:
-                    await Call(on_event, event).amake()
+                    if event["event"] == "call":
+                        await in_thread(history.append, folder, call_entry(event))
+                    if on_event is not None and failure is None:
+                        await Call(on_event, event).amake()
                 except Exception as error:  # noqa: BLE001 - raised below
-                    failure = error
+                    failure = failure or error
                     control.request_drain("the listener failed")
     if failure is not None:
         raise failure

@@ -7,7 +7,8 @@ from typing import Any
 
 from egg_graph.runs.evidence import make_record
 from egg_graph.runs.files import RESUME, cannot_write, write_whole
-from egg_graph.schema import Attempt, BadInput, Evaluation, StageSummary, Usage, Value
+from egg_graph.runs.history import write_history
+from egg_graph.schema import Attempt, BadInput, Evaluation, Ledger, StageSummary, Usage, Value
 from egg_graph.schema.record import FORMAT
 from egg_graph.state import OutputState, RunStatus
 
@@ -33,6 +34,8 @@ class Run:
     """Seconds spent inside the nodes."""
     state: OutputState
     """The whole state, as the graph left it."""
+    ledger: Ledger | None = None
+    """Where the wall time and the GPU memory went; None for a run of a version that did not note it."""
 
     @property
     def accepted(self) -> bool:
@@ -40,8 +43,8 @@ class Run:
         return self.kernel is not None
 
 
-def make_run(folder: Path, state: OutputState) -> Run:
-    """Make the run of a folder from the state that the graph left."""
+def make_run(folder: Path, state: OutputState, ledger: Ledger | None = None) -> Run:
+    """Make the run of a folder from the state that the graph left, and its calls added up."""
     kernel = state["kernel"] or None
     return Run(
         id=folder.name,
@@ -56,6 +59,7 @@ def make_run(folder: Path, state: OutputState) -> Run:
         usage=state["usage"],
         seconds=state["seconds"],
         state=state,
+        ledger=ledger,
     )
 
 
@@ -67,12 +71,11 @@ def write_results(run: Run) -> None:
     """
     from egg_graph.report import read_run, render
 
-    history = "".join(attempt.model_dump_json() + "\n" for attempt in run.attempts)
     try:
         if run.kernel is not None and run.kernel_path is not None:
             write_whole(run.kernel_path, run.kernel)
         write_whole(run.folder / "evidence.json", json.dumps(make_evidence(run), indent=2) + "\n")
-        write_whole(run.folder / "history.jsonl", history)
+        write_history(run.folder, run.attempts)
         write_whole(run.folder / "report.html", render(read_run(run.folder)))
     except OSError as error:
         raise cannot_write(run.folder, error, RESUME) from error
@@ -132,5 +135,6 @@ def make_evidence(run: Run) -> dict[str, Any]:
         "attempts": len(run.attempts),
         "usage": dump(run.usage),
         "seconds": run.seconds,
+        "ledger": dump(run.ledger),
         "record": None if record is None else record.data(),
     }

@@ -41,8 +41,10 @@ from egg_graph.schema.evaluation import (
     Tolerance,
     Trial,
 )
+from egg_graph.schema.ledger import CallEntry, CallKind, Ledger, RoleCost, Sitting
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
+from egg_graph.schema.spending import Memory, Part, Spending
 from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
 
 __all__ = [
@@ -58,6 +60,8 @@ __all__ = [
     "Baseline",
     "Bound",
     "Brief",
+    "CallEntry",
+    "CallKind",
     "Candidate",
     "Category",
     "Check",
@@ -84,15 +88,21 @@ __all__ = [
     "KernelResources",
     "KernelTask",
     "Knob",
+    "Ledger",
+    "Memory",
     "Metric",
     "Mode",
     "ModelRefused",
     "Outcome",
+    "Part",
     "Precision",
     "Principle",
     "Profile",
     "Role",
+    "RoleCost",
     "Rung",
+    "Sitting",
+    "Spending",
     "StageName",
     "StageSummary",
     "Status",

@@ -13,10 +13,11 @@ from egg_graph.schema.errors import BadInput
 from egg_graph.schema.evaluation import Evaluation
 from egg_graph.schema.task import KernelTask
 
-FORMAT = 2
+FORMAT = 3
 """Format of evidence records, and of a run's evidence.json with the history.jsonl beside it.
 
-Format 1 is the first; its evidence.json names no format. Format 2 has the same fields, and evidence.json names it.
+Format 1 is the first; its evidence.json names no format. Format 2 has the same fields, and evidence.json names it. In
+format 3 history.jsonl has lines for calls beside those for attempts (`egg_graph.schema.ledger`).
 Raise it, and read the older ones, with every change that renames or removes a field of a saved value, or that adds one
 to `KernelTask`, whose digest covers every field.
 """

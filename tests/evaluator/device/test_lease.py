@@ -11,6 +11,7 @@ import pytest
 
 from egg_graph.evaluator import hear_progress
 from egg_graph.evaluator.device.lease import GpuAccess, Lease
+from egg_graph.evaluator.spending import accounted
 from egg_graph.schema import InfrastructureError
 
 HOLD = (
@@ -53,6 +54,16 @@ def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen)
             pass
     assert told == ["waits for its turn on the GPU"], "told once, and only by whoever waits"
     assert Lease("GPU-x", folder=tmp_path).holders() == ()
+
+
+def test_waiting_for_a_turn_is_counted_where_the_turn_is_taken(tmp_path: Path, holder: subprocess.Popen) -> None:
+    threading.Timer(0.2, holder.kill).start()
+    access = GpuAccess(Lease("GPU-x", folder=tmp_path, patience=20))
+    with accounted("timing") as account, access.measuring():
+        pass
+    spent = account.spending().seconds
+    assert spent["waiting"] == pytest.approx(access.waited, abs=0.05)
+    assert access.waited > 0.1 > spent["timing"]
 
 
 def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:

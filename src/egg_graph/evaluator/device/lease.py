@@ -12,11 +12,12 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from egg_graph.evaluator.progress import report_progress
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import InfrastructureError
 
 FOLDER = Path("/tmp/egg-graph-leases")
@@ -156,8 +157,9 @@ class GpuAccess:
         if self.lease is None or self.alone:
             yield
             return
-        with self.lease.held(shared=shared) as waited:
-            self.waited += waited
+        with ExitStack() as stack:
+            with spending_on("waiting"):
+                self.waited += stack.enter_context(self.lease.held(shared=shared))
             yield
 
     def _look_for_others(self) -> None:

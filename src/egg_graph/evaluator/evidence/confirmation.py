@@ -27,6 +27,7 @@ def confirmed(first: Evaluation, second: Evaluation) -> Evaluation:
     return answer.model_copy(
         update={
             "seconds": round(first.seconds + second.seconds, 3),
+            "spent": first.spent + second.spent,
             "rungs": tuple(r.model_copy(update=took) if r.name == RUNG else r for r in answer.rungs),
         }
     )

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from egg_graph.evaluator.device.shared_memory import SharedBuffer, shaped, shared_bytes
+from egg_graph.evaluator.spending import note_peak
 from egg_graph.evaluator.wire.exchange import dtype_name
 from egg_graph.schema import Finding
 
@@ -265,6 +266,7 @@ class MemoryLimit:
     def __call__(self) -> Finding | None:
         """Return a finding if others have taken more than the limit."""
         taken = self.taken()
+        note_peak("candidate", taken)
         if taken <= self.limit:
             return None
         return Finding(

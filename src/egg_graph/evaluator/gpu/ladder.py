@@ -22,6 +22,7 @@ from egg_graph.evaluator.gpu import integrity
 from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
+from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import time_candidate
 from egg_graph.evaluator.gpu.timing.speed import judge_speed
@@ -29,6 +30,7 @@ from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSessio
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
 from egg_graph.evaluator.tools.sanitizer_rung import sanitize_candidate
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
@@ -89,15 +91,18 @@ class GpuLadder:
             verdict = self._on_gpu(problem, folder, builder, finalist)
             if builder.failed:
                 return builder, None
-            interpreter_runs.absorb(builder)
+            with spending_on("correctness"):
+                interpreter_runs.absorb(builder)
             if builder.failed:
                 return builder, None
             with self.access.measuring():
                 if finalist:
-                    trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
-                self._profile(problem, candidate, folder, builder, stage)
+                    with spending_on("timing"):
+                        trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
+                with spending_on("profile"):
+                    self._profile(problem, candidate, folder, builder, stage)
             if finalist and not builder.failed:
-                with self.access.computing():
+                with self.access.computing(), spending_on("sanitizer"):
                     sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
         return builder, verdict
 
@@ -105,12 +110,12 @@ class GpuLadder:
         """The rungs that need the candidate's process: answers, integrity and timing."""
         session = self._session(folder)
         try:
-            with self.access.computing():
+            with self.access.computing(), spending_on("correctness"):
                 if not self._right(session, problem, folder, builder, finalist):
                     return None
                 if not session.alive:
                     session = self.open(folder)
-            with self.access.measuring():
+            with self.access.measuring(), spending_on("timing"):
                 return self._timed(session, problem, builder)
         except CandidateFailed as failure:
             builder.fail("timing", [failure.finding], log=failure.log)
@@ -172,14 +177,17 @@ class GpuLadder:
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
         """The task's baseline; compiled and measured when it is first needed."""
-        return self.compiled_baseline(problem).measure()
+        baseline = self.compiled_baseline(problem)
+        with baseline_peak(), spending_on("timing"):
+            return baseline.measure()
 
     def compiled_baseline(self, problem: Problem) -> PyTorchBaseline:
         """The task's baseline, perhaps not measured yet: compilers work while others use the GPU."""
 
         def make() -> PyTorchBaseline:
             torch.cuda.empty_cache()
-            return PyTorchBaseline(problem)
+            with baseline_peak(), spending_on("compile"):
+                return PyTorchBaseline(problem)
 
         return self.baselines.get_or_make(problem.task.digest, make)
 

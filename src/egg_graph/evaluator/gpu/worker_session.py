@@ -13,6 +13,7 @@ from typing import Any
 
 from egg_graph.evaluator.host.fork_server import GRACE, ChildExit, ForkServer, Limits, collect_exit, wait_for_exit
 from egg_graph.evaluator.host.outcome import finding_of
+from egg_graph.evaluator.spending import shift_time
 from egg_graph.evaluator.wire.untrusted import parse
 from egg_graph.schema import Finding, InfrastructureError
 
@@ -96,6 +97,7 @@ class WorkerSession:
 
     def _ask(self, do: str, limit: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.control.settimeout(limit)
+        asked = time.monotonic()
         try:
             self.control.sendall(json.dumps({"do": do, "limit": limit, **arguments}).encode() + b"\n")
             line = self._line(limit)
@@ -108,8 +110,12 @@ class WorkerSession:
         try:
             answer = dict(parse(line))
             finding = Finding.model_validate(answer["finding"]) if "finding" in answer else None
-        except (ValueError, TypeError) as error:
-            answer, finding = {}, Finding(kind="exited", message=f"the process gave no readable answer: {error}")
+            compiling = min(float(answer.pop("compiling", 0.0)), time.monotonic() - asked)
+        except (ValueError, TypeError, OverflowError) as error:
+            answer, compiling = {}, 0.0
+            finding = Finding(kind="exited", message=f"the process gave no readable answer: {error}")
+        if compiling > 0:  # also false for a NaN, which a candidate may tell
+            shift_time("compile", compiling)
         if finding is not None:
             raise CandidateFailed(finding, self._end(kill=True).log)
         return answer
@@ -161,5 +167,8 @@ class WorkerSession:
 
     def close(self) -> None:
         """End the worker, whatever it is doing."""
-        if self.exit_socket is not None:
-            self._end(kill=True)
+        if self.exit_socket is None:
+            return
+        if self.watch is not None:
+            self.watch()  # the memory that it holds at its end is close to the most it held
+        self._end(kill=True)

@@ -36,6 +36,7 @@ from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.spending import shift_time, spending_on
 from egg_graph.evaluator.wire.launches import FakeRun, Launch
 from egg_graph.schema import Candidate, KernelTask
 
@@ -43,6 +44,8 @@ SAMPLE, LARGE_SAMPLE = 6, 200
 """Interpret this many programs of a launch in a run without values; the second number where coverage is in doubt."""
 DOUBTED_SECONDS = 12.0
 """Time limit of a run with `LARGE_SAMPLE` programs [s]."""
+COMPILING = ("compile_for_target", "compile_checked_kernels")
+"""Rungs that compile; all others compare answers and follow launches."""
 MOST_OTHERS = 8
 """Compile at most this many launches that only reduced shapes make."""
 
@@ -62,10 +65,18 @@ class GpulessLadder:
     # ------------------------------------------------------------------------------------------- the whole evaluation
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> EvaluationBuilder:
-        """Climb all rungs; right answers and compilation run side by side."""
+        """Climb all rungs; right answers and compilation run side by side, and share the time that they take."""
         builder = EvaluationBuilder()
+        with spending_on("correctness"), stopwatch() as took:
+            self._climb(problem, candidate, builder)
+        compiling = sum(rung.seconds for rung in builder.rungs if rung.name in COMPILING)
+        if compiling:
+            shift_time("compile", took[0] * compiling / sum(rung.seconds for rung in builder.rungs))
+        return builder
+
+    def _climb(self, problem: Problem, candidate: Candidate, builder: EvaluationBuilder) -> None:
         if not self.gate(candidate, builder):
-            return builder
+            return
         full = self.pool.submit(self.full_shape, problem, candidate)
         correctness = InterpretedCorrectness(self.jobs, problem, candidate, builder)
         correctness.every_shape()
@@ -77,7 +88,6 @@ class GpulessLadder:
             judge_zeroed(correctness.zeroed, builder, problem.task)
         builder.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
         builder.skipped("timing", NO_SPEED)
-        return builder
 
     def gate(self, candidate: Candidate, builder: EvaluationBuilder) -> bool:
         """Apply the static gate; False if it rejects the candidate."""

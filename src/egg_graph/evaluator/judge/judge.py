@@ -16,6 +16,7 @@ from egg_graph.evaluator.device.lease import access_to
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.statements import unvaried_statement
 from egg_graph.evaluator.gpu.ladder import GpuLadder
+from egg_graph.evaluator.gpu.memory_peaks import judge_peak
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
@@ -28,6 +29,7 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.progress import report_progress
+from egg_graph.evaluator.spending import forget_peak, spending_on, spending_so_far
 from egg_graph.evaluator.tools.metrics import profile_from_compiler
 from egg_graph.schema import (
     BadInput,
@@ -101,18 +103,24 @@ class Judge:
             return self.environment.model_dump(mode="json")
         if method == "release":
             return self.release()
-        task = KernelTask.model_validate(params["task"])
+        with judge_peak():
+            return self._answer_on(KernelTask.model_validate(params["task"]), method, params)
+
+    def _answer_on(self, task: KernelTask, method: str, params: dict[str, Any]) -> Any:
+        """Answer a request about a task, and tell where its time went."""
         if method == "baseline":
-            return self.baseline(task).model_dump(mode="json")
+            return _with_spending(self.baseline(task))
         if method == "evaluate":
             if "seed" in params:  # its owner knew it only now; it has judged nothing yet
                 self.release()
                 self.root_seed, self.told = int(params["seed"]), False
             candidate = Candidate.model_validate(params["candidate"])
-            return self.evaluate(task, candidate, params["stage"], bool(params["finalist"])).model_dump(mode="json")
+            return _with_spending(self.evaluate(task, candidate, params["stage"], bool(params["finalist"])))
         if method == "screen":
             candidates = [Candidate.model_validate(c) for c in params["candidates"]]
-            return [trial.model_dump(mode="json") for trial in self.screen(task, candidates)]
+            trials = self.screen(task, candidates)
+            spent = spending_so_far().shared_by(max(1, len(trials)))
+            return [trial.model_copy(update={"spent": spent}).model_dump(mode="json") for trial in trials]
         raise BadInput(f"the judge knows no method {method}")
 
     def _problem(self, task: KernelTask) -> Problem:
@@ -136,14 +144,14 @@ class Judge:
         problem = self._problem(task)
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        with self.access.computing():
+        with self.access.computing(), spending_on("correctness"):
             surveyed = self._surveyed(problem)
         if self.gpu is not None and not surveyed.unevaluable:
             report_progress("times the reference, eager and compiled")
             try:
                 with self.access.computing():
                     self.gpu.compiled_baseline(problem)
-                with self.access.measuring():
+                with self.access.measuring(), spending_on("timing"):
                     baseline = self.gpu.baseline(problem)
             except Unevaluable as error:
                 known["unevaluable"] = str(error)
@@ -164,7 +172,7 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            with self.access.computing():
+            with self.access.computing(), spending_on("correctness"):
                 unevaluable = self._surveyed(problem).unevaluable
                 kind = problem.validity.kind
         except BadInput as error:
@@ -174,6 +182,8 @@ class Judge:
             builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
         else:
             builder, verdict = self._evaluate(problem, candidate, stage, finalist)
+            if self.access.crowded:
+                forget_peak("candidate")  # what others took on this GPU was counted with it
             _tell_unvaried_arguments(problem, builder)
         if builder.profile.source == "none":
             builder.profile = profile_from_compiler(builder.resources, stage)
@@ -256,6 +266,11 @@ class Judge:
         if self.settings["seed"] is None and self.told:
             self.root_seed, self.told = secrets.randbits(62), False
             self.release()
+
+
+def _with_spending(answer: Baseline | Evaluation) -> dict[str, Any]:
+    """The answer as JSON, with where its time went."""
+    return answer.model_copy(update={"spent": spending_so_far()}).model_dump(mode="json")
 
 
 def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> None:

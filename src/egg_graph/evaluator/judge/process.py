@@ -23,6 +23,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge import compile_cache
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
+from egg_graph.evaluator.spending import accounted, spending_on
 from egg_graph.schema import BadInput, InfrastructureError
 
 if TYPE_CHECKING:
@@ -100,8 +101,10 @@ class LazyJudge:
         """Answer one request; return JSON."""
         if method == "warm":
             return warm(params["task"])
-        self._judge = self._judge or self._make()
-        return self._judge.answer(method, params)
+        with accounted():
+            with spending_on("start"):
+                self._judge = self._judge or self._make()
+            return self._judge.answer(method, params)
 
 
 def serve(control: socket.socket, judge: LazyJudge) -> None:

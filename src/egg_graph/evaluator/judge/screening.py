@@ -13,6 +13,7 @@ from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.progress import hear_progress, heard_here, report_progress
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import Candidate, Evaluation, Finding, Trial
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def screen_without_gpu(ladder: GpulessLadder, problem: Problem, candidates: Sequ
         return trial
 
     gated = _gate(ladder, candidates)
-    return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates, gated))
+    with spending_on("compile"):
+        return list(ladder.pool.map(heard_here(screen), range(len(candidates)), candidates, gated))
 
 
 def _gate(ladder: GpulessLadder, candidates: Sequence[Candidate]) -> list[Trial | None]:
@@ -130,7 +132,8 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate],
 
         gated = _gate(ladder.base, candidates)
         numbers = range(first, first + len(candidates))
-        ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders, gated))
+        with spending_on("compile"):
+            ready = list(ladder.base.pool.map(heard_here(prepare), numbers, candidates, folders, gated))
         trials: list[Trial] = []
         for number, candidate, session in zip(numbers, candidates, ready, strict=True):
             trial = session if isinstance(session, Trial) else _measured(ladder, problem, candidate, session, forms)
@@ -149,12 +152,14 @@ def _measured(
 
     case = ladder.baseline(problem).case
     try:
-        outcome = GpuExecutor(session, problem, ladder.machine).carry_out(loaded_group(case))
+        with spending_on("correctness"):
+            outcome = GpuExecutor(session, problem, ladder.machine).carry_out(loaded_group(case))
         if outcome.failed:
             return _rejected(candidate, outcome.findings)
-        session.ask("inputs", inputs=forms, seed=case.forward_seed)
-        latency = session.ask("warm_up", seconds=0.05)
-        block = session.ask("time_series", calls=SHORT, warmup_calls=WARMUP_CALLS, queue_ms=latency["queue_ms"])
+        with spending_on("timing"):
+            session.ask("inputs", inputs=forms, seed=case.forward_seed)
+            latency = session.ask("warm_up", seconds=0.05)
+            block = session.ask("time_series", calls=SHORT, warmup_calls=WARMUP_CALLS, queue_ms=latency["queue_ms"])
     except CandidateFailed as failure:
         return _rejected(candidate, [failure.finding])
     milliseconds = median([float(ms) for ms in block["event_ms"]])

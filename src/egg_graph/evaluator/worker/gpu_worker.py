@@ -27,6 +27,7 @@ from egg_graph.evaluator.wire.leaf import Owner, describe_leaf
 from egg_graph.evaluator.wire.poison import poison_
 from egg_graph.evaluator.wire.uninitialized import Leftovers
 from egg_graph.evaluator.worker import recorder
+from egg_graph.evaluator.worker.compile_seconds import CompileSeconds
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import TimingCommands
 from egg_graph.schema import TF32
@@ -47,13 +48,14 @@ def warm_up() -> None:
 
 def serve(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     """Answer commands on the socket `channel` until it closes."""
-    worker = GpuWorker(folder)
+    worker, compiling = GpuWorker(folder), CompileSeconds()
     with socket.socket(fileno=os.dup(channel)) as control, control.makefile("rb") as lines:
         for line in lines:
             command = loads(line)
             name_the_line_when_stuck(max(0.5, command["limit"] - 1.0))
+            before = compiling.total
             try:
-                answer = worker.obey(command)
+                answer = worker.obey(command) | {"compiling": compiling.total - before}
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; it is a finding
                 answer = {"finding": describe_failure(error, folder)}
             name_the_line_when_stuck(0)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from egg_graph.evaluator import report_progress
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
@@ -41,7 +42,8 @@ def _capture(source: str, precision: str) -> CapturedGraph:
     with tempfile.TemporaryDirectory(prefix="egg-capture-") as name:
         folder = Path(name)
         (folder / "request.json").write_text(json.dumps({"source": source, "precision": precision}))
-        _process().capture(folder)
+        with spending_on("capture"):
+            _process().capture(folder)
         answer, log = folder / "answer.json", folder / "log.txt"
         if not answer.exists():
             told = log.read_text(errors="replace")[-LOG_TAIL:].strip() if log.exists() else ""
