@@ -74,12 +74,18 @@ def pairs(found: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in found.items()) or "-"
 
 
+def knobs(found: Mapping[str, object]) -> str:
+    """Values of knobs: `BLOCK=64, WARPS=4`."""
+    return ", ".join(f"{name}={value}" for name, value in found.items()) or "-"
+
+
 FILTERS = {
     "bytes": size,
     "cost": cost,
     "counts": counts,
     "duration": duration,
     "effect": effect_text,
+    "knobs": knobs,
     "margin": margin,
     "pairs": pairs,
     "shapes": shapes,

@@ -1,10 +1,12 @@
 """One self-contained HTML page about a run: no script, no request, readable on paper."""
 
 import jinja2
-from markupsafe import Markup
 
 from egg_graph.knowledge import score_principles
+from egg_graph.report.attempts import show_attempts
+from egg_graph.report.costs import ROLE_COLUMNS, call_rows, role_rows, time_rows
 from egg_graph.report.filters import FILTERS, cost, tone
+from egg_graph.report.highlighting import highlight_css, highlighted
 from egg_graph.report.plots import attempts_plot, roofline_plot, times_plot
 from egg_graph.report.saved_run import SavedRun
 
@@ -32,10 +34,15 @@ def render(run: SavedRun) -> str:
         facts=_facts(run),
         principles=score_principles(run.attempts),
         environment=_environment(run),
+        attempts=show_attempts(run.attempts),
+        time_rows=[] if run.ledger is None else time_rows(run.ledger),
+        call_rows=call_rows(run),
+        role_columns=ROLE_COLUMNS,
+        role_rows=role_rows(run),
         plots=plots,
-        source=_highlighted(run.best.source) if run.best else None,
-        reference=_highlighted(run.task.reference),
-        highlight_css=_highlight_css(),
+        source=highlighted(run.best.source) if run.best else None,
+        reference=highlighted(run.task.reference),
+        highlight_css=highlight_css(),
     )
 
 
@@ -49,7 +56,7 @@ def _facts(run: SavedRun) -> list[tuple[str, str]]:
         ("target", f"{run.task.target.name} ({run.task.target.arch})"),
         ("precision", run.task.precision),
         ("attempts", str(len(run.attempts))),
-        ("took", f"{run.seconds:.0f} s"),
+        ("took", f"{run.seconds if run.ledger is None else run.ledger.seconds:.0f} s"),
         ("model", cost(run.usage) if run.usage.calls else "none: the embedded expert"),
     ]
     evaluation = run.evaluation
@@ -68,18 +75,3 @@ def _facts(run: SavedRun) -> list[tuple[str, str]]:
 def _environment(run: SavedRun) -> list[tuple[str, str]]:
     found = (run.evaluation and run.evaluation.environment) or run.baseline.environment
     return [] if found is None else [(name, str(value)) for name, value in found.model_dump().items() if value]
-
-
-def _highlighted(source: str) -> Markup:
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import PythonLexer
-
-    # the formatter escapes the source
-    return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=False, cssclass="code")))
-
-
-def _highlight_css() -> Markup:
-    from pygments.formatters import HtmlFormatter
-
-    return Markup(HtmlFormatter(style="friendly", cssclass="code", nobackground=True).get_style_defs(".code"))

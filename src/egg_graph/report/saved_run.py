@@ -14,12 +14,28 @@ from egg_graph.schema import (
     Candidate,
     Evaluation,
     KernelTask,
+    Knob,
     Ledger,
+    StageName,
     StageSummary,
+    Trial,
     Usage,
 )
 from egg_graph.schema.ledger import is_ledger_line
 from egg_graph.schema.record import check_format
+
+
+class SavedSweep(BaseModel):
+    """What the tuner of one stage tried."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    stage: StageName
+    kernel: str = ""
+    """`Candidate.id` of the kernel whose knobs were turned."""
+    trials: tuple[Trial, ...] = ()
+    winner: dict[str, Knob] | None = None
+    """The best configuration; None where none was usable."""
 
 
 class SavedRun(BaseModel):
@@ -41,6 +57,7 @@ class SavedRun(BaseModel):
     seconds: float = 0.0
     """Seconds spent inside the nodes."""
     attempts: tuple[Attempt, ...] = ()
+    sweeps: tuple[SavedSweep, ...] = ()
     ledger: Ledger | None = None
     """Where time and memory went; None for a run of a version that did not note it."""
     calls: tuple[CallEntry, ...] = ()
