@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from egg_graph.evaluator import Evaluator, LocalEvaluator, Progress, environment, gpu_present, hear_progress
-from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask
+from egg_graph.schema import BadInput, Candidate, Hardware, InfrastructureError, KernelTask, Memory, Spending
 from tests.paths import read_source
 
 pytestmark = pytest.mark.slow
@@ -118,7 +118,8 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     with hear_progress(told.append):
         trials = evaluator.screen(task, [candidate(source, number=i) for i, source in enumerate(sources)])
     assert sorted(one.number for one in told if one.number is not None and one.doing) == [0, 1, 2, 3, 4]
-    assert {one.number: one.trial for one in told if one.trial is not None} == dict(enumerate(trials))
+    before_the_end = [trial.model_copy(update={"spent": Spending()}) for trial in trials]
+    assert {one.number: one.trial for one in told if one.trial is not None} == dict(enumerate(before_the_end))
     assert [trial.config["number"] for trial in trials] == [0, 1, 2, 3, 4]
     assert [trial.status for trial in trials[:2]] == ["correct", "correct"]
     assert trials[2].status in ("compile_error", "runtime_error")
@@ -128,6 +129,7 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     assert trials[4].status == "compile_error"
     assert trials[0].merit == trials[1].merit < trials[2].merit == (2.0,), "no clock, no ranking of two that fit"
     assert trials[0].milliseconds is None
+    assert trials[0].spent == trials[4].spent and trials[0].spent.seconds["compile"] > 0
 
 
 @pytest.mark.parametrize("name", ["infinite_loop.py", "infinite_kernel.py"])
@@ -229,6 +231,11 @@ def test_the_same_seed_gives_the_same_evidence(evaluator: LocalEvaluator, h200: 
     assert doing.count("makes inputs and expected answers") == doing.count("static gate passed") == 2
     assert first.checks == again.checks
     assert first.merit == again.merit
+    for evaluation in (first, again):
+        told = evaluation.spent.seconds
+        assert told["correctness"] > 0 and told["compile"] > 0
+        assert evaluation.seconds <= sum(told.values()) < evaluation.seconds + 30
+        assert evaluation.spent.memory == Memory(), "no GPU, nothing measured"
 
 
 def test_further_shapes_are_checked_too(evaluator: LocalEvaluator, h200: Hardware) -> None:

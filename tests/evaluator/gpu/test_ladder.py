@@ -1,5 +1,6 @@
 """The GPU ladder's order of events, with stand-ins for GPU, gate, interpreter and clock."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
 from egg_graph.evaluator.judge import screening as screen
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.spending import accounted
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
 from egg_graph.schema import Candidate, Finding, KernelTask, Timing
 from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
@@ -117,6 +119,20 @@ def test_a_right_kernel_climbs_to_the_clock(ladder: GpuLadder, problem: Problem)
     assert outcomes["full_shape_launches"] == outcomes["roofline"] == "skipped"
     assert "unknown instruction" in next(r.statement for r in builder.rungs if r.name == "full_shape_launches")
     assert "repeats" not in outcomes
+
+
+def test_the_time_of_each_rung_is_counted_for_what_it_is(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
+    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: time.sleep(0.01))
+    started = time.monotonic()
+    with accounted() as account:
+        ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
+        spent = account.spending().seconds
+    assert sum(spent.values()) == pytest.approx(time.monotonic() - started, abs=0.05)
+    assert {"correctness", "timing", "profile", "sanitizer"} <= set(spent)
+    assert 0.01 <= spent["sanitizer"] < 0.5 and spent["correctness"] > spent["timing"]
 
 
 def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(

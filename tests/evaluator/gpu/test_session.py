@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from egg_graph.evaluator.gpu import worker_session as gpu_session
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
-from egg_graph.schema import Finding
+from egg_graph.evaluator.spending import accounted, note_peak
+from egg_graph.schema import Finding, Memory
 
 
 class ForkServer:
@@ -63,6 +65,35 @@ def test_an_answer_in_pieces_is_put_together(tmp_path: Path) -> None:
     assert asked.ask("one") == {"a": 1}
     assert asked.ask("two") == {"b": 2}
     asked.close()
+
+
+def test_what_a_worker_says_it_compiled_is_counted_as_that_within_the_time_it_took(tmp_path: Path) -> None:
+    def behave(worker: socket.socket) -> None:
+        for told in (b"0.004", b"1e9", b"NaN", b"-3"):
+            time.sleep(0.02)
+            worker.sendall(b'{"compiling": ' + told + b"}\n")
+            worker.recv(1 << 16)
+
+    asked = session(behave, tmp_path)
+    with accounted("correctness") as account:
+        assert asked.ask("one") == {}, "what was told is no part of the answer"
+        first = account.spending().seconds
+        asked.ask("two")
+        both = account.spending().seconds
+        asked.ask("three")
+        asked.ask("four")
+        assert account.spending().seconds["compile"] == both["compile"], "no number, and less than nothing"
+    asked.close()
+    assert first["compile"] == pytest.approx(0.004) and first["correctness"] > 0.01
+    assert 0.02 <= both["compile"] < 1.0
+
+
+def test_the_memory_that_a_worker_holds_at_its_end_is_noted(tmp_path: Path) -> None:
+    asked = session(lambda worker: worker.sendall(b"{}\n"), tmp_path, watch=lambda: note_peak("candidate", 5.0))
+    with accounted() as account:
+        asked.ask("one")
+        asked.close()
+        assert account.spending().memory == Memory(candidate_bytes=5.0)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,13 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
+import pytest
+
+from egg_graph.evaluator.spending import accounted
+from egg_graph.expert.capture import process
+from egg_graph.expert.capture.errors import CannotCapture
 from tests.paths import IMPORTABLE
 
 CALLER = """
@@ -42,3 +48,15 @@ def wait_until(there, seconds=60):
     while not there():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_the_time_of_a_capture_is_counted_once(monkeypatch):
+    def capture(folder):
+        time.sleep(0.02)
+        (folder / "answer.json").write_text('{"cannot": "no graph"}')
+
+    monkeypatch.setattr(process, "_process", lambda: SimpleNamespace(capture=capture))
+    with accounted("team") as account:
+        with pytest.raises(CannotCapture, match="no graph"):
+            process._capture("no such reference", "tf32")
+        assert 0.02 <= account.spending().seconds["capture"] < 1.0
