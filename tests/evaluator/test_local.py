@@ -232,9 +232,9 @@ def test_the_same_seed_gives_the_same_evidence(evaluator: LocalEvaluator, h200: 
     assert first.checks == again.checks
     assert first.merit == again.merit
     for evaluation in (first, again):
-        told = evaluation.spent.seconds
-        assert told["correctness"] > 0 and told["compile"] > 0
-        assert evaluation.seconds <= sum(told.values()) < evaluation.seconds + 30
+        spent = evaluation.spent.seconds
+        assert spent["correctness"] > 0 and spent["compile"] > 0
+        assert evaluation.seconds - 0.01 < sum(spent.values()) < evaluation.seconds + 30
         assert evaluation.spent.memory == Memory(), "no GPU, nothing measured"
 
 
