@@ -20,6 +20,7 @@ SAME_NAME = 0.85
 """Similarity (0 to 1, difflib) from which a key of a mapping is taken for a knob's name, perhaps misspelt."""
 
 Device = Literal["auto", "gpu", "none"]
+Accept = Literal["faster", "right"]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -90,6 +91,13 @@ class Context:
         default=True, metadata=describe("Show every stage what the earlier ones tried, what paid and what failed.")
     )
     tune: bool = field(default=True, metadata=describe("Sweep each stage's knobs when the stage has its kernel."))
+    accept: Accept = field(
+        default="faster",
+        metadata=describe(
+            "Which kernel a run hands over. faster: one that was measured faster than PyTorch with confidence, and "
+            "where nothing is timed one that is right; right: also one that is slower or whose speed is inconclusive."
+        ),
+    )
     triton_only: bool = field(
         default=False, metadata=describe("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
     )

@@ -69,8 +69,8 @@ def unjudged(state: OutputState) -> bool:
 
 
 def without_kernel(state: OutputState) -> bool:
-    """True when attempts were made and none was usable."""
-    return state.get("best") is None and bool(state.get("attempts"))
+    """True when attempts were made and none was usable, or a stage has ended and the team wrote none."""
+    return state.get("best") is None and bool(state.get("attempts") or state.get("summaries"))
 
 
 def after_baseline(state: OutputState) -> Literal["evaluable", "unevaluable"]:
@@ -129,11 +129,11 @@ def after_evaluation(state: OutputState, context: Context, stage: StageName) -> 
     attempts = stage_attempts(state, stage)
     if not attempts or exhausted(state, context) or attempts[-1].evaluation.status == "unevaluable":
         return "accept"
+    analysis = state.get("analysis")
+    if analysis is not None and not analysis.worth_optimizing:  # the coder declined to write
+        return "accept"
     if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
         return "repair"
-    analysis = state.get("analysis")
-    if analysis is not None and not analysis.worth_optimizing:  # the coder declined its plan
-        return "accept"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"
     return "accept"

@@ -6,7 +6,7 @@ import pytest
 
 from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
 from egg_graph.context import ATTEMPTS_CEILING
-from egg_graph.schema import StageName, Usage
+from egg_graph.schema import Draft, StageName, Usage
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 STAGES = get_args(StageName)
@@ -173,8 +173,37 @@ def test_a_worse_or_less_proven_kernel_is_never_handed_on(first, second, kept):
 
 
 def test_a_slower_kernel_is_told_as_slower():
-    state = go(ScriptedTeam(["# slow 8\n"], worth=[False]))
+    state = go(ScriptedTeam(["# slow 8\n"], worth=[False]), accept="right")
     assert state["status"] == "slower" and "Keep the reference" in state["verdict"]
+
+
+NO_KERNEL = "the embedded expert has no kernel for this reference: no playbook matches any operator"
+
+
+class Declining(ScriptedTeam):
+    """Has no kernel for its last answers: it writes what its script holds, once each."""
+
+    def write(self, brief):
+        if self._calls("coder") >= len(self.writes):
+            self.briefs.append(("coder", brief))
+            return Draft(problem=NO_KERNEL, declined=NO_KERNEL)
+        return super().write(brief)
+
+
+def test_where_the_team_has_no_kernel_the_run_says_so_in_one_line_and_ends():
+    team, evaluator = Declining([]), ScriptedEvaluator()
+    state = go(team, evaluator)
+    assert (state["status"], state["attempts"], evaluator.evaluated) == ("reference_kept", [], [])
+    assert state["verdict"] == f"The reference is kept: {NO_KERNEL}"
+    assert team.calls() == ["coder"], "asked once, and nothing is repaired that was never written"
+    assert [(s.stage, s.outcome, s.left) for s in state["summaries"]] == [(STAGES[0], "no_kernel", NO_KERNEL)]
+
+
+def test_where_the_last_kernel_cannot_be_repaired_the_stage_ends():
+    team = Declining([kernel("bad")])
+    state = go(team)
+    assert [a.evaluation.status for a in state["attempts"]] == ["incorrect"]
+    assert (state["status"], team.calls()) == ("reference_kept", ["coder", "debugger", "coder"])
 
 
 # never twice

@@ -9,8 +9,8 @@ from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, ker
 INPUT = {"reference": REFERENCE}
 
 
-def run(script, worth=(True,), **context):
-    evaluator = ScriptedEvaluator()
+def run(script, worth=(True,), evaluator=None, **context):
+    evaluator = evaluator or ScriptedEvaluator()
     graph = build_egg_graph(team=ScriptedTeam(script, worth), evaluator=evaluator, principles=())
     return graph.invoke(INPUT, context=Context(target="h100", **context)), evaluator
 
@@ -24,6 +24,34 @@ def test_the_text_with_plain_constants_is_the_finalist():
     state, evaluator = run([tunable("ok", 3, "tensor_tiling", [3, 2])], worth=[False])
     assert state["kernel"] == "# ok 3\nprint(2)\n"
     assert evaluator.finalists == [state["best"].id]
+
+
+class Unsure(ScriptedEvaluator):
+    """Tells of every finalist that nothing is certain about its speed."""
+
+    def evaluate(self, task, candidate, *, stage=None, finalist=False):
+        found = super().evaluate(task, candidate, stage=stage, finalist=finalist)
+        return found.model_copy(update={"status": "inconclusive"}) if finalist else found
+
+
+@pytest.mark.parametrize(
+    ("word", "evaluator", "finalists", "says"),
+    [
+        ("slow", ScriptedEvaluator, 0, "right, but slower: 8 ms against 4 ms of PyTorch (eager)"),
+        ("timed", Unsure, 1, "right, but not faster with confidence: 8 ms against 4 ms"),
+    ],
+)
+def test_a_kernel_is_handed_over_only_if_it_is_faster_with_confidence(word, evaluator, finalists, says):
+    state, asked = run([kernel(word, 8)], worth=[False], evaluator=evaluator())
+    assert (state["status"], state["kernel"], state["best"]) == ("reference_kept", "", None)
+    assert state["verdict"].startswith("The reference is kept: the best kernel") and says in state["verdict"]
+    assert len(asked.finalists) == finalists, "what is known to be slower is not judged once more"
+    assert "--accept right" in state["verdict"]
+
+
+def test_a_slower_kernel_is_handed_over_at_the_users_wish():
+    state, asked = run([kernel("slow", 8)], worth=[False], accept="right")
+    assert (state["status"], state["kernel"]) == ("slower", kernel("slow", 8)) and len(asked.finalists) == 1
 
 
 def test_a_finalist_that_is_rejected_gives_way_to_the_next_best():

@@ -16,7 +16,7 @@ from egg_graph.cli.files import read_source
 from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.context import Device
+from egg_graph.context import Accept, Device
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.team import name_models, read_models
 
@@ -51,6 +51,7 @@ def optimize(
     domain: Annotated[Domain | None, knob("domain", panel="Task")] = None,
     device: Annotated[Device | None, knob("device", panel="Task")] = None,
     evaluator: Annotated[str | None, EVALUATOR] = None,
+    accept: Annotated[Accept | None, knob("accept", panel="Task")] = None,
     triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_repairs: Annotated[int | None, knob("max_repairs")] = None,
@@ -76,6 +77,7 @@ def optimize(
         precision=precision,
         domain=domain,
         device=device,
+        accept=accept,
         triton_only=triton_only,
         max_attempts=max_attempts,
         max_repairs=max_repairs,

@@ -119,7 +119,8 @@ class Progress:
         else:
             ended = str(event.get("status", "")).replace("_", " ")
             self._unfruitful_sweep()
-            left = f"; left: {plain(event['reason'])}" if event.get("reason") else ""
+            told = event.get("reason") and event.get("status") != "no_kernel"  # the coder has said why there is none
+            left = f"; left: {plain(event['reason'])}" if told else ""
             self._detail("", f"[dim]{plain(ended)}{left}[/]")
 
     def _role(self, event: Any) -> None:

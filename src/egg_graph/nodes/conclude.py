@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -16,8 +17,21 @@ from egg_graph.routing import evaluation_of_best, exhausted
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
+_SLOW = {"slower": "slower", "inconclusive": "not faster with confidence", "correct": "no speed of it is told"}
+"""How a right kernel that is not handed over compares with PyTorch, by status."""
 FINALISTS = 3
 """Most kernels that are evaluated as finalists, the best first, before the reference is kept."""
+
+
+class Choice(NamedTuple):
+    """The kernel that a run hands over, if there is one."""
+
+    best: Candidate | None
+    evaluation: Evaluation | None
+    notes: list[str]
+    """Lines on kernels that were not chosen, and on how the chosen one was finished."""
+    not_faster: str = ""
+    """Why the best kernel, which is right, is not handed over; empty where it is, or is not right."""
 
 
 @dataclass
@@ -34,8 +48,8 @@ class ConcludeNode:
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes = await self._choose_finalist(context, state, runtime)
-        status, verdict = write_verdict(state, context, best, evaluation, notes)
+        best, evaluation, notes, not_faster = await self._choose_finalist(context, state, runtime)
+        status, verdict = write_verdict(state, context, best, evaluation, notes, not_faster)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
         return OutputState(
@@ -47,23 +61,23 @@ class ConcludeNode:
             profile=Profile(source="none") if evaluation is None else evaluation.profile,
         )
 
-    async def _choose_finalist(
-        self, context: Context, state: State, runtime: Runtime[Context]
-    ) -> tuple[Candidate | None, Evaluation | None, list[str]]:
-        """The first contender that passes a finalist's checks, its evaluation, and notes on those that did not.
-
-        Candidate and evaluation are None where no contender passes.
-        """
+    async def _choose_finalist(self, context: Context, state: State, runtime: Runtime[Context]) -> Choice:
+        """The first contender that passes a finalist's checks, if it is as fast as the run demands."""
         notes: list[str] = []
         for contender in _contenders(state)[:FINALISTS]:
+            known = _known(state, contender)
+            if known is not None and known.status == "slower" and context.accept == "faster":
+                return Choice(None, None, notes, _not_faster(contender, known))
             candidate, evaluation, note = await self._finish(context, state["task"], contender, runtime)
+            if evaluation.usable and not _fast_enough(evaluation, state, context):
+                return Choice(None, None, notes, _not_faster(contender, evaluation))
             if evaluation.usable:
-                return candidate, evaluation, [*notes, note] if note else notes
+                return Choice(candidate, evaluation, [*notes, note] if note else notes)
             notes.append(
                 f"kernel {contender.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
                 f"{evaluation.reason}"
             )
-        return None, None, notes
+        return Choice(None, None, notes)
 
     async def _finish(
         self, context: Context, task: KernelTask, best: Candidate, runtime: Runtime[Context]
@@ -110,8 +124,30 @@ def _contenders(state: State) -> list[Candidate]:
     return [best, *others.values()]
 
 
+def _known(state: State, candidate: Candidate) -> Evaluation | None:
+    """The run's evaluation of a kernel; None where there is none."""
+    return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
+
+
+def _fast_enough(evaluation: Evaluation, state: State, context: Context) -> bool:
+    """Whether a right kernel is handed over: it is faster with confidence, nothing is timed here, or any is wanted."""
+    untimed = evaluation.timing is None and state["baseline"].eager_ms is None
+    return context.accept == "right" or untimed or evaluation.status == "faster"
+
+
+def _not_faster(candidate: Candidate, evaluation: Evaluation) -> str:
+    """One line on a right kernel that is not handed over."""
+    speed = _speed(evaluation) or evaluation.reason
+    return f"the best kernel ({candidate.id}) is right, but {_SLOW[evaluation.status]}: {speed}"
+
+
 def write_verdict(
-    state: State, context: Context, best: Candidate | None, evaluation: Evaluation | None, notes: Sequence[str] = ()
+    state: State,
+    context: Context,
+    best: Candidate | None,
+    evaluation: Evaluation | None,
+    notes: Sequence[str] = (),
+    not_faster: str = "",
 ) -> tuple[RunStatus, str]:
     """Status and text with which a run ends.
 
@@ -119,12 +155,13 @@ def write_verdict(
         best: the kernel that is handed over; None where the reference is kept.
         evaluation: the evaluation of `best`.
         notes: lines on how `best` was chosen.
+        not_faster: why the best kernel, which is right, is not handed over.
     """
     baseline = state["baseline"]
     if baseline.unevaluable:
         return "unevaluable", f"No kernel can be judged against this reference: {baseline.unevaluable}"
     if best is None or evaluation is None:
-        return "reference_kept", _reference_kept(state, context, notes)
+        return "reference_kept", _reference_kept(state, context, notes, not_faster)
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
     lines += [f"  not preserved: {line}" for line in evaluation.not_preserved]
@@ -137,14 +174,8 @@ def write_verdict(
 
 
 def _headline(evaluation: Evaluation) -> str:
-    timing, bound = evaluation.timing, evaluation.bound
-    if timing is not None:
-        compiled = timing.baseline == "compile" and timing.compile_ms is not None
-        speed = (
-            f"{timing.candidate_ms:.4g} ms against {timing.compile_ms if compiled else timing.eager_ms:.4g} ms of "
-            f"PyTorch ({timing.baseline}) at equal precision: {timing.ratio:.2f}x, "
-            f"95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
-        )
+    bound = evaluation.bound
+    if speed := _speed(evaluation):
         advice = " Keep the reference: the kernel is right, but slower." if evaluation.status == "slower" else ""
         return f"Accepted as {evaluation.status}: {speed}.{advice}"
     if bound is not None:
@@ -153,12 +184,31 @@ def _headline(evaluation: Evaluation) -> str:
     return f"Accepted as {evaluation.status}: no speed was measured."
 
 
-def _reference_kept(state: State, context: Context, notes: Sequence[str]) -> str:
+def _speed(evaluation: Evaluation) -> str:
+    """Both times and their ratio; empty where no GPU timed them."""
+    timing = evaluation.timing
+    if timing is None:
+        return ""
+    compiled = timing.baseline == "compile" and timing.compile_ms is not None
+    return (
+        f"{timing.candidate_ms:.4g} ms against {timing.compile_ms if compiled else timing.eager_ms:.4g} ms of "
+        f"PyTorch ({timing.baseline}) at equal precision: {timing.ratio:.2f}x, "
+        f"95 % interval {timing.ratio_low:.2f} to {timing.ratio_high:.2f}"
+    )
+
+
+def _reference_kept(state: State, context: Context, notes: Sequence[str], not_faster: str) -> str:
     attempts = state.get("attempts", [])
     budget = exhausted(state, context)
     if not attempts:
+        declined = [s.left for s in state.get("summaries", []) if s.outcome == "no_kernel"]
+        if declined:
+            return f"The reference is kept: {declined[0]}"
         return f"The reference is kept: no attempt was made ({budget or 'no stage was to run'})."
-    if notes:
+    if not_faster:
+        headline = f"The reference is kept: {not_faster}"
+        notes = [*notes, "--accept right (accept='right') hands over a right kernel all the same"]
+    elif notes:
         headline = f"The reference is kept: no kernel of {len(attempts)} attempts passed a finalist's checks"
     else:
         headline = f"The reference is kept: none of {len(attempts)} attempts gave a usable kernel"

@@ -142,12 +142,17 @@ class RoleNodes:
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
 
     def _decline(self, draft: Draft, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Leave the kernel as it is, with no attempt of a plan that the team does not carry out."""
-        self._send(state, runtime, role="coder", mode="optimize", status="declined", reason=draft.declined)
+        """Leave the kernel as it is, with no attempt of what the team does not write; the stage then ends."""
+        mode = state.get("mode") or "seed"
+        self._send(state, runtime, role="coder", mode=mode, status="declined", reason=draft.declined)
         analysis = state.get("analysis")
-        if analysis is not None:
+        if analysis is None:
+            analysis = Analysis(worth_optimizing=False, bottleneck=draft.declined)
+        elif mode == "optimize":
             root_cause = f"the plan {analysis.plan!r} was not tried: {draft.declined}"
             analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
+        else:
+            analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": draft.declined})
         return StageState(analysis=analysis, drafted=None, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
 
     @announced

@@ -33,6 +33,8 @@ def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Ou
         return "unevaluable"
     if attempts and not any(a.evaluation.usable for a in attempts):
         return "all_failed"
+    if not attempts and state.get("best") is None and analysis is not None:
+        return "no_kernel"
     if exhausted(state, context):
         return "budget_exhausted"
     if analysis is not None and not analysis.worth_optimizing:

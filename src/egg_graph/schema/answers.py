@@ -83,7 +83,8 @@ class Draft(Value):
     note: str = ""
     """What was mended in the answer, or how an expert wrote it."""
     declined: str = ""
-    """Why the plan is not carried out; empty where it is. The kernel stays as it is, and no attempt is made."""
+    """Why nothing is written: the plan is not carried out, or there is no kernel to be had. Empty where something is.
+    No attempt is made, and the kernel, if there is one, stays as it is."""
     usage: Usage = Usage()
 
 
@@ -116,7 +117,10 @@ class Attempt(Value):
     """Cost of the answers that led to this attempt."""
 
 
-Outcome = Literal["improved", "kept", "not_worth_optimizing", "budget_exhausted", "all_failed", "unevaluable"]
+Outcome = Literal[
+    "improved", "kept", "not_worth_optimizing", "no_kernel", "budget_exhausted", "all_failed", "unevaluable"
+]  # fmt: skip
+"""`no_kernel`: the team has none for this reference, and `StageSummary.left` says why."""
 
 
 class StageSummary(Value):

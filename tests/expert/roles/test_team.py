@@ -248,7 +248,7 @@ def test_tuning_stage_without_knobs_is_not_worth_it(seed):
 def test_a_reference_without_a_matching_operator_is_a_problem_not_a_crash():
     task = TASK.model_copy(update={"reference": module("return torch.sort(x)[0]")})
     draft = EXPERT.write(Brief(task=task, baseline=BASELINE, stage="algorithmic_structure", objective="", mode="seed"))
-    assert "no playbook matches" in draft.problem and not draft.source
+    assert "no playbook matches" in draft.problem and not draft.source and draft.declined == draft.problem
 
 
 def test_the_plan_of_a_model_is_not_misread(seed):

@@ -33,7 +33,8 @@ class EmbeddedExpert:
         """Write a seed, the structure that the analysis names, or the remedy of the failure.
 
         A plan of somebody else's is declined: the source stays as it is.
-        A reference without a graph, or without an operator that a playbook matches, gives a draft with a `problem`.
+        Where there is no kernel to be written, because the reference has no graph, no playbook matches it, or every
+        group was taken back to PyTorch, the draft is declined, with the reason as its `problem`.
 
         Raises:
             BadInput: if the reference cannot be loaded.
@@ -45,7 +46,8 @@ class EmbeddedExpert:
             own = brief.mode != "optimize" or brief.kernel is None or source != brief.kernel.source or _own_plan(brief)
             draft = Draft(source=source, note=note, declined="" if own else self.no_plan)
         except (CannotCapture, CannotWrite) as error:
-            draft = Draft(problem=f"the embedded expert has no kernel for this reference: {error}")
+            why = f"the embedded expert has no kernel for this reference: {error}"
+            draft = Draft(problem=why, declined=why)
         return draft.model_copy(update={"usage": _usage_since(started)})
 
     def debug(self, brief: Brief) -> Diagnosis:
