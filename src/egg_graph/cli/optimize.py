@@ -163,7 +163,7 @@ def conclude(console: Console, run: "Run") -> None:
     console.print(f"report    {plain(run.folder / 'report.html')}")
     console.print(f"evidence  {plain(run.folder / 'evidence.json')}, history.jsonl beside it")
     if run.ledger is not None:
-        console.print(f"time      {spent_words(run.ledger)}", soft_wrap=True)
+        console.print(f"time      {plain(spent_words(run.ledger))}", soft_wrap=True)
 
 
 def spent_words(ledger: "Ledger") -> str:
@@ -177,4 +177,4 @@ def spent_words(ledger: "Ledger") -> str:
     again = f" in {ledger.sittings} sittings" if ledger.sittings > 1 else ""
     cut_off = ", of which the last unfinished call is not counted where it was killed" if ledger.cut_off else ""
     memory = f"GPU memory at most: {peaks}" if measured else "GPU memory not measured"
-    return f"{ledger.seconds:.1f} s{again}{cut_off}: {rows}[s]; {memory}"
+    return f"{ledger.seconds:.1f} s{again}{cut_off}: {rows}; {memory}"
