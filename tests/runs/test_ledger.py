@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from egg_graph import InfrastructureError, optimize, resume
+from egg_graph import AnswerPending, InfrastructureError, optimize, resume
 from egg_graph.cli.optimize import conclude
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.report import read_run
@@ -114,6 +114,19 @@ def test_a_call_that_the_machine_fails_is_counted_each_time_and_a_resume_adds_to
     assert (after.sittings, after.calls["baseline"], after.calls["evaluation"]) == (2, 1, 5)
     assert after.seconds > before.seconds and after.parts["failed"] == before.parts["failed"]
     assert sum(after.parts.values()) == pytest.approx(after.seconds)
+
+
+class Elsewhere(ScriptedEvaluator):
+    def baseline(self, task):
+        raise AnswerPending("nobody has answered yet")
+
+
+def test_an_answer_that_is_still_to_come_was_waited_for_and_did_not_fail(tmp_path):
+    with pytest.raises(AnswerPending):
+        go(tmp_path, evaluator=Elsewhere())
+    (folder,) = (tmp_path / "runs").iterdir()
+    ledger = Ledger.of(read_lines(folder))
+    assert ledger.parts["waiting"] > 0 and ledger.parts["failed"] == 0 and ledger.cut_off == 0
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

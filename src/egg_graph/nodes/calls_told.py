@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from egg_graph.context import Context
 from egg_graph.evaluator.spending import Account, accounted
 from egg_graph.nodes.events import call_event
-from egg_graph.schema import CallEntry, CallKind, Evaluation, Part, Spending, Usage
+from egg_graph.schema import AnswerPending, CallEntry, CallKind, Evaluation, Part, Spending, Usage
 from egg_graph.schema.ledger import whole_parts
 
 
@@ -57,8 +57,9 @@ def call_told(runtime: Runtime[Context], call: CallKind, **about: Any) -> Iterat
         except GraphBubbleUp:
             raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:300]
-            runtime.stream_writer(call_event(entry(account, rest="failed", status="failed", reason=reason)))
+            pending = isinstance(error, AnswerPending)
+            how = {"rest": "waiting", "status": "pending"} if pending else {"rest": "failed", "status": "failed"}
+            runtime.stream_writer(call_event(entry(account, reason=" ".join(str(error).split())[:300], **how)))
             raise
         runtime.stream_writer(call_event(entry(account, rest=_rest(call, at_work))))
 

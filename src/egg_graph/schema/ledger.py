@@ -33,7 +33,7 @@ class CallEntry(Value):
     candidate: str = ""
     """`Candidate.id` of what was evaluated."""
     status: str = ""
-    """What it came to; `failed` where the machine failed."""
+    """What it came to; `failed` where the machine failed, `pending` where an evaluator elsewhere has not answered."""
     reason: str = ""
     """Why it failed, in one line."""
     usage: Usage = Usage()
