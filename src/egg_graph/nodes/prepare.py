@@ -64,7 +64,7 @@ class PrepareNodes:
         with call_told(runtime, "baseline") as call:
             baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
             call.spent = baseline.spent
-        runtime.stream_writer(baseline_event(baseline))
+            runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
 
 

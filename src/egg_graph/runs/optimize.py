@@ -198,7 +198,7 @@ async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[st
                 durability="sync",
                 control=control,
             )
-            with history.sitting(folder, started):
+            async with entered(history.sitting(folder, started)):
                 await _tell(stream, folder, on_event, control)
                 saved = await graph.aget_state(config)
         if "status" not in saved.values:
