@@ -82,10 +82,12 @@ def test_a_run_is_watched_to_its_end_and_its_evidence_read(tmp_path):
     assert end["result"]["kernel"] == parts["kernel"] == kernel("timed", 2.0)
     assert parts["verdict"].startswith("Accepted as faster") and '"status": "faster"' in parts["evaluation"]
     assert parts["attempts"].splitlines()[0].split(";")[0].endswith("by scripted: incorrect")
+    assert len(parts["attempts"].splitlines()) == 2, "calls are no attempts"
     assert runs == [run]
     values = [value for value, _ in notified]
     assert values == sorted(set(values)), "progress has to increase"
     said = "\n".join(message for _, message in notified)
+    assert "evaluation took 0.0 s: incorrect" in said
     assert "baseline: ok" in said and "attempt 2 (repair): faster; 2 ms, 2.00x" in said
 
 
