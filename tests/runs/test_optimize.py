@@ -39,7 +39,7 @@ def test_the_folder_holds_kernel_evidence_history_and_report(tmp_path):
 def test_events_tell_the_run_as_it_goes(tmp_path):
     events = []
     go(tmp_path, on_event=events.append, max_optimizations=1)
-    told = [e["event"] for e in events if e["event"] not in ("started", "working", "call")]
+    told = [e["event"] for e in events if e["event"] not in ("started", "working", "ledger")]
     assert told[:6] == ["baseline", "stage", "role", "attempt", "role", "role"]
     assert events[-1]["event"] == "verdict" and events[-1]["status"] == "correct"
     attempts = [e for e in events if e["event"] == "attempt"]

@@ -20,7 +20,7 @@ def event_line(event: Event) -> str:
         kind = f"attempt {told.get('attempt')} ({told.get('mode')})"
     elif kind == "role":
         kind = str(told.get("role"))
-    elif kind == "call":
+    elif kind == "ledger":
         kind = f"{told.get('call')} took {told.get('seconds', 0.0):.1f} s"
     where = str(told.get("stage") or "").replace("_", " ")
     head = " ".join(filter(None, (where, kind)))

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context
 from egg_graph.evaluator.spending import Account, accounted
-from egg_graph.nodes.events import call_event
+from egg_graph.nodes.events import ledger_event
 from egg_graph.schema import AnswerPending, CallEntry, CallKind, Evaluation, Part, Spending, Usage
 from egg_graph.schema.ledger import whole_parts
 
@@ -35,7 +35,7 @@ class CallAtWork:
 
 @contextmanager
 def call_told(runtime: Runtime[Context], call: CallKind, **about: Any) -> Iterator[CallAtWork]:
-    """Send the event `call` when the block is over, also where it fails.
+    """Send the event `ledger` when the block is over, also where it fails.
 
     Args:
         runtime: whose stream gets the event.
@@ -59,9 +59,9 @@ def call_told(runtime: Runtime[Context], call: CallKind, **about: Any) -> Iterat
         except Exception as error:
             pending = isinstance(error, AnswerPending)
             how = {"rest": "waiting", "status": "pending"} if pending else {"rest": "failed", "status": "failed"}
-            runtime.stream_writer(call_event(entry(account, reason=" ".join(str(error).split())[:300], **how)))
+            runtime.stream_writer(ledger_event(entry(account, reason=" ".join(str(error).split())[:300], **how)))
             raise
-        runtime.stream_writer(call_event(entry(account, rest=_rest(call, at_work))))
+        runtime.stream_writer(ledger_event(entry(account, rest=_rest(call, at_work))))
 
 
 def _rest(call: CallKind, at_work: CallAtWork) -> Part:

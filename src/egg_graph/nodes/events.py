@@ -9,7 +9,7 @@
 | `stage` | open, close | `stage`, `status` (`opened`, or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`), `reason` |
 | `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
-| `call` | baseline, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
+| `ledger` | baseline, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
@@ -44,7 +44,7 @@ from egg_graph.schema import (
 class Event(TypedDict, total=False):
     """One event. The table above lists the keys of each kind."""
 
-    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "call", "verdict"]
+    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "ledger", "verdict"]
     node: str
     stage: StageName
     role: Role
@@ -132,12 +132,12 @@ def configuration_event(stage: StageName, candidates: Sequence[Candidate], numbe
     )
 
 
-def call_event(entry: CallEntry) -> Event:
+def ledger_event(entry: CallEntry) -> Event:
     """The event of a call that is over: the entry's fields as JSON values, but for its `line`."""
-    return Event(event="call", **entry.model_dump(mode="json", exclude={"line"}, exclude_none=True))  # type: ignore[typeddict-item]
+    return Event(event="ledger", **entry.model_dump(mode="json", exclude={"line"}, exclude_none=True))  # type: ignore[typeddict-item]
 
 
-def call_entry(event: Event) -> CallEntry:
+def ledger_entry(event: Event) -> CallEntry:
     """The entry that such an event tells of."""
     return CallEntry.model_validate({name: value for name, value in event.items() if name != "event"})
 

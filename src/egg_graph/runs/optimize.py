@@ -16,7 +16,7 @@ from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
-from egg_graph.nodes.events import Event, call_entry
+from egg_graph.nodes.events import Event, ledger_entry
 from egg_graph.nodes.prepare import read_kernel, read_plan, read_reference
 from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
@@ -222,8 +222,8 @@ async def _tell(stream: AsyncIterator[Any], folder: Path, on_event: Listener | N
         async with aclosing(stream) as events:  # type: ignore[type-var]
             async for _, event in events:
                 try:
-                    if event["event"] == "call":
-                        await in_thread(history.append, folder, call_entry(event))
+                    if event["event"] == "ledger":
+                        await in_thread(history.append, folder, ledger_entry(event))
                     if on_event is not None and failure is None:
                         await Call(on_event, event).amake()
                 except Exception as error:  # noqa: BLE001 - raised below
