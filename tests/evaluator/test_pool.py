@@ -1,12 +1,14 @@
 """Several evaluators behind one: order, concurrency, and workers that are lost."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from egg_graph.evaluator import Evaluator, EvaluatorPool
 from egg_graph.evaluator.pool import Pool
+from egg_graph.evaluator.spending import accounted
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
@@ -45,6 +47,26 @@ def makers(*losses: int, log: list[str], together: threading.Barrier | None = No
         return make
 
     return [maker(number) for number in range(len(losses))]
+
+
+def test_the_wait_for_a_free_worker_is_counted_as_waiting(h200: Hardware) -> None:
+    together = threading.Barrier(2)
+    with Pool(makers(0, log=[], together=together)) as pool:  # type: ignore[arg-type]
+        first = threading.Thread(target=pool.evaluate, args=(task(h200), candidate(number=1)))
+        first.start()
+        second = threading.Timer(0.1, together.wait, (10,))  # lets the first one go
+        third = threading.Timer(0.2, together.wait, (10,))
+        second.start()
+        third.start()
+        while not pool._free.empty():
+            time.sleep(0.001)
+        with accounted() as account:
+            pool.evaluate(task(h200), candidate(number=2))
+            spent = account.spending().seconds
+        for thread in (first, second, third):
+            thread.join()
+    assert spent["waiting"] > 0.02
+    assert sum(spent.values()) > spent["waiting"], "the answer itself was no wait"
 
 
 def test_as_many_run_at_once_as_there_are_workers_and_answers_keep_their_order(h200: Hardware) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -16,6 +16,7 @@ from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.progress import report_progress
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -140,7 +141,9 @@ class LocalEvaluator(AsynchronousTwins):
         """Ask the judge; if it is lost, ask a new one once. What a reference needs is looked for before one starts."""
         if "task" in params:
             require_imports(params["task"]["reference"])
-        with self._lock:
+        with ExitStack() as stack:
+            with spending_on("waiting"):
+                stack.enter_context(self._lock)
             try:
                 return self._ask(method, params, seconds)
             except JudgeLost:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 from egg_graph.evaluator.cancellation import AsynchronousTwins
 from egg_graph.evaluator.device.detect import resolve_gpu, visible_gpus
 from egg_graph.evaluator.local import LocalEvaluator
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -125,7 +126,8 @@ class Pool(AsynchronousTwins):
     def _call(self, ask: Callable[[PooledEvaluator], Answer]) -> Answer:
         if self._closed:
             raise BadInput("this pool is closed: make another one")
-        make, evaluator = self._free.get()
+        with spending_on("waiting"):
+            make, evaluator = self._free.get()
         try:
             try:
                 return ask(evaluator)
