@@ -8,11 +8,13 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from langgraph.cache.memory import InMemoryCache
 from rich.console import Console
 
-from egg_graph import AnswerPending, InfrastructureError, optimize, resume
+from egg_graph import AnswerPending, Context, InfrastructureError, build_egg_graph, optimize, resume
 from egg_graph.cli.optimize import conclude
 from egg_graph.evaluator.spending import spending_on
+from egg_graph.nodes.events import ledger_entry
 from egg_graph.report import read_run
 from egg_graph.runs.history import read_lines
 from egg_graph.schema import CallEntry, Ledger, Memory, Sitting, Spending, Usage
@@ -127,6 +129,23 @@ def test_an_answer_that_is_still_to_come_was_waited_for_and_did_not_fail(tmp_pat
     (folder,) = (tmp_path / "runs").iterdir()
     ledger = Ledger.of(read_lines(folder))
     assert ledger.parts["waiting"] > 0 and ledger.parts["failed"] == 0 and ledger.cut_off == 0
+
+
+class Kept(Telling):
+    cache_key = "one"
+
+
+def test_a_kept_answer_tells_no_memory_and_costs_what_it_takes_to_find():
+    cache = InMemoryCache()
+    for sent in ([], events := []):
+        graph = build_egg_graph(
+            team=ScriptedTeam([kernel("ok")], [False]), evaluator=Kept(), cache=cache, principles=()
+        )
+        stream = graph.stream({"reference": REFERENCE}, context=Context(target="h100"), stream_mode="custom")
+        sent += [ledger_entry(event) for event in stream if event["event"] == "ledger"]
+    kept = next(call for call in events if call.call == "evaluation")
+    assert kept.memory == Memory() and set(kept.parts) == {"other"}
+    assert next(call for call in events if call.call == "finalist").memory.judge_bytes == 3 * GIB
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from langgraph.cache.base import BaseCache
 
 from egg_graph.evaluator.protocol import Evaluator
-from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageName, Value
+from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Spending, StageName, Value
 from egg_graph.schema.record import FORMAT
 
 NAMESPACE = ("egg_graph", "evaluator")
@@ -46,10 +46,10 @@ class CachedAnswers:
         return kind.model_validate_json(found) if found else None
 
     def keep(self, answer: Baseline | Evaluation, task: KernelTask, *about: str) -> None:
-        """Keep an answer, if its content alone decides it."""
+        """Keep an answer, if its content alone decides it; without what it cost, which who finds it does not spend."""
         key = self._key(type(answer), task, about)
         if key and decided_by_content(answer):
-            self.cache.set({key: (answer.model_dump_json(), None)})
+            self.cache.set({key: (answer.model_copy(update={"spent": Spending()}).model_dump_json(), None)})
 
     def _key(self, kind: type[Value], task: KernelTask, about: tuple[str, ...]) -> tuple[tuple[str, ...], str] | None:
         who = getattr(self.evaluator, "cache_key", "")
