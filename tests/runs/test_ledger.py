@@ -135,17 +135,16 @@ class Kept(Telling):
     cache_key = "one"
 
 
-def test_a_kept_answer_tells_no_memory_and_costs_what_it_takes_to_find():
+def test_what_is_found_in_a_cache_is_no_call():
     cache = InMemoryCache()
-    for sent in ([], events := []):
-        graph = build_egg_graph(
-            team=ScriptedTeam([kernel("ok")], [False]), evaluator=Kept(), cache=cache, principles=()
-        )
+    for sent in ([], calls := []):
+        team = ScriptedTeam([kernel("ok")], [False])
+        graph = build_egg_graph(team=team, evaluator=Kept(), cache=cache, principles=())
         stream = graph.stream({"reference": REFERENCE}, context=Context(target="h100"), stream_mode="custom")
         sent += [ledger_entry(event) for event in stream if event["event"] == "ledger"]
-    kept = next(call for call in events if call.call == "evaluation")
-    assert kept.memory == Memory() and set(kept.parts) == {"other"}
-    assert next(call for call in events if call.call == "finalist").memory.judge_bytes == 3 * GIB
+    found = next(call for call in calls if call.call == "baseline")
+    assert found.memory == Memory() and set(found.parts) == {"other"}, "a kept answer is kept without what it cost"
+    assert [call.call for call in calls if call.call in ("evaluation", "finalist")] == ["finalist"]
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

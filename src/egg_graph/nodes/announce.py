@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self, get_args
 
@@ -37,6 +37,13 @@ _WORKERS = (*get_args(Role), "evaluator", "tuner")
 """Nodes that work at an attempt."""
 _MODES: dict[str, Mode] = {"analyst": "optimize", "debugger": "repair", "tuner": "tune"}
 """The mode of the nodes that have only one; the others have the state's."""
+
+
+def send_here(make: Callable[[Event], Event]) -> None:
+    """Send an event of the node at work, made of what all its events have in common; nothing outside of a node."""
+    node = _AT_WORK.get()
+    if node is not None:
+        node._send(make(node._about))
 
 
 def announced(node: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,6 +95,8 @@ class _Announcer:
 
     def __enter__(self) -> Self:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it
+        self._outer = _AT_WORK.get()
+        _AT_WORK.set(self)
         self._send(Event(event="started", **self._about))
         self._hearing.enter_context(hear_progress(self._hear))
         _TICKER.add(self)
@@ -97,6 +106,7 @@ class _Announcer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._hearing.close()
+        _AT_WORK.set(self._outer)  # a token would not do: a coroutine may be closed in another context than it ran in
         _TICKER.discard(self)
         with self._sending:
             self._ended = True
@@ -174,6 +184,7 @@ class _Ticker:
 
 
 _TICKER = _Ticker()
+_AT_WORK: ContextVar[_Announcer | None] = ContextVar("egg_graph_node_at_work", default=None)
 os.register_at_fork(after_in_child=_TICKER.begin)
 
 

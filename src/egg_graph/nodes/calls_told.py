@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.errors import GraphBubbleUp
-from langgraph.runtime import Runtime
 
-from egg_graph.context import Context
 from egg_graph.evaluator.spending import Account, accounted
-from egg_graph.nodes.events import ledger_event
-from egg_graph.schema import AnswerPending, CallEntry, CallKind, Evaluation, Part, Spending, Usage
+from egg_graph.nodes.announce import send_here
+from egg_graph.nodes.events import Event, ledger_event
+from egg_graph.schema import AnswerPending, CallEntry, CallKind, Part, Spending, Usage
 from egg_graph.schema.ledger import whole_parts
 
 
@@ -23,33 +22,33 @@ class CallAtWork:
         self.spent = Spending()
         self.told: dict[str, Any] = {}
 
-    def judged(self, evaluation: Evaluation) -> None:
-        """Note an evaluator's answer on one candidate."""
-        self.spent = evaluation.spent
-        self.told = {"candidate": evaluation.candidate, "status": evaluation.status}
-
     def answered(self, usage: Usage) -> None:
         """Note a role's answer."""
         self.told = {"usage": usage}
 
 
 @contextmanager
-def call_told(runtime: Runtime[Context], call: CallKind, **about: Any) -> Iterator[CallAtWork]:
-    """Send the event `ledger` when the block is over, also where it fails.
+def call_told(call: CallKind, **about: Any) -> Iterator[CallAtWork]:
+    """Let the node at work send the event `ledger` when the block is over, also where it fails.
 
     Args:
-        runtime: whose stream gets the event.
         call: what is called.
-        about: fields of `CallEntry` that are known before: stage, attempt.
+        about: fields of `CallEntry` that are known before; stage and attempt are those of the node where it has them.
     """
     begin, started, at_work = datetime.now(UTC), time.monotonic(), CallAtWork()
 
-    def entry(account: Account, **fields: Any) -> CallEntry:
+    def send(account: Account, rest: Part, **fields: Any) -> None:
         seconds = round(time.monotonic() - started, 6)
-        told, rest = account.spending() + at_work.spent, fields.pop("rest")
+        told = account.spending() + at_work.spent
         parts = whole_parts({p: s for p, s in told.seconds.items() if p != "other"}, seconds, rest)
-        known = {**about, **at_work.told, **fields}
-        return CallEntry(call=call, begin=begin, seconds=seconds, parts=parts, memory=told.memory, **known)
+        own = {**about, **at_work.told, **fields}
+
+        def make(node: Event) -> Event:
+            place = {name: value for name, value in node.items() if name in ("stage", "attempt")}
+            spent = {"begin": begin, "seconds": seconds, "parts": parts, "memory": told.memory}
+            return ledger_event(CallEntry(call=call, **{**place, **spent, **own}))
+
+        send_here(make)
 
     with accounted() as account:
         try:
@@ -57,11 +56,11 @@ def call_told(runtime: Runtime[Context], call: CallKind, **about: Any) -> Iterat
         except GraphBubbleUp:
             raise
         except Exception as error:
-            pending = isinstance(error, AnswerPending)
-            how = {"rest": "waiting", "status": "pending"} if pending else {"rest": "failed", "status": "failed"}
-            runtime.stream_writer(ledger_event(entry(account, reason=" ".join(str(error).split())[:300], **how)))
+            rest: Part = "waiting" if isinstance(error, AnswerPending) else "failed"
+            status = "pending" if rest == "waiting" else "failed"
+            send(account, rest, status=status, reason=" ".join(str(error).split())[:300])
             raise
-        runtime.stream_writer(ledger_event(entry(account, rest=_rest(call, at_work))))
+        send(account, _rest(call, at_work))
 
 
 def _rest(call: CallKind, at_work: CallAtWork) -> Part:

@@ -8,7 +8,6 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
-from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import Event, numbers
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -48,7 +47,7 @@ class ConcludeNode:
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes, not_faster = await self._choose_finalist(context, state, runtime)
+        best, evaluation, notes, not_faster = await self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes, not_faster)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
@@ -61,14 +60,14 @@ class ConcludeNode:
             profile=Profile(source="none") if evaluation is None else evaluation.profile,
         )
 
-    async def _choose_finalist(self, context: Context, state: State, runtime: Runtime[Context]) -> Choice:
+    async def _choose_finalist(self, context: Context, state: State) -> Choice:
         """The first contender that passes a finalist's checks, if it is as fast as the run demands."""
         notes: list[str] = []
         for contender in _contenders(state)[:FINALISTS]:
             known = _known(state, contender)
             if known is not None and known.status == "slower" and context.accept == "faster":
                 return Choice(None, None, notes, _not_faster(contender, known))
-            candidate, evaluation, note = await self._finish(context, state["task"], contender, runtime)
+            candidate, evaluation, note = await self._finish(context, state["task"], contender)
             if evaluation.usable and not _fast_enough(evaluation, state, context):
                 return Choice(None, None, notes, _not_faster(contender, evaluation))
             if evaluation.usable:
@@ -79,9 +78,7 @@ class ConcludeNode:
             )
         return Choice(None, None, notes)
 
-    async def _finish(
-        self, context: Context, task: KernelTask, best: Candidate, runtime: Runtime[Context]
-    ) -> tuple[Candidate, Evaluation, str]:
+    async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.
 
         The new text is evaluated like any other candidate, so that a run hands over exactly what was evaluated. If it
@@ -97,19 +94,11 @@ class ConcludeNode:
             finished = best.model_copy(
                 update={"source": source, "parent": best.id, "plan": "plain constants in place of CONFIG and SPACE"}
             )
-            evaluation = await self._evaluate(context, task, finished, runtime)
+            evaluation = await self.services.evaluate(context, task, finished, best.stage, finalist=True)
             if evaluation.usable:
                 return finished, evaluation, ""
             note = f"CONFIG is left in place: with plain constants {evaluation.status}: {evaluation.reason}"
-        return best, await self._evaluate(context, task, best, runtime), note
-
-    async def _evaluate(
-        self, context: Context, task: KernelTask, finalist: Candidate, runtime: Runtime[Context]
-    ) -> Evaluation:
-        with call_told(runtime, "finalist", stage=finalist.stage, candidate=finalist.id) as call:
-            evaluation = await self.services.evaluate(context, task, finalist, finalist.stage, finalist=True)
-            call.judged(evaluation)
-        return evaluation
+        return best, await self.services.evaluate(context, task, best, best.stage, finalist=True), note
 
 
 def _contenders(state: State) -> list[Candidate]:

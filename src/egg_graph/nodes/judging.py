@@ -133,7 +133,7 @@ class JudgingNodes:
         trials: tuple[Trial, ...]
         with (
             self._trials_told(candidates, state, runtime) as told,
-            call_told(runtime, "sweep", stage=self.stage.name, attempt=_next_number(state)) as call,
+            call_told("sweep") as call,
         ):
             trials = await Call(evaluator.screen, state["task"], candidates)
             call.spent = sum((trial.spent for trial in trials), Spending())
@@ -201,11 +201,7 @@ class JudgingNodes:
     async def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
             return _without_code(candidate, state)
-        context, name = resolve(runtime.context, state), self.stage.name
-        with call_told(runtime, "evaluation", stage=name, attempt=_next_number(state), candidate=candidate.id) as call:
-            evaluation = await self.services.evaluate(context, state["task"], candidate, name)
-            call.judged(evaluation)
-        return evaluation
+        return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
 def _apply(update: StageState, state: StageState) -> StageState:

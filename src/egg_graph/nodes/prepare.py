@@ -61,7 +61,7 @@ class PrepareNodes:
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        with call_told(runtime, "baseline") as call:
+        with call_told("baseline") as call:
             baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
             call.spent = baseline.spent
             runtime.stream_writer(baseline_event(baseline))

@@ -3,7 +3,6 @@
 import ast
 import functools
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
-from egg_graph.nodes.calls_told import CallAtWork, call_told
+from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -29,7 +28,6 @@ from egg_graph.schema import (
     Knob,
     Mode,
     Principle,
-    Role,
     StageName,
     Usage,
 )
@@ -97,7 +95,7 @@ class RoleNodes:
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             brief = analyst_brief(self._shown(state, runtime), self.stage, principles, guidance)
-            with self._told("analyst", state, runtime) as call:
+            with call_told("analyst") as call:
                 analysis = await Call(team.analyze, brief)
                 call.answered(analysis.usage)
             if refusal:
@@ -122,7 +120,7 @@ class RoleNodes:
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(self._shown(state, runtime), self.stage, principles, guidance)
-        with self._told("coder", state, runtime) as call:
+        with call_told("coder") as call:
             if context.expert_seed and brief.mode == "seed":
                 brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
             draft: Draft = await Call(team.write, brief)
@@ -159,7 +157,7 @@ class RoleNodes:
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        with self._told("debugger", state, runtime) as call:
+        with call_told("debugger") as call:
             diagnosis: Diagnosis = await Call(
                 self.services.get_team().debug, repair_brief(self._shown(state, runtime), self.stage)
             )
@@ -199,9 +197,6 @@ class RoleNodes:
         return make_candidate(
             draft, author=author, stage=self.stage.name, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
-
-    def _told(self, role: Role, state: StageState, runtime: Runtime[Context]) -> AbstractContextManager[CallAtWork]:
-        return call_told(runtime, role, stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
         base = Event(event="role", stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)

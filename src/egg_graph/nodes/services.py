@@ -13,6 +13,7 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, Device, key_of_gpu
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
+from egg_graph.nodes.calls_told import call_told
 from egg_graph.schema import (
     Baseline,
     Brief,
@@ -120,9 +121,11 @@ class Services:
         kept = None if self.cache is None or finalist else CachedAnswers(self.cache, evaluator)
         if kept and (found := await Call(kept.find, Evaluation, task, *about(candidate, stage))):
             return found
-        evaluation: Evaluation = await Call(evaluator.evaluate, task, candidate, stage=stage, finalist=finalist)
-        if evaluation.status == "infra_error":
-            raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
+        with call_told("finalist" if finalist else "evaluation", stage=stage, candidate=candidate.id) as call:
+            evaluation: Evaluation = await Call(evaluator.evaluate, task, candidate, stage=stage, finalist=finalist)
+            if evaluation.status == "infra_error":
+                raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
+            call.spent, call.told = evaluation.spent, {"status": evaluation.status}
         if kept:
             await Call(kept.keep, evaluation, task, *about(candidate, stage))
         return evaluation
