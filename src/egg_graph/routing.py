@@ -118,6 +118,16 @@ def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_
     return "rewrite"
 
 
+def _repairable(attempts: list[Attempt], context: Context) -> bool:
+    """False where the repairs are used up or stuck, and where values of CONFIG alone were changed: their repair is the
+    kernel before, which is still the best one.
+    """
+    last = attempts[-1]
+    if last.candidate.mode == "optimize" and last.analysis is not None and last.analysis.by == "config":
+        return False
+    return repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts)
+
+
 def _stuck(attempts: list[Attempt]) -> bool:
     """True when the last two answers held the same text and no code; a third would be the same."""
     last_two = [a.candidate for a in attempts[-2:]]
@@ -132,7 +142,7 @@ def after_evaluation(state: OutputState, context: Context, stage: StageName) -> 
     analysis = state.get("analysis")
     if analysis is not None and not analysis.worth_optimizing:  # the coder declined to write
         return "accept"
-    if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
+    if not attempts[-1].evaluation.usable and _repairable(attempts, context):
         return "repair"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"

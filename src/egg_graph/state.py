@@ -4,8 +4,8 @@ The keys that outlive a stage are the INTER-stage context (paper, section on sta
 so far with its evidence, every attempt, and one summary per finished stage. What `open` empties is the INTRA-stage one.
 A strict checkpoint loads only the pydantic types that these annotations name. The lists that grow with a run, and the
 evaluation, which weighs most, are channels of deltas: a checkpoint stores what a step wrote. The whole list of attempts
-is stored with every hundredth, that of summaries, which are few, with each: so no reader goes back further than a stage
-or a hundred attempts.
+is stored with every hundredth, those of summaries and sweeps, which are few, with each: so no reader goes back further
+than a stage or a hundred attempts.
 """
 
 import json
@@ -31,6 +31,7 @@ from egg_graph.schema import (
     Profile,
     StageSummary,
     Status,
+    Sweep,
     Usage,
 )
 
@@ -56,6 +57,12 @@ def merge_summaries(summaries: list[StageSummary], writes: Sequence[list[StageSu
     """Union by stage, in the order in which the stages ended. See `merge_attempts`."""
     each = map(StageSummary.model_validate, chain(summaries, *writes))
     return list({summary.stage: summary for summary in each}.values())
+
+
+def merge_sweeps(sweeps: list[Sweep], writes: Sequence[list[Sweep]]) -> list[Sweep]:
+    """Union by stage, in the order in which the stages were swept. See `merge_attempts`."""
+    each = map(Sweep.model_validate, chain(sweeps, *writes))
+    return list({sweep.stage: sweep for sweep in each}.values())
 
 
 def take_last(_: Any, writes: Sequence[Any]) -> Any:
@@ -106,6 +113,8 @@ class OutputState(TypedDict, total=False):
     attempts: Annotated[list[Attempt], DeltaChannel(merge_attempts)]
     """Every attempt of the run, in order."""
     summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries, snapshot_frequency=1)]
+    sweeps: Annotated[list[Sweep], DeltaChannel(merge_sweeps, snapshot_frequency=1)]
+    """What the tuner of each stage tried."""
     usage: Usage
     """Cost of all answers of the run."""
     seconds: float

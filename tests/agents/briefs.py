@@ -21,6 +21,8 @@ from egg_graph.schema import (
     Metric,
     Profile,
     StageSummary,
+    Sweep,
+    Trial,
 )
 
 REFERENCE = """import torch
@@ -135,6 +137,14 @@ def make_brief(**changes: Any) -> Brief:
         stage="algorithmic_structure", outcome="improved", attempts=2, tried=("fusion",), paid=("one launch less",),
         failed=("split-K -> incorrect",), left="wider loads", best=kernel.id, best_status="correct",
     )  # fmt: skip
+    sweep = Sweep(
+        stage="parallel_mapping", kernel=kernel.id, knobs={"BLOCK": (256, 512, 1024)}, winner={"BLOCK": 512},
+        trials=(
+            Trial(config={"BLOCK": 256}, status="correct", milliseconds=0.25, merit=(0.0, 0.25)),
+            Trial(config={"BLOCK": 512}, status="correct", milliseconds=0.125, merit=(0.0, 0.125)),
+            Trial(config={"BLOCK": 1024}, status="out_of_memory", reason="shared memory"),
+        ),
+    )  # fmt: skip
     fields: dict[str, Any] = {
         "task": task,
         "baseline": baseline,
@@ -147,6 +157,7 @@ def make_brief(**changes: Any) -> Brief:
         "analysis": analysis,
         "diagnosis": Diagnosis(critical_issue="the sum is missing", modification_plan="divide by the sum"),
         "summaries": (summary,),
+        "sweeps": (sweep,),
         "attempts": (attempt,),
         "principles": match_principles(load_principles(), task=task, stage=stage, baseline=baseline),
         "guidance": {"gemm": "Keep the pointwise chain in the epilogue.", "row": "Read each row once."},
@@ -156,5 +167,13 @@ def make_brief(**changes: Any) -> Brief:
 
 def seed_brief(**changes: Any) -> Brief:
     """The first brief of a run: nothing but the task."""
-    empty = {"kernel": None, "evaluation": None, "analysis": None, "diagnosis": None, "summaries": (), "attempts": ()}
+    empty = {
+        "kernel": None,
+        "evaluation": None,
+        "analysis": None,
+        "diagnosis": None,
+        "summaries": (),
+        "attempts": (),
+        "sweeps": (),
+    }
     return make_brief(mode="seed", **(empty | changes))

@@ -4,7 +4,7 @@ import pytest
 
 from egg_graph.knowledge import load_hardware, prompt_text
 from egg_graph.schema import Candidate, KernelTask
-from egg_graph.tuning import parse_space
+from egg_graph.tuning import read_knobs
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,8 @@ def test_the_example_passes_the_evaluator(evaluator, precision):
 
 
 def test_the_examples_knobs_can_be_tuned():
-    config, space = parse_space(candidate().source)
+    config, space, dropped = read_knobs(candidate().source)
+    assert not dropped
     assert set(space) == {"parallel_mapping", "tensor_tiling", "memory_optimization"}
     for knobs in space.values():
         for name, values in knobs.items():

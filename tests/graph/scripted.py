@@ -24,6 +24,7 @@ from egg_graph.schema import (
     Finding,
     InfrastructureError,
     KernelTask,
+    Knob,
     Metric,
     Profile,
     Rung,
@@ -76,6 +77,7 @@ class ScriptedTeam:
         writes: sources, one for each call of the coder; an empty one is an answer without code.
         worth: the analyst's verdicts.
         by: how the analyst's plans are carried out.
+        config: the values that the analyst's plans change, by `config`.
     """
 
     def __init__(
@@ -83,10 +85,12 @@ class ScriptedTeam:
         writes: Sequence[str],
         worth: Sequence[bool] = (True,),
         usage: Usage | None = None,
-        by: Literal["rewrite", "sweep"] = "rewrite",
+        by: Literal["rewrite", "sweep", "config"] = "rewrite",
+        config: dict[str, Knob] | None = None,
     ) -> None:
         self.name = "scripted"
-        self.by: Literal["rewrite", "sweep"] = by
+        self.by: Literal["rewrite", "sweep", "config"] = by
+        self.config = config or {}
         self.writes = list(writes)
         self.worth = list(worth)
         self.usage = usage or Usage(calls=1, input_tokens=10, output_tokens=5)
@@ -100,6 +104,7 @@ class ScriptedTeam:
             category="operator_fusion",
             plan=f"plan {self._calls('analyst')}",
             by=self.by,
+            config=self.config,
             expected=Expectation(metric="bound_ms", direction="down"),
             usage=self.usage,
         )

@@ -224,10 +224,15 @@ def test_an_answer_without_code_is_a_failed_attempt_that_the_evaluator_never_see
     assert len(evaluator.evaluated) == 1 and state["status"] == "correct"
 
 
-def test_a_malformed_space_is_a_failed_attempt_with_its_line():
-    state = go(ScriptedTeam([kernel("ok", 2, "SPACE = {'nowhere': {}}\n"), kernel("ok")], worth=[False]))
-    assert state["attempts"][0].evaluation.status == "compile_error"
-    assert "SPACE" in state["attempts"][0].evaluation.reason and state["status"] == "correct"
+def test_a_malformed_knob_is_dropped_and_the_kernel_judged():
+    space = "CONFIG = {'NUMBER': 2, 'width': None}\nSPACE = {'parallel_mapping': {'NUMBER': [1], 'lost': [1]}}\n"
+    state = go(ScriptedTeam([kernel("ok", 2, space)], worth=[False]))
+    seed, tuned = state["attempts"]
+    assert (seed.evaluation.status, tuned.candidate.config, state["status"]) == ("correct", {"NUMBER": 1}, "correct")
+    assert [line.partition(" at line")[0] for line in seed.candidate.mended] == [
+        "knob dropped: CONFIG['width']",
+        "knob dropped: SPACE['parallel_mapping']['lost']",
+    ]
 
 
 def test_a_source_that_does_not_parse_is_the_evaluators_to_judge():
@@ -295,6 +300,50 @@ def test_a_plan_that_only_turns_knobs_needs_no_coder_and_is_held_against_what_th
     tuned = state["attempts"][-1]
     assert tuned.analysis is not None and tuned.analysis.by == "sweep" and tuned.usage.calls == 1
     assert tuned.effect is not None and tuned.effect.held is True
+
+
+def test_values_that_the_analyst_chose_cost_no_answer_of_the_coder():
+    team = ScriptedTeam([tunable("ok", 8, STAGES[1], [8])], by="config", config={"NUMBER": 3})
+    state = go(team, stages=STAGES[:1], max_optimizations=1)
+    turned = state["attempts"][1]
+    assert team.calls() == ["coder", "analyst"] and modes(state) == ["seed", "optimize"]
+    assert (turned.candidate.author, turned.candidate.config, turned.improved) == ("tuner", {"NUMBER": 3}, True)
+    assert turned.candidate.source == state["attempts"][0].candidate.source.replace("{'NUMBER': 8}", "{'NUMBER': 3}")
+    assert turned.usage.calls == 1 and turned.effect.held is True
+
+
+def test_values_that_fail_are_not_repaired_because_the_kernel_before_is_still_the_best():
+    class Narrow(ScriptedEvaluator):
+        def evaluate(self, task, candidate, *, stage=None, finalist=False):
+            if candidate.config.get("NUMBER") == 3:
+                return self._evaluation(task, candidate, status="out_of_memory", reason="shared memory")
+            return super().evaluate(task, candidate, stage=stage)
+
+    team = ScriptedTeam([tunable("ok", 8, STAGES[1], [8])], by="config", config={"NUMBER": 3})
+    state = go(team, Narrow(), stages=STAGES[:1], max_optimizations=2)
+    assert team.calls() == ["coder", "analyst", "analyst"] and modes(state) == ["seed", "optimize", "optimize"]
+    assert state["best"].config == {"NUMBER": 8} and state["status"] == "correct"
+
+
+def test_a_knob_that_the_kernel_lacks_cannot_be_turned():
+    team = ScriptedTeam([tunable("ok", 8, STAGES[1], [8])], by="config", config={"WIDTH": 3})
+    state = go(team, stages=STAGES[:1])
+    assert team.calls() == ["coder", "analyst"] and modes(state) == ["seed"]
+    assert "cannot bake 'WIDTH': CONFIG has NUMBER" in state["summaries"][0].left
+
+
+def test_later_roles_see_what_a_sweep_tried():
+    team = ScriptedTeam([tunable("ok", 8, STAGES[1], [8, 4, 6])], worth=[False])
+    state = go(team, stages=STAGES[1:3])
+    (sweep,) = state["sweeps"]
+    assert (sweep.stage, sweep.kernel, sweep.knobs) == (
+        STAGES[1],
+        state["attempts"][0].candidate.id,
+        {"NUMBER": (8, 4, 6)},
+    )
+    assert [t.config["NUMBER"] for t in sweep.trials] == [8, 4, 6] and sweep.possible == 3
+    assert [t.config["NUMBER"] for t in sweep.usable] == [4, 6, 8] and sweep.winner == {"NUMBER": 4}
+    assert [brief.sweeps for _, brief in team.briefs] == [(), (), (sweep,)]
 
 
 def test_the_text_with_its_config_stays_should_plain_constants_fail():

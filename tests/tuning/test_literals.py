@@ -2,8 +2,7 @@
 
 import pytest
 
-from egg_graph.schema import BadInput
-from egg_graph.tuning import parse_space
+from egg_graph.tuning import read_knobs
 
 WHOLE = """
 CONFIG = {"BLOCK_M": 128, "num_warps": 8, "scale": -1.5, "tma": True, "order": "row"}  # as measured
@@ -15,28 +14,27 @@ SPACE: dict = {
 
 
 def test_reads_both_literals_with_their_types():
-    config, space = parse_space(WHOLE)
+    config, space, dropped = read_knobs(WHOLE)
+    assert not dropped
     assert config == {"BLOCK_M": 128, "num_warps": 8, "scale": -1.5, "tma": True, "order": "row"}
     assert isinstance(config["tma"], bool)
     assert space == {"parallel_mapping": {"num_warps": (4, 8)}, "tensor_tiling": {"BLOCK_M": (64, 128)}}
 
 
 def test_a_source_without_literals_has_an_empty_space():
-    assert parse_space("import torch\n") == ({}, {})
-    assert parse_space("def f():\n    CONFIG = {'x': 1}\n    return CONFIG\n") == ({}, {})
+    assert read_knobs("import torch\n") == ({}, {}, ())
+    assert read_knobs("def f():\n    CONFIG = {'x': 1}\n    return CONFIG\n") == ({}, {}, ())
 
 
 def test_nothing_of_the_source_is_run(tmp_path):
     witness = tmp_path / "ran"
-    parse_space(f"open({str(witness)!r}, 'w').close()\nCONFIG = {{'x': 1}}\n")
+    read_knobs(f"open({str(witness)!r}, 'w').close()\nCONFIG = {{'x': 1}}\n")
     assert not witness.exists()
 
 
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("def f(:", "does not parse"),
-        ("x = '\0'", "does not parse"),
         ("CONFIG = dict(x=1)", "must be a dict literal"),
         ("CONFIG = [1]", "must be a dict literal"),
         ("CONFIG = {'x': 1}\nCONFIG = {'x': 2}", "bound once"),
@@ -51,7 +49,7 @@ def test_nothing_of_the_source_is_run(tmp_path):
         ("CONFIG = {'x': [1]}", "must be a finite number"),
         ("CONFIG = {'x': 1e999}", "must be a finite number"),
         ("CONFIG = {'x': None}", "must be a finite number"),
-        ("SPACE = {'tensor_tiling': {'x': [1]}}", "has no CONFIG"),
+        ("SPACE = {'tensor_tiling': {'x': [1]}}", "has no usable CONFIG"),
         ("CONFIG = {'x': 1}\nSPACE = {'tiling': {'x': [1]}}", "no stage 'tiling'"),
         ("CONFIG = {'x': 1}\nSPACE = {'tensor_tiling': ['x']}", "must be a dict literal, knob"),
         ("CONFIG = {'x': 1}\nSPACE = {'tensor_tiling': {'y': [1]}}", "a knob that CONFIG lacks"),
@@ -61,8 +59,22 @@ def test_nothing_of_the_source_is_run(tmp_path):
         ("CONFIG = {'x': 1}\nSPACE = {'tensor_tiling': {'x': [g]}}", "must be a literal"),
     ],
 )
-def test_malformed_literals_get_one_line(source, says):
-    with pytest.raises(BadInput) as caught:
-        parse_space(source)
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_what_is_malformed_is_dropped_with_one_line(source, says):
+    assert [says in line and "\n" not in line for line in read_knobs(source).dropped] == [True]
+
+
+@pytest.mark.parametrize("source", ["def f(:", "x = '\0'", "(" * 5000])
+def test_what_is_no_python_has_no_knobs_and_is_left_to_the_evaluator(source):
+    assert read_knobs(source) == ({}, {}, ())
+
+
+def test_one_bad_knob_costs_no_other():
+    bad = WHOLE.replace('"tma": True', '"tma": None').replace("[4, 8]", "[4, 8, run()]").replace(
+        '"tensor_tiling": {', '"tiling": {}, "tensor_tiling": {"lost": [1], '
+    )  # fmt: skip
+    config, space, dropped = read_knobs(bad)
+    assert config == {"BLOCK_M": 128, "num_warps": 8, "scale": -1.5, "order": "row"}
+    assert space == {"parallel_mapping": {}, "tensor_tiling": {"BLOCK_M": (64, 128)}}
+    assert [line.partition(" at line")[0] for line in dropped] == [
+        "CONFIG['tma']", "SPACE['parallel_mapping']['num_warps']", "SPACE", "SPACE['tensor_tiling']['lost']"
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egg_graph.schema import BadInput
-from egg_graph.tuning import bake, finish, parse_space
+from egg_graph.tuning import bake, finish, read_knobs
 
 SOURCE = '''"""A kernel — ünïcode in front of positions."""
 import triton  # the compiler
@@ -95,6 +95,14 @@ def test_finish_twice_is_finish():
     assert finish(finish(SOURCE)) == finish(SOURCE)
 
 
+def test_a_malformed_literal_stays_and_the_rest_becomes_constants():
+    assert finish("CONFIG = {'x': 1, 'y': None}\nSPACE = {'tiling': {}}\nv = CONFIG['x'], CONFIG['y']\n") == (
+        "CONFIG = {'x': 1, 'y': None}\nv = 1, CONFIG['y']\n"
+    )
+    twice = "CONFIG = {'x': 1}\nCONFIG = {'x': 2}\nv = CONFIG['x']\n"
+    assert finish(twice) == twice
+
+
 def test_bake_refuses_what_it_cannot_write():
     with pytest.raises(BadInput, match="cannot bake 'BLOCK_N': CONFIG has BLOCK, num_warps"):
         bake(SOURCE, {"BLOCK_N": 1})
@@ -115,7 +123,7 @@ def test_baked_values_are_read_back(config, data):
     source = module(config, config)
     turned = {key: data.draw(KNOB) for key in config if data.draw(st.booleans())}
     baked = bake(source, turned)
-    assert repr(parse_space(baked)[0]) == repr({**config, **turned})
+    assert repr(read_knobs(baked).config) == repr({**config, **turned})
     assert baked.count("# ü\n") == source.count("# ü\n")
     assert bake(baked, config) == source
 

@@ -1,7 +1,7 @@
 """Make the brief of each role from the state of the run.
 
 Every brief holds the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of
-the finished stages and the attempts of this stage. Beyond that:
+the finished stages, the tuner's sweeps and the attempts of this stage. Beyond that:
 
 | role | kernel at hand | analysis | diagnosis | principles | playbooks' guidance |
 | --- | --- | --- | --- | --- | --- |
@@ -90,6 +90,7 @@ def _common(state: StageState, stage: Stage) -> dict[str, Any]:
         "best": state.get("best"),
         "best_evaluation": evaluation_of_best(state),
         "summaries": tuple(state.get("summaries", [])),
+        "sweeps": tuple(state.get("sweeps", [])),
         "attempts": tuple(stage_attempts(state, stage.name)),
     }
 

@@ -13,11 +13,11 @@ from egg_graph.nodes.announce import announced
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect
-from egg_graph.nodes.roles import edited, hand_in
+from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted, unjudged
-from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Trial, Usage
+from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, merge_attempts
 
@@ -62,8 +62,9 @@ class JudgingNodes:
         configurations = self._configurations(state, context)
         if len(configurations) < 2 or (judged and exhausted(state, context)):
             return judged
-        winner = await self._sweep(configurations, state, runtime)
-        return judged if winner is None else _join(judged, await self._record(winner, state, runtime))
+        sweep, winner = await self._sweep(configurations, state, runtime)
+        swept: StageState = {**judged, "sweeps": [sweep]}
+        return swept if winner is None else _join(swept, await self._record(winner, state, runtime))
 
     def _waiting(self, state: StageState) -> Candidate | None:
         """The candidate that waits for its evaluation; None where there is none.
@@ -112,12 +113,13 @@ class JudgingNodes:
             else best.model_copy(
                 update={
                     "source": bake(best.source, config),
-                    "author": "tuner",
+                    "author": TUNER,
                     "stage": self.stage.name,
                     "mode": "tune",
                     "parent": best.id,
                     "plan": _changes(best.config, config),
                     "config": config,
+                    "mended": (),
                 }
             )
             for config in configurations(best.config, knobs, limit)
@@ -125,9 +127,13 @@ class JudgingNodes:
 
     async def _sweep(
         self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]
-    ) -> Candidate | None:
-        """Screen the configurations; None where none is usable or the current one wins."""
-        from egg_graph.tuning import best
+    ) -> tuple[Sweep, Candidate | None]:
+        """Screen the configurations, of which the first is the best kernel's own.
+
+        Returns:
+            What was tried, and the winner; None where none is usable or the kernel's own configuration wins.
+        """
+        from egg_graph.tuning import best, spanned
 
         evaluator = self.services.get_evaluator(resolve(runtime.context, state))
         trials: tuple[Trial, ...]
@@ -140,11 +146,16 @@ class JudgingNodes:
         for number, trial in enumerate(trials):
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
-        winner = best(trials)
-        if winner is None:
-            return None
-        candidate = next(c for c, trial in zip(candidates, trials, strict=True) if trial is winner)
-        return None if candidate is state["best"] else candidate
+        winner, kernel = best(trials), candidates[0]
+        sweep = Sweep(
+            stage=self.stage.name,
+            kernel=kernel.id,
+            knobs=spanned(kernel.config, kernel.space[self.stage.name]),
+            trials=trials,
+            winner=None if winner is None else winner.config,
+        )
+        chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
+        return sweep, None if chosen is kernel else chosen
 
     @contextmanager
     def _trials_told(

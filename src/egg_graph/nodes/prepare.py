@@ -53,6 +53,7 @@ class PrepareNodes:
             diagnosis=None,
             attempts={OVERWRITE: []},  # type: ignore[typeddict-item]
             summaries={OVERWRITE: []},  # type: ignore[typeddict-item]
+            sweeps={OVERWRITE: []},  # type: ignore[typeddict-item]
             usage=Usage(),
             seconds=0.0,
         )

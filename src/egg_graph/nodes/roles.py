@@ -1,6 +1,5 @@
 """The nodes of the three roles in one stage, and the nodes that open and close it."""
 
-import ast
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -22,10 +21,8 @@ from egg_graph.schema import (
     Analysis,
     BadInput,
     Candidate,
-    ConfigSpace,
     Diagnosis,
     Draft,
-    Knob,
     Mode,
     Principle,
     StageName,
@@ -37,6 +34,8 @@ from egg_graph.team import plan_refusal
 
 USER = "user"
 """Author of a kernel that a person handed in or edited."""
+TUNER = "tuner"
+"""Author of a kernel that differs from its parent in the values of CONFIG alone."""
 BY_A_PERSON = "written by a person"
 """Plan of such a kernel: no role's words say what it changes."""
 
@@ -116,6 +115,9 @@ class RoleNodes:
         """
         if state.get("mode") == "optimize" and unjudged(state):
             return StageState(analysis=None)
+        analysis = state.get("analysis")
+        if state.get("mode") == "optimize" and analysis is not None and analysis.by == "config":
+            return self._turn_knobs(analysis, state, runtime)
         context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
@@ -138,6 +140,23 @@ class RoleNodes:
         )
         cost = _add_usage(state, draft.usage)
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
+
+    def _turn_knobs(self, analysis: Analysis, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Write the values that the analyst chose into the best kernel. No model is asked."""
+        from egg_graph.tuning import bake
+
+        best = state["best"]
+        assert best is not None, "a knob is turned in optimize mode, which has a best kernel"
+        try:
+            source = bake(best.source, analysis.config)
+        except BadInput as error:
+            return self._decline(Draft(declined=str(error)), state, runtime)
+        draft = Draft(source=source)
+        candidate = make_candidate(
+            draft, author=TUNER, stage=self.stage.name, mode="optimize", parent=best, plan=analysis.plan
+        )
+        self._send(state, runtime, role="coder", mode="optimize", status="drafted", reason=candidate.plan)
+        return StageState(candidate=candidate, drafted=candidate.id, mode="optimize")
 
     def _decline(self, draft: Draft, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Leave the kernel as it is, with no attempt of what the team does not write; the stage then ends."""
@@ -208,21 +227,15 @@ def make_candidate(
 ) -> Candidate:
     """Make a candidate of a draft, with the knobs that its source declares.
 
-    A malformed CONFIG or SPACE becomes the candidate's `problem`. A source that does not parse stays as it is: the
-    evaluator names the line.
+    What is malformed in CONFIG or SPACE is dropped, and `mended` says so: the kernel may be right without it. A source
+    that does not parse stays as it is: the evaluator names the line.
     """
-    from egg_graph.tuning import parse_space
+    from egg_graph.tuning import read_knobs
 
-    config: dict[str, Knob] = {}
-    space: ConfigSpace = {}
     problem = draft.problem
     if not problem and not draft.source.strip():
         problem = "the answer holds no code"
-    if not problem and _parses(draft.source):
-        try:
-            config, space = parse_space(draft.source)
-        except BadInput as error:
-            problem = str(error)
+    config, space, dropped = read_knobs("" if problem else draft.source)
     return Candidate(
         source=draft.source,
         author=author,
@@ -233,6 +246,7 @@ def make_candidate(
         config=config,
         space=space,
         problem=problem,
+        mended=(*draft.mended, *(f"knob dropped: {line}" for line in dropped)),
     )
 
 
@@ -251,14 +265,6 @@ def edited(candidate: Candidate, stage: StageName) -> Candidate:
     draft = Draft(source=candidate.source, problem=problem)
     made = make_candidate(draft, author=USER, stage=stage, mode=candidate.mode, parent=None, plan=BY_A_PERSON)
     return made.model_copy(update={"parent": candidate.parent})
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _plan(state: StageState, mode: Mode, draft: Draft) -> str:

@@ -4,7 +4,7 @@
 <runs_dir>/<id>/checkpoints.sqlite  every step of the graph, so that a killed run goes on where it stopped
 <runs_dir>/<id>/lock                locked while a process works on the run; names that process
 <runs_dir>/<id>/kernel.py           the kernel, if the run ended with one
-<runs_dir>/<id>/evidence.json       verdict, evaluation, baseline, summaries, cost
+<runs_dir>/<id>/evidence.json       verdict, evaluation, baseline, summaries, sweeps, cost
 <runs_dir>/<id>/history.jsonl       one attempt a line, then one call a line; calls alone while the run works
 <runs_dir>/<id>/report.html         the same for a person
 """

@@ -132,6 +132,7 @@ def make_evidence(run: Run) -> dict[str, Any]:
         "not_proven": [] if run.evaluation is None else list(run.evaluation.not_proven),
         "not_preserved": [] if run.evaluation is None else list(run.evaluation.not_preserved),
         "summaries": [dump(summary) for summary in run.summaries],
+        "sweeps": [dump(sweep) for sweep in state.get("sweeps", [])],
         "attempts": len(run.attempts),
         "usage": dump(run.usage),
         "seconds": run.seconds,

@@ -13,6 +13,7 @@ from egg_graph.schema.answers import (
     Principle,
     Role,
     StageSummary,
+    Sweep,
     Usage,
 )
 from egg_graph.schema.base import Value
@@ -106,6 +107,7 @@ __all__ = [
     "StageName",
     "StageSummary",
     "Status",
+    "Sweep",
     "Timing",
     "Tolerance",
     "Trial",

@@ -1,12 +1,13 @@
 """The roles of a team, what each answers, and what an answer cost."""
 
+import math
 from typing import Literal, get_args
 
 from pydantic import Field
 
 from egg_graph.schema.base import Value
-from egg_graph.schema.candidate import Candidate, StageName
-from egg_graph.schema.evaluation import Evaluation, Status
+from egg_graph.schema.candidate import Candidate, Knob, StageName
+from egg_graph.schema.evaluation import USABLE, Evaluation, Status, Trial
 
 Role = Literal["analyst", "coder", "debugger"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -58,11 +59,16 @@ class Analysis(Value):
     root_cause: str = ""
     category: Category = "none"
     plan: str = ""
-    by: Literal["rewrite", "sweep"] = "rewrite"
-    """`rewrite`: a coder follows the plan. `sweep`: the source stays, and the tuner turns the knobs that it has."""
+    by: Literal["rewrite", "sweep", "config"] = "rewrite"
+    """`rewrite`: a coder follows the plan. `sweep`: the source stays, and the tuner turns the knobs that it has.
+    `config`: the tuner writes the values of `config` into the source, and no coder is asked."""
+    config: dict[str, Knob] = {}
+    """By `config`: the new value of each knob that changes; the others keep theirs."""
     expected: Expectation | None = None
     principles: tuple[str, ...] = ()
     """Ids of the principles that led to the plan."""
+    mended: tuple[str, ...] = ()
+    """What was mended in the answer so that it could be read, one line each."""
     usage: Usage = Usage()
 
 
@@ -71,6 +77,8 @@ class Diagnosis(Value):
 
     critical_issue: str
     modification_plan: str
+    mended: tuple[str, ...] = ()
+    """What was mended in the answer so that it could be read, one line each."""
     usage: Usage = Usage()
 
 
@@ -81,7 +89,9 @@ class Draft(Value):
     problem: str = ""
     """Why there is no usable source; empty where there is one."""
     note: str = ""
-    """What was mended in the answer, or how an expert wrote it."""
+    """How an expert wrote it."""
+    mended: tuple[str, ...] = ()
+    """What was mended in the answer so that it could be read, one line each."""
     declined: str = ""
     """Why nothing is written: the plan is not carried out, or there is no kernel to be had. Empty where something is.
     No attempt is made, and the kernel, if there is one, stays as it is."""
@@ -142,6 +152,35 @@ class StageSummary(Value):
     """`Candidate.id` of the best kernel when the stage ended."""
     best_status: Status | None = None
     usage: Usage = Usage()
+
+
+class Sweep(Value):
+    """What the tuner of one stage tried: no model was asked."""
+
+    stage: StageName
+    kernel: str
+    """`Candidate.id` of the kernel whose knobs were turned."""
+    knobs: dict[str, tuple[Knob, ...]]
+    """The values that each turned knob could take, the kernel's own first."""
+    trials: tuple[Trial, ...]
+    """One for each configuration tried, in order; the kernel's own configuration comes first."""
+    winner: dict[str, Knob] | None = None
+    """The best configuration; None where none was usable."""
+
+    @property
+    def possible(self) -> int:
+        """Count of all configurations that the values span."""
+        return math.prod(len(values) for values in self.knobs.values())
+
+    @property
+    def usable(self) -> tuple[Trial, ...]:
+        """The usable trials, the best first; of equal ones the one tried first."""
+        return tuple(sorted((t for t in self.trials if t.status in USABLE), key=lambda trial: trial.merit))
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """The trials that are not usable, in order."""
+        return tuple(t for t in self.trials if t.status not in USABLE)
 
 
 class Principle(Value):

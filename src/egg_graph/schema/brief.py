@@ -1,6 +1,6 @@
 """What one role sees of the run."""
 
-from egg_graph.schema.answers import Analysis, Attempt, Diagnosis, Principle, StageSummary
+from egg_graph.schema.answers import Analysis, Attempt, Diagnosis, Principle, StageSummary, Sweep
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Candidate, Mode, StageName
 from egg_graph.schema.evaluation import Baseline, Evaluation
@@ -30,6 +30,8 @@ class Brief(Value):
     diagnosis: Diagnosis | None = None
     summaries: tuple[StageSummary, ...] = ()
     """Summaries of the finished stages."""
+    sweeps: tuple[Sweep, ...] = ()
+    """What the tuner of each stage tried, in order."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts of this stage, in order."""
     principles: tuple[Principle, ...] = ()

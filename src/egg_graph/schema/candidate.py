@@ -29,6 +29,8 @@ class Candidate(Value):
     space: ConfigSpace = {}
     problem: str = ""
     """Why there is no usable source, such as an answer without code; empty where there is one."""
+    mended: tuple[str, ...] = ()
+    """What was mended in the answer that holds it, and which of its knobs were dropped and why, one line each."""
 
     @property
     def id(self) -> str:

@@ -5,8 +5,8 @@ A candidate may carry two literals at module level. `CONFIG` holds the value of 
 works on text and on the syntax tree: it runs no candidate.
 """
 
-from egg_graph.tuning.literals import parse_space
+from egg_graph.tuning.literals import Knobs, read_knobs
 from egg_graph.tuning.rewrite import bake, finish
-from egg_graph.tuning.sweep import best, configurations
+from egg_graph.tuning.sweep import best, configurations, spanned
 
-__all__ = ["bake", "best", "configurations", "finish", "parse_space"]
+__all__ = ["Knobs", "bake", "best", "configurations", "finish", "read_knobs", "spanned"]

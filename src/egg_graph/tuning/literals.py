@@ -2,6 +2,8 @@
 
 import ast
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, get_args
 
 from egg_graph.schema import BadInput, ConfigSpace, Knob, StageName
@@ -18,28 +20,77 @@ class DictLiteral(NamedTuple):
     """Key -> expression of its value, so that a rewrite can change the values alone."""
 
 
-def parse_space(source: str) -> tuple[dict[str, Knob], ConfigSpace]:
+class Knobs(NamedTuple):
+    """What CONFIG and SPACE of a source say."""
+
+    config: dict[str, Knob]
+    """The value of each knob."""
+    space: ConfigSpace
+    """Per stage, the values that each knob may take."""
+    dropped: tuple[str, ...] = ()
+    """Each part of the two literals that cannot be used, and why; one line each."""
+
+
+def read_knobs(source: str) -> Knobs:
     """Read CONFIG and SPACE from a candidate's source.
+
+    A part that is malformed is dropped, and the rest is read: knobs are for the tuner, and a kernel may be right
+    without them. A source that does not parse has none.
 
     Args:
         source: the module's text.
-
-    Returns:
-        The value of each knob, and per stage the values that each knob may take. Both are empty where the source has no
-        such literal.
-
-    Raises:
-        BadInput: if the source does not parse, or a literal is malformed: what, on which line, and how to mend it.
     """
-    tree = parse(source)
-    config = find(tree, "CONFIG")
-    space = find(tree, "SPACE")
-    knobs = {} if config is None else {key: _knob(f"CONFIG[{key!r}]", node) for key, node in config.entries.items()}
-    if space is None:
-        return knobs, {}
-    if config is None:
-        raise BadInput(f"SPACE at line {space.statement.lineno} has no CONFIG beside it; add CONFIG = {{knob: value}}")
-    return knobs, {stage: _stage(stage, node, knobs) for stage, node in _stages(space)}
+    dropped: list[str] = []
+    try:
+        tree = parse(source)
+    except BadInput:
+        return Knobs({}, {})
+    config = _config(tree, dropped)
+    return Knobs(config, _space(tree, config, dropped), tuple(dropped))
+
+
+def _config(tree: ast.Module, dropped: list[str]) -> dict[str, Knob]:
+    literal = find_well_formed(tree, "CONFIG", dropped)
+    knobs: dict[str, Knob] = {}
+    for key, node in {} if literal is None else literal.entries.items():
+        with _dropping(dropped):
+            knobs[key] = _knob(f"CONFIG[{key!r}]", node)
+    return knobs
+
+
+def _space(tree: ast.Module, config: dict[str, Knob], dropped: list[str]) -> ConfigSpace:
+    literal = find_well_formed(tree, "SPACE", dropped)
+    space: ConfigSpace = {}
+    if literal is None or not literal.entries:
+        return space
+    if not config:
+        line = literal.statement.lineno
+        dropped.append(f"SPACE at line {line} has no usable CONFIG beside it; add CONFIG = {{knob: value}}")
+        return space
+    for stage, node in literal.entries.items():
+        with _dropping(dropped):
+            entries = _stage_entries(stage, node)
+            space[cast(StageName, stage)] = knobs = {}
+            for knob, choices in entries.items():
+                with _dropping(dropped):
+                    knobs[knob] = _choices(f"SPACE[{stage!r}][{knob!r}]", knob, choices, config)
+    return space
+
+
+@contextmanager
+def _dropping(dropped: list[str]) -> Iterator[None]:
+    """Note what is refused inside, and go on behind it."""
+    try:
+        yield
+    except BadInput as error:
+        dropped.append(str(error))
+
+
+def find_well_formed(tree: ast.Module, name: str, dropped: list[str]) -> DictLiteral | None:
+    """`find`, with None for an assignment that it refuses; the reason goes to `dropped`."""
+    with _dropping(dropped):
+        return find(tree, name)
+    return None
 
 
 def parse(source: str) -> ast.Module:
@@ -114,32 +165,28 @@ def _literal(where: str, node: ast.expr) -> Any:
         raise BadInput(f"{where} at line {node.lineno} must be a literal, not an expression") from error
 
 
-def _knob(where: str, node: ast.expr, value: Any = None) -> Knob:
+def _knob(where: str, node: ast.expr, *values: Any) -> Knob:
     """The value of a knob: an int, a finite float, a bool or a str."""
-    value = _literal(where, node) if value is None else value
+    (value,) = values or (_literal(where, node),)
     if not isinstance(value, int | float | bool | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise BadInput(f"{where} at line {node.lineno} must be a finite number, True, False or a text, not {value!r}")
     return value
 
 
-def _stages(space: DictLiteral) -> list[tuple[StageName, ast.Dict]]:
-    """The entries of SPACE: known stages, each with a dict literal."""
-    for stage, node in space.entries.items():
-        if stage not in STAGES:
-            raise BadInput(f"SPACE at line {node.lineno}: no stage {stage!r}; the stages are {', '.join(STAGES)}")
-        if not isinstance(node, ast.Dict):
-            raise BadInput(f"SPACE[{stage!r}] at line {node.lineno} must be a dict literal, knob -> list of values")
-    return [(cast(StageName, stage), cast(ast.Dict, node)) for stage, node in space.entries.items()]
+def _stage_entries(stage: str, node: ast.expr) -> dict[str, ast.expr]:
+    """The knobs of one stage of SPACE."""
+    if stage not in STAGES:
+        raise BadInput(f"SPACE at line {node.lineno}: no stage {stage!r}; the stages are {', '.join(STAGES)}")
+    if not isinstance(node, ast.Dict):
+        raise BadInput(f"SPACE[{stage!r}] at line {node.lineno} must be a dict literal, knob -> list of values")
+    return _entries(f"SPACE[{stage!r}]", node)
 
 
-def _stage(stage: StageName, node: ast.Dict, config: dict[str, Knob]) -> dict[str, tuple[Knob, ...]]:
-    values = {}
-    for knob, choices in _entries(f"SPACE[{stage!r}]", node).items():
-        where = f"SPACE[{stage!r}][{knob!r}]"
-        if knob not in config:
-            raise BadInput(f"{where} at line {choices.lineno} turns a knob that CONFIG lacks")
-        literal = _literal(where, choices)
-        if not isinstance(literal, list | tuple) or not literal:
-            raise BadInput(f"{where} at line {choices.lineno} must be a list with at least one value")
-        values[knob] = tuple(_knob(where, choices, value) for value in literal)
-    return values
+def _choices(where: str, knob: str, choices: ast.expr, config: dict[str, Knob]) -> tuple[Knob, ...]:
+    """The values that one knob may take."""
+    if knob not in config:
+        raise BadInput(f"{where} at line {choices.lineno} turns a knob that CONFIG lacks")
+    literal = _literal(where, choices)
+    if not isinstance(literal, list | tuple) or not literal:
+        raise BadInput(f"{where} at line {choices.lineno} must be a list with at least one value")
+    return tuple(_knob(where, choices, value) for value in literal)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from egg_graph.schema import BadInput, Knob
-from egg_graph.tuning.literals import DictLiteral, find, parse, parse_space
+from egg_graph.tuning.literals import DictLiteral, find, find_well_formed, parse, read_knobs
 
 
 class Edit(NamedTuple):
@@ -32,7 +32,6 @@ def bake(source: str, config: Mapping[str, Knob]) -> str:
     Raises:
         BadInput: if the source has no well-formed CONFIG, or `config` names a knob that CONFIG lacks.
     """
-    parse_space(source)
     literal = find(parse(source), "CONFIG")
     entries = {} if literal is None else literal.entries
     for knob, value in config.items():
@@ -48,19 +47,19 @@ def finish(source: str) -> str:
     """Replace `CONFIG["X"]` by plain constants and remove CONFIG and SPACE, so that a person can read the source.
 
     A use of CONFIG that is no plain subscript (`**CONFIG`, `CONFIG.get(...)`, a subscript inside an f-string) stays.
-    Then the CONFIG literal stays too, because the module needs it.
+    Then the CONFIG literal stays too, because the module needs it, and so does a literal that is malformed.
 
     Raises:
-        BadInput: if the source does not parse or one of the literals is malformed.
+        BadInput: if the source does not parse.
     """
-    config, _ = parse_space(source)
     tree = parse(source)
+    config = read_knobs(source).config
     offsets = _Offsets(source)
-    uses = [] if (literal := find(tree, "CONFIG")) is None else _subscripts(tree, config)
+    uses = [] if (literal := find_well_formed(tree, "CONFIG", [])) is None else _subscripts(tree, config)
     text = {id(use): _constant(config[_key(use)], source, offsets.end(use), parent) for use, parent in uses}
     edits = [offsets.replace(use, text[id(use)]) for use, _ in uses]
     dropped: list[ast.stmt] = []
-    for name, found in (("CONFIG", literal), ("SPACE", find(tree, "SPACE"))):
+    for name, found in (("CONFIG", literal), ("SPACE", find_well_formed(tree, "SPACE", []))):
         plain = len(uses) if name == "CONFIG" else 0
         if found is not None and len(_reads(tree, name)) == plain:
             dropped.append(found.statement)

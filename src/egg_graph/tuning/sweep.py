@@ -34,11 +34,16 @@ def configurations(
 
 
 def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> Iterator[dict[str, Knob]]:
-    others = {knob: _others(config[knob], values) for knob, values in knobs.items()}
+    others = {knob: values[1:] for knob, values in spanned(config, knobs).items()}
     for distance in range(len(others) + 1):
         for turned in itertools.combinations(others, distance):
             for values in itertools.product(*(others[knob] for knob in turned)):
                 yield {**config, **dict(zip(turned, values, strict=True))}
+
+
+def spanned(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> dict[str, tuple[Knob, ...]]:
+    """The values that each turned knob may take, each once, the current one first."""
+    return {knob: (config[knob], *_others(config[knob], values)) for knob, values in knobs.items()}
 
 
 def _others(current: Knob, values: Sequence[Knob]) -> list[Knob]:

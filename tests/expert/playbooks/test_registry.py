@@ -9,7 +9,7 @@ from egg_graph.expert.playbooks import registry
 from egg_graph.expert.playbooks.page import page
 from egg_graph.knowledge import load_hardware, load_principles
 from egg_graph.schema import BadInput, Baseline, Brief, Candidate, Evaluation, KernelTask
-from egg_graph.tuning import parse_space
+from egg_graph.tuning import read_knobs
 from tests.expert.playbooks.toy_playbook import HypotPlaybook
 from tests.paths import ROOT
 
@@ -52,7 +52,8 @@ def test_a_playbook_is_one_file_and_one_line(evaluator: LocalEvaluator) -> None:
 
     draft = expert.write(BRIEF)
     assert read_plan(draft.source) == ({"hypot": ""}, ())
-    config, space = parse_space(draft.source)
+    config, space, dropped = read_knobs(draft.source)
+    assert not dropped
     assert config == {"hypot_BLOCK": 256} and list(space) == ["tensor_tiling"]
     kernel = Candidate(
         source=draft.source, author=expert.name, stage="algorithmic_structure", mode="seed", config=config, space=space

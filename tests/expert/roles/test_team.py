@@ -22,7 +22,7 @@ from egg_graph.schema import (
     Timing,
 )
 from egg_graph.team import Team
-from egg_graph.tuning import parse_space
+from egg_graph.tuning import read_knobs
 from tests.expert.references import module
 from tests.paths import EXAMPLES
 
@@ -45,7 +45,8 @@ def brief(stage="algorithmic_structure", mode="seed", **more) -> Brief:
 
 
 def candidate(source: str, **more) -> Candidate:
-    config, space = parse_space(source)
+    config, space, dropped = read_knobs(source)
+    assert not dropped
     fields = {"author": EXPERT.name, "stage": "algorithmic_structure", "mode": "seed", "config": config, "space": space}
     return Candidate(source=source, **{**fields, **more})
 
