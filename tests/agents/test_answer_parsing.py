@@ -86,7 +86,7 @@ def test_imports_go_after_docstring_and_future_imports():
 
 @pytest.mark.parametrize("kind", WRITTEN_JSON)
 def test_the_object_comes_out_of_malformed_json(kind):
-    answer = read_object(Reply(WRITTEN_JSON[kind]), KEYS)
+    answer = read_object(Reply(WRITTEN_JSON[kind]), KEYS).values
     assert {key: " ".join(answer[key].split()) for key in KEYS} == DIAGNOSIS
 
 
@@ -148,7 +148,7 @@ def test_a_valid_fence_always_yields_its_module(before, after, number):
 def test_valid_json_in_a_fence_is_read_back_exactly(answer):
     import json
 
-    assert read_object(Reply(f"Answer:\n```json\n{json.dumps(answer)}\n```\n"), KEYS) == answer
+    assert read_object(Reply(f"Answer:\n```json\n{json.dumps(answer)}\n```\n"), KEYS).values == answer
 
 
 def test_a_runaway_answer_is_read_in_bounded_time():

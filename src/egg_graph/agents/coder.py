@@ -6,8 +6,8 @@ from egg_graph.schema import Brief, Draft
 
 
 def _read(reply: Reply, brief: Brief) -> Draft:
-    module = read_module(reply)
-    return Draft(source=module.source, note="; ".join(module.mended))
+    module = read_module(reply, "" if brief.kernel is None else brief.kernel.source)
+    return Draft(source=module.source, mended=module.mended)
 
 
 def _no_module(problem: str, brief: Brief) -> Draft:

@@ -1,22 +1,23 @@
 """The debugger: a broken kernel becomes a critical issue and a modification plan (paper, App. E.5)."""
 
 from egg_graph.agents.chat_role import ChatRole, Template, in_every_mode
-from egg_graph.agents.parsing import Reply, Unreadable, read_object, trim_words
+from egg_graph.agents.parsing import Reply, Unreadable, as_text, read_object, trim_words
 from egg_graph.schema import Brief, Diagnosis
 
 MAX_WORDS = 30
 """Most words of each text of a diagnosis."""
 
+_KEYS = ("critical_issue", "modification_plan")
 _FORMAT = 'Return only the JSON object with "critical_issue" and "modification_plan", each at most 30 words.'
 
 
 def _read(reply: Reply, brief: Brief) -> Diagnosis:
-    answer = read_object(reply, wanted=("critical_issue", "modification_plan"))
-    texts = {key: answer.get(key) for key in ("critical_issue", "modification_plan")}
+    answer, mended = read_object(reply, wanted=_KEYS)
+    texts = {key: trim_words(as_text(answer.get(key)), MAX_WORDS) for key in _KEYS}
     for key, text in texts.items():
-        if not isinstance(text, str) or not text.strip():
+        if not text or isinstance(answer[key], int | float):
             raise Unreadable(f'the key "{key}" is missing or empty', _FORMAT)
-    return Diagnosis.model_validate({key: trim_words(str(text), MAX_WORDS) for key, text in texts.items()})
+    return Diagnosis.model_validate({**texts, "mended": mended})
 
 
 def _from_finding(problem: str, brief: Brief) -> Diagnosis:

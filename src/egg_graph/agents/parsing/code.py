@@ -1,89 +1,123 @@
-"""Find the module in a coder's answer, in one fence, in several, or in none."""
+"""Find the module in a coder's answer: in one fence, in several, in none, or as a change of the module it is about."""
 
 import re
 import textwrap
 
-from egg_graph.agents.parsing.module import Module, defines_class, mend_module, parse_python
-from egg_graph.agents.parsing.reply import Block, Reply, Unreadable, find_blocks, strip_thinking
+from egg_graph.agents.parsing.complete import complete
+from egg_graph.agents.parsing.diff import apply_diff, is_diff
+from egg_graph.agents.parsing.fences import PYTHON, Block, find_blocks
+from egg_graph.agents.parsing.merge import merge
+from egg_graph.agents.parsing.module import Module, error_line, mend_module
+from egg_graph.agents.parsing.parts import ENTRY, WHOLE, Part, is_elided
+from egg_graph.agents.parsing.reply import Reply, Unreadable, answer_text
 
-_ENTRY = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
-_KERNEL = re.compile(r"^[ \t]*@triton\.(jit|autotune|heuristics)\b", re.MULTILINE)
-_PYTHON = frozenset({"", "python", "python3", "py", "triton", "code"})
+MAX_MODULE = 100_000
+"""Most characters of a module; a longer one would fill every later prompt."""
+_ENTRY = re.compile(rf"^[ \t]*+class[ \t]++{ENTRY}\b", re.MULTILINE)
 _BEGIN = re.compile(r"^(import |from |@|def |class |\"\"\"|#!|# ?-\*-)")
-_MAX_TRAILING = 200
+_DIFFS = frozenset({"diff", "patch"})
+_MAX_TRAILING = 8
 """Lines of prose after unfenced code that are tried away, one by one."""
+_MAX_DONORS = 32
+"""Blocks of an answer, the last ones, from which its module is completed."""
+_BEFORE = "the module before"
+_SHORTER = "Answer again, shorter: the module alone in one fenced Python block, no explanation, no long comments."
 
-_WHOLE = "Answer again with one fenced Python block that holds the whole module, `class ModelNew(nn.Module)` included."
 
-
-def read_module(reply: Reply) -> Module:
+def read_module(reply: Reply, base: str = "") -> Module:
     """Read the module of an answer, and mend it where that is plain.
 
-    A module with a syntax error is returned as it is: the evaluator names the line.
+    The answer may leave out what its other blocks or `base` define, or be a change of `base`: single functions or
+    classes, or a unified diff. A module with a syntax error is returned as it is: the evaluator names the line.
+
+    Args:
+        base: source of the module that the answer is about; empty where there is none.
 
     Raises:
-        Unreadable: if the answer is empty, was cut off inside the code, or defines no `class ModelNew`.
+        Unreadable: if the answer is empty, too long or cut off inside the code, or if no whole module comes of it.
     """
-    text = strip_thinking(reply.text).strip()
-    if not text:
-        reason = (
-            "the answer was cut off before any code" if reply.truncated or reply.text.strip() else "the answer is empty"
-        )
-        raise Unreadable(reason, _WHOLE)
-    found = [block for block in find_blocks(text) if block.language in _PYTHON]
-    source = _from_blocks(found, reply) if found else _from_prose(text, reply)
-    return mend_module(textwrap.dedent(source).strip("\n") + "\n")
+    text = answer_text(reply, WHOLE)
+    blocks = find_blocks(text)
+    diffs = [b for b in blocks if b.language in _DIFFS or (b.language in PYTHON and is_diff(b.text))]
+    codes = [b for b in blocks if b.language in PYTHON and not is_diff(b.text)]
+    if any(_ENTRY.search(block.text) for block in codes):
+        found = _from_blocks(codes, reply, base)
+    elif not diffs and _ENTRY.search(text):
+        found = _from_prose(text, reply)
+    else:
+        found = _from_change(codes, diffs, text, reply, base)
+    mended = mend_module(textwrap.dedent(found.source).strip("\n") + "\n")
+    if len(mended.source) > MAX_MODULE:
+        raise Unreadable(f"the module has {len(mended.source)} characters; at most {MAX_MODULE} are taken", _SHORTER)
+    return Module(mended.source, (*found.mended, *mended.mended))
 
 
-def _from_blocks(found: list[Block], reply: Reply) -> str:
-    """The last block that defines ModelNew and parses; kernels in blocks of their own are joined before it."""
-    entries = [block for block in found if _ENTRY.search(block.text)]
-    if not entries:
-        if reply.truncated or not found[-1].closed:
+def _from_blocks(codes: list[Block], reply: Reply, base: str) -> Module:
+    """The last block whose ModelNew is no stub, completed from the other blocks and from the module before."""
+    parts = [_part(block) for block in codes]
+    whole = [(block, part) for block, part in zip(codes, parts, strict=True) if part is not None and part.entries]
+    if not whole:
+        last = [block for block in codes if _ENTRY.search(block.text)][-1]
+        if reply.truncated or not last.closed:
             raise _cut_off()
-        raise Unreadable("the code defines no `class ModelNew`", _WHOLE)
-    whole = [block for block in entries if parse_python(textwrap.dedent(block.text)) is not None]
-    chosen = whole[-1] if whole else entries[-1]
-    if not whole and (reply.truncated or not chosen.closed):
+        return Module(textwrap.dedent(last.text))
+    solid = [(block, part) for block, part in whole if not is_elided(part.entries[-1])]
+    before = Part.read(base, _BEFORE)
+    if not solid and before is not None:
+        return merge([part for part in parts if part is not None], before)
+    block, chosen = (solid or whole)[-1]
+    if not block.closed and reply.truncated:
         raise _cut_off()
-    if not chosen.closed and reply.truncated:
-        raise _cut_off()
-    if _KERNEL.search(chosen.text):
-        return chosen.text
-    parts = [block.text for block in found if _is_part(block, chosen)]
-    return "\n\n".join([*parts, chosen.text])
+    others = [part for part in reversed(parts) if part is not None and part is not chosen]
+    module = complete(chosen, [*others[:_MAX_DONORS], *([before] if before else [])])
+    stub = () if chosen is whole[-1][1] else (f"a later stub of {ENTRY} left out",)
+    return Module(module.source, (*stub, *module.mended))
 
 
-def _is_part(block: Block, chosen: Block) -> bool:
-    """A block of kernels or helpers that belongs to the module in `chosen`: Python, and no second entry point."""
-    if block is chosen or _ENTRY.search(block.text):
-        return False
-    tree = parse_python(textwrap.dedent(block.text))
-    return tree is not None and not defines_class(tree, "Model") and bool(_KERNEL.search(block.text))
+def _part(block: Block) -> Part | None:
+    return Part.read(textwrap.dedent(block.text), "another block of the answer")
 
 
-def _from_prose(text: str, reply: Reply) -> str:
+def _from_prose(text: str, reply: Reply) -> Module:
     """Code without a fence: from the first line that can begin a module to the last with which it parses."""
-    if not _ENTRY.search(text):
-        raise Unreadable("there is no code in the answer", _WHOLE)
     lines = text.split("\n")
     begin = next((number for number, row in enumerate(lines) if _BEGIN.match(row)), 0)
     code = lines[begin:]
-    for drop in range(min(_MAX_TRAILING, len(code))):
-        candidate = "\n".join(code[: len(code) - drop])
-        if not _ENTRY.search(candidate):
+    for _ in range(_MAX_TRAILING):
+        if reply.truncated or not _ENTRY.search("\n".join(code)):
             break
-        if parse_python(candidate) is not None:
-            if reply.truncated:
-                raise _cut_off()
-            return candidate
+        error = error_line("\n".join(code))
+        if error is None:
+            return Module("\n".join(code))
+        code = code[: _statement_at(code, error)]
     if reply.truncated:
         raise _cut_off()
-    return "\n".join(code)
+    return Module("\n".join(lines[begin:]))
+
+
+def _statement_at(code: list[str], line: int) -> int:
+    """Index of the last line, at or before a line counted from 1, that can begin a top-level statement."""
+    at = min(line, len(code)) - 1
+    while at > 0 and (not code[at] or code[at][0] in " \t)]}"):
+        at -= 1
+    return at
+
+
+def _from_change(codes: list[Block], diffs: list[Block], text: str, reply: Reply, base: str) -> Module:
+    """An answer without ModelNew, as a change of the module before."""
+    if diffs or is_diff(text):
+        if not base:
+            raise Unreadable("it is a diff, and there is no module to apply it to", WHOLE)
+        return Module(apply_diff([block.text for block in diffs] or [text], base), (f"a diff applied to {_BEFORE}",))
+    if not codes:
+        raise Unreadable("there is no code in the answer", WHOLE)
+    if reply.truncated or not codes[-1].closed:
+        raise _cut_off()
+    parts, before = [part for block in codes if (part := _part(block))], Part.read(base, _BEFORE)
+    if not parts or before is None or not before.entries:
+        raise Unreadable(f"the code defines no `class {ENTRY}`", WHOLE)
+    return merge(parts, before)
 
 
 def _cut_off() -> Unreadable:
-    return Unreadable(
-        "it was cut off inside the code by the output limit",
-        "Answer again, shorter: the module alone in one fenced Python block, no explanation, no long comments.",
-    )
+    return Unreadable("it was cut off inside the code by the output limit", _SHORTER)

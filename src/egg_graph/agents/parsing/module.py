@@ -1,9 +1,10 @@
 """Mend a module that breaks the output contract in plain ways: take test code out, put missing imports in."""
 
 import ast
+import builtins
 import symtable
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _FORBIDDEN = frozenset({"get_inputs", "get_init_inputs"})
@@ -26,6 +27,7 @@ _IMPORTS = {
     "Union": "from typing import Union",
 }
 """Names with one usual meaning, in the order in which their imports are written."""
+_MODULE_NAMES = frozenset({"__name__", "__file__", "__doc__", "__builtins__", "__annotations__"})
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ def mend_module(source: str) -> Module:
     if tree is None:
         return Module(source)
     removed = _test_code(source, tree)
-    kept = [node for node in tree.body if node not in removed]
+    gone = set(removed)
+    kept = [node for node in tree.body if node not in gone]
     missing = _missing_imports(kept)
-    lines = _without(source.split("\n"), removed, kept)
+    lines = without(source.split("\n"), removed, kept)
     lines[_after_header(kept, lines) : _after_header(kept, lines)] = [_IMPORTS[name] for name in missing]
     mended = [f"removed {_called(node)}" for node in removed] + [f"added {_IMPORTS[name]!r}" for name in missing]
     return Module("\n".join(lines).strip("\n") + "\n", tuple(mended)) if mended else Module(source)
@@ -59,22 +62,40 @@ def _test_code(source: str, tree: ast.Module) -> list[ast.stmt]:
     removed: list[ast.stmt] = []
     removed_names: set[str] = set()
     for node in tree.body:
-        if _is_forbidden(node) or (_is_test(node, removed_names) and not _defined(node) & needed):
+        if _is_forbidden(node) or (_is_test(node, removed_names) and not defined(node) & needed):
             removed.append(node)
-            removed_names |= _defined(node)
+            removed_names |= defined(node)
     return removed
 
 
 def _needed(source: str) -> set[str]:
     """Module-level names that the classes and functions read, test functions aside."""
-
-    def reads(table: symtable.SymbolTable) -> set[str]:
-        own = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
-        return own.union(*(reads(child) for child in table.get_children()))
-
     children = symtable.symtable(source, "<module>", "exec").get_children()
     kept = [child for child in children if child.get_name() not in _FORBIDDEN and not _is_test_name(child.get_name())]
-    return set().union(*(reads(child) for child in kept))
+    return _global_reads(kept)
+
+
+def _global_reads(tables: Iterable[symtable.SymbolTable]) -> set[str]:
+    """Global names that are read in these scopes, or in any inside them."""
+    waiting, names = list(tables), set()
+    while waiting:
+        table = waiting.pop()
+        waiting += table.get_children()
+        names |= {one.get_name() for one in table.get_symbols() if one.is_global() and one.is_referenced()}
+    return names
+
+
+def undefined_names(source: str, tree: ast.Module) -> set[str]:
+    """Names that a module reads and neither defines nor finds among the builtins."""
+    top = symtable.symtable(source, "<module>", "exec")
+    read = {one.get_name() for one in top.get_symbols() if one.is_referenced()} | _global_reads(top.get_children())
+    known = {name for node in tree.body for name in defined(node)} | set(dir(builtins)) | _MODULE_NAMES
+    return read - known
+
+
+def is_test_code(node: ast.stmt) -> bool:
+    """True for a top-level statement that belongs in no module, whatever the others are."""
+    return _is_forbidden(node) or _is_test(node, set())
 
 
 def _is_forbidden(node: ast.stmt) -> bool:
@@ -117,7 +138,7 @@ def _runs_the_model(node: ast.stmt) -> bool:
 
 
 def _missing_imports(body: list[ast.stmt]) -> list[str]:
-    bound = {name for node in body for name in _defined(node)}
+    bound = {name for node in body for name in defined(node)}
     used = _names_in(body)
     return [name for name in _IMPORTS if name in used and name not in bound]
 
@@ -132,7 +153,7 @@ def _names_in(nodes: Iterable[ast.stmt]) -> set[str]:
     }
 
 
-def _defined(node: ast.stmt) -> set[str]:
+def defined(node: ast.stmt) -> set[str]:
     """Names that a top-level statement binds in the module."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
@@ -151,16 +172,16 @@ def _called(node: ast.stmt) -> str:
     return "the __main__ block" if _is_main_guard(node) else f"test code at line {node.lineno}"
 
 
-def _span(node: ast.stmt) -> range:
+def span(node: ast.stmt) -> range:
     """Line numbers of a statement from 1, decorators included."""
     decorators = getattr(node, "decorator_list", [])
     return range(min([node.lineno, *(d.lineno for d in decorators)]), (node.end_lineno or node.lineno) + 1)
 
 
-def _without(lines: list[str], removed: list[ast.stmt], kept: list[ast.stmt]) -> list[str]:
+def without(lines: list[str], removed: Sequence[ast.stmt], kept: Sequence[ast.stmt]) -> list[str]:
     """The lines without those of `removed`; a line shared with a kept statement (`a = 1; print(a)`) stays."""
-    stays = {number for node in kept for number in _span(node)}
-    drops = {number for node in removed for number in _span(node)} - stays
+    stays = {number for node in kept for number in span(node)}
+    drops = {number for node in removed for number in span(node)} - stays
     return [text for number, text in enumerate(lines, start=1) if number not in drops]
 
 
@@ -178,15 +199,25 @@ def _after_header(kept: list[ast.stmt], lines: list[str]) -> int:
 def parse_python(source: str) -> ast.Module | None:
     """The syntax tree; None where the text is no Python, or more than the parser can take."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as "\d" in a docstring
-            tree = ast.parse(source)
-            compile(tree, "<module>", "exec")  # finds what the grammar allows but Python does not: a stray `return`
-            return tree
+        return _parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def defines_class(tree: ast.Module, name: str) -> bool:
-    """True where the module defines this class at top level."""
-    return any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body)
+def error_line(source: str) -> int | None:
+    """The line of the first syntax error, from 1; None where the text parses."""
+    try:
+        _parse(source)
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return 1
+    return None
+
+
+def _parse(source: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as "\d" in a docstring
+        tree = ast.parse(source)
+        compile(tree, "<module>", "exec")  # finds what the grammar allows but Python does not: a stray `return`
+        return tree

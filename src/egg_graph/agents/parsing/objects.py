@@ -1,105 +1,100 @@
-"""Read the JSON object in an answer, even amid prose, with comments, trailing commas or Python literals."""
+"""Read the JSON object in an answer, even amid prose, inside another object, or where it is only almost JSON."""
 
-import ast
 import json
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from egg_graph.agents.parsing.reply import Reply, Unreadable, find_blocks, strip_thinking
+from egg_graph.agents.parsing.fences import find_blocks
+from egg_graph.agents.parsing.lenient import NotAnObject, read_lenient
+from egg_graph.agents.parsing.reply import Reply, Unreadable, answer_text
 
-_MAX_TEXT = 200_000
-_MAX_STARTS = 64
-"""Most characters that are read, and most opening braces that are tried: a run-away answer takes bounded time."""
-
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _REQUEST = "Answer again with the JSON object alone."
+_EFFORT = 4
+"""How often, on the whole, each character may be looked at for an object that begins there."""
+_MAX_STARTS = 1000
+"""Most opening braces that are tried."""
+_DECODER = json.JSONDecoder(strict=False)
 
 
-def read_object(reply: Reply, wanted: Sequence[str]) -> dict[str, Any]:
+class Object(NamedTuple):
+    """The object of an answer."""
+
+    values: dict[str, Any]
+    mended: tuple[str, ...] = ()
+    """What was mended so that it could be read."""
+
+
+def read_object(reply: Reply, wanted: Sequence[str]) -> Object:
     """Read the object with most of the `wanted` keys; the last one where several have as many.
 
-    Keys are normalised to lower case with underscores ("modification plan" -> "modification_plan").
+    Keys are normalised to lower case with underscores ("modification plan" -> "modification_plan"). An object with more
+    of the keys than the one around it counts in its place, together with what only the other one says.
 
     Raises:
-        Unreadable: if the answer is empty, cut off, or holds no object with any of the keys.
+        Unreadable: if the answer is empty, too long or cut off, or holds no object with any of the keys.
     """
-    text = strip_thinking(reply.text).strip()[:_MAX_TEXT]
-    if not text:
-        raise Unreadable("the answer is empty", _REQUEST)
-    best: dict[str, Any] = {}
+    text = answer_text(reply, _REQUEST)
+    best = Object({})
     for source in [*(block.text for block in find_blocks(text)), text]:
-        for candidate in _objects(source):
-            if _count(candidate, wanted) >= max(1, _count(best, wanted)):
+        for found in _objects(source):
+            candidate = _innermost(found, wanted)
+            if _count(candidate.values, wanted) >= max(1, _count(best.values, wanted)):
                 best = candidate
-        if _count(best, wanted) == len(wanted):
+        if _count(best.values, wanted) == len(wanted):
             return best
-    if best:
+    if best.values:
         return best
     reason = "it was cut off by the output limit" if reply.truncated else f"it holds no JSON object with {wanted[0]!r}"
     raise Unreadable(reason, _REQUEST)
 
 
-def _count(candidate: dict[str, Any], wanted: Sequence[str]) -> int:
-    return sum(key in candidate for key in wanted)
+def _count(values: dict[str, Any], wanted: Sequence[str]) -> int:
+    return sum(key in values for key in wanted)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _innermost(found: Object, wanted: Sequence[str]) -> Object:
+    """The object, or one inside it that has more of the wanted keys."""
+    best, waiting = found, [(value, key) for key, value in found.values.items()]
+    while waiting:
+        value, key = waiting.pop()
+        if isinstance(value, list):
+            waiting += [(entry, key) for entry in value]
+        elif isinstance(value, dict):
+            inner = _normalised(value)
+            waiting += [(entry, name) for name, entry in inner.items()]
+            if _count(inner, wanted) > _count(best.values, wanted):
+                outer = {name: entry for name, entry in found.values.items() if name in wanted}
+                best = Object(outer | inner, (*found.mended, f"the object stood inside {key!r}"))
+    return best
+
+
+def _objects(text: str) -> Iterator[Object]:
     """Every outermost `{...}` that can be read as an object."""
-    end = -1
-    starts = [match.start() for match in re.finditer(r"\{", text)]
-    for start in starts[:_MAX_STARTS]:
-        if start < end:
-            continue
-        stop = _closing(text, start)
-        if stop is None:
-            continue
-        value = _lenient(text[start:stop])
-        if isinstance(value, dict):
-            end = stop
-            yield {_normal(key): entry for key, entry in value.items() if isinstance(key, str)}
-
-
-def _normal(key: str) -> str:
-    return "_".join(key.lower().replace("-", " ").replace("_", " ").split())
-
-
-def _closing(text: str, start: int) -> int | None:
-    """Index after the brace that closes the one at `start`; braces in double-quoted strings do not count."""
-    depth, quoted, escaped = 0, False, False
-    for index in range(start, len(text)):
-        character = text[index]
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = quoted
-        elif character == '"':
-            quoted = not quoted
-        elif not quoted and character == "{":
-            depth += 1
-        elif not quoted and character == "}":
-            depth -= 1
-            if depth == 0:
-                return index + 1
-    return None
-
-
-def _lenient(text: str) -> Any:
-    """JSON; then JSON without comments and trailing commas; then a Python literal; else None."""
-    plain = _TRAILING_COMMA.sub(r"\1", _without_comments(text))
-    for attempt in (text, plain):
+    effort, start = _EFFORT * len(text), text.find("{")
+    for _ in range(_MAX_STARTS):
+        if start < 0 or effort <= 0:
+            return
         try:
-            return json.loads(attempt, strict=False)
-        except (ValueError, RecursionError):
-            continue
-    python = re.sub(r"\btrue\b", "True", re.sub(r"\bfalse\b", "False", re.sub(r"\bnull\b", "None", plain)))
+            found, end = _read(text, start)
+        except NotAnObject as failure:
+            effort -= failure.at - start
+            end = start + 1
+        else:
+            yield found
+        start = text.find("{", end)
+
+
+def _read(text: str, start: int) -> tuple[Object, int]:
+    """The object that begins at a brace, and the index behind it. Raises `NotAnObject` where there is none."""
     try:
-        return ast.literal_eval(python)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
+        values, end = _DECODER.raw_decode(text, start)
+        return Object(_normalised(values)), end
+    except (ValueError, RecursionError):
+        values, end = read_lenient(text, start)
+        return Object(_normalised(values), ("malformed JSON read by its plain meaning",)), end
 
 
-def _without_comments(text: str) -> str:
-    """Text without `// ...`, `# ...` and `/* ... */` outside double-quoted strings."""
-    pattern = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
-    return pattern.sub(lambda match: match[0] if match[0].startswith('"') else "", text)
+def _normalised(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "_".join(str(key).lower().replace("-", " ").replace("_", " ").split()): entry for key, entry in values.items()
+    }

@@ -1,9 +1,9 @@
-"""A model's answer as text: without its thinking, its Markdown fences, texts of bounded length."""
+"""A model's answer as text: what of it is read, without its thinking."""
 
-import re
 from dataclasses import dataclass
 
-_OPEN = re.compile(r"^[ \t>]*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`\n]*$")
+MAX_ANSWER = 200_000
+"""Most characters of an answer that are read."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Unreadable(Exception):
         self.request = request
 
 
+def clean(text: str) -> str:
+    """The text with a mark in place of each half of a character, which no file and no request could hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def strip_thinking(text: str) -> str:
     """Remove `<think> ... </think>`, whose opening tag is often missing, and normalize line ends.
 
@@ -37,43 +42,16 @@ def strip_thinking(text: str) -> str:
     return before if opened else text
 
 
-@dataclass(frozen=True)
-class Block:
-    """One block in a Markdown fence."""
+def answer_text(reply: Reply, request: str) -> str:
+    """The text of an answer that is read.
 
-    language: str
-    text: str
-    closed: bool
-    """False where the answer ended inside the block."""
-
-
-def find_blocks(text: str) -> list[Block]:
-    """The fenced blocks, in order. A fence ends at a line of at least as many of the same character."""
-    found: list[Block] = []
-    mark = language = ""
-    body: list[str] = []
-    for row in text.split("\n"):
-        if not mark:
-            opening = _OPEN.match(row)
-            if opening:
-                mark, language, body = opening[1], opening[2].lower(), []
-        elif row.strip(" \t>").startswith(mark) and not row.strip(" \t>").strip(mark[0]):
-            found.append(Block(language, "\n".join(body), closed=True))
-            mark = ""
-        else:
-            body.append(row)
-    if mark:
-        found.append(Block(language, "\n".join(body), closed=False))
-    return found
-
-
-def trim_words(text: str, limit: int) -> str:
-    """Cut a text to `limit` words: at the end of a sentence if that keeps half of them, else with "…"."""
-    words = text.split()
-    if len(words) <= limit:
-        return " ".join(words)
-    kept = words[:limit]
-    for end in range(limit, limit // 2, -1):
-        if kept[end - 1].endswith((".", ";", "!")):
-            return " ".join(kept[:end]).rstrip(";")
-    return " ".join(kept) + "…"
+    Raises:
+        Unreadable: if it is empty or too long.
+    """
+    text = clean(strip_thinking(reply.text)).strip()
+    if len(text) > MAX_ANSWER:
+        raise Unreadable(f"it has {len(text)} characters; at most {MAX_ANSWER} are read", f"{request} Be brief.")
+    if text:
+        return text
+    began = reply.truncated or reply.text.strip()
+    raise Unreadable("it was cut off before the answer began" if began else "the answer is empty", request)
