@@ -46,6 +46,19 @@ def fenced(source: str, language: str = "python") -> str:
     return f"```{language}\n{source.rstrip()}\n```"
 
 
+STUB = "class ModelNew(nn.Module):\n    def forward(self, x):\n        ...  # as above\n"
+EMPTY = "class ModelNew(nn.Module):\n    pass\n"
+DOCUMENTED = f'"""Copies.\n\n```\ny = ModelNew()(x)\n```\n"""\n{MODULE}'
+STATEFUL = MODULE.replace(
+    "    def forward", "    def __init__(self):\n        super().__init__()\n        self.gain = 2\n\n    def forward"
+).replace("return y", "return self.gain * y")
+"""A module whose forward relies on its `__init__`."""
+STORE = "    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)"
+TWICE = "    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)"
+KERNEL = MODULE[MODULE.index("@triton.jit") : MODULE.index("\n\n\nclass")]
+FORWARD = MODULE[MODULE.index("    def forward") :]
+
+
 MENDED = {
     "prose around the fence": f"Sure! Here it is.\n\n{fenced(MODULE)}\n\nIt copies `x`.",
     "no language": fenced(MODULE, ""),
@@ -64,6 +77,8 @@ MENDED = {
     "test code": fenced(MODULE + TEST_CODE),
     "model run at top level": fenced(MODULE + "\nmodel = ModelNew()\ny = model(torch.randn(4))\nprint(y)\n"),
     "imports missing": fenced(BODY),
+    "a stub after the module": f"{fenced(MODULE)}\nThe interface stays:\n{fenced(STUB)}",
+    "an empty class after the module": f"{fenced(MODULE)}\nUse:\n{fenced(EMPTY)}",
     "Windows line ends": fenced(MODULE).replace("\n", "\r\n"),
 }
 """Answers from which the module must come out as if they were perfect."""
@@ -89,6 +104,31 @@ ANALYSIS = {
 }
 DIAGNOSIS = {"critical_issue": "line 9: mask is missing", "modification_plan": "mask the load"}
 
+PARTS = {
+    "one kernel": fenced(KERNEL.replace(STORE, TWICE)),
+    "one kernel, whatever else is elided": fenced(f"{KERNEL.replace(STORE, TWICE)}\n\n{STUB}"),
+    "the class alone": fenced(CLASS.replace("return", "return 2 *")),
+    "one method": fenced(FORWARD.replace("return", "return 2 *").replace("    def", "def").replace("        ", "    ")),
+    "a kernel elided": fenced(
+        MODULE.replace(KERNEL, KERNEL.split("\n    ")[0] + "\n    ...  # unchanged").replace("return", "return 2 *")
+    ),
+    "a new helper": fenced(f"@triton.jit\ndef twice(v):\n    return v + v\n\n\n{KERNEL.replace(STORE, TWICE)}"),
+    "a diff": f"```diff\n--- a/module.py\n+++ b/module.py\n@@ -8,3 +8,3 @@\n-{STORE}\n+{TWICE}\n```",
+    "a diff with other numbers": f"Change one line:\n```\n@@ -90,2 +90,2 @@\n-{STORE}\n+{TWICE}\n \n```",
+}
+"""Answers that change `MODULE` and do not hold it; the change is a factor of two."""
+AMBIGUOUS = {
+    "two versions": (f"{fenced(KERNEL)}\nor\n{fenced(KERNEL.replace(STORE, TWICE))}", "two versions of copy_kernel"),
+    "an unknown function": (fenced("def other(x):\n    return x"), "nothing that the module has by that name"),
+    "a method of no class": (fenced("def backward(self, x):\n    return x\n"), "not plain where backward belongs"),
+    "a diff of something else": (
+        "```diff\n@@ -1 +1 @@\n-import os\n+import sys\n```",
+        "hunk 1 of the diff does not fit",
+    ),
+    "a diff of two places": ("```diff\n@@ -40 +40 @@\n-\n+x = 1\n```", "fits at several places"),
+}
+"""Changes that cannot be merged, and what the reason says."""
+
 WRITTEN_JSON = {
     "plain": json.dumps(DIAGNOSIS),
     "fenced": fenced(json.dumps(DIAGNOSIS, indent=2) + "\n", "json"),
@@ -101,5 +141,7 @@ WRITTEN_JSON = {
     "capitals": '{"Critical Issue": "line 9: mask is missing", "Modification-Plan": "mask the load"}',
     "thinking": '<think>{"critical_issue": "no", "modification_plan": "no"}</think>' + json.dumps(DIAGNOSIS),
     "an example first": '{"critical_issue": "..."}\nAnswer: ' + json.dumps(DIAGNOSIS),
+    "an object around it": json.dumps({"diagnosis": DIAGNOSIS, "confidence": {"critical_issue": 0.9}}),
+    "no quotes, no comma": "{critical_issue: 'line 9: mask is missing'\n modification_plan: 'mask the load'}",
     "line break in a string": '{"critical_issue": "line 9:\n mask is missing", "modification_plan": "mask the load"}',
 }

@@ -1,13 +1,27 @@
 """Parsers: every malformed answer is mended or named, nothing else is raised, whatever is sent."""
 
 import ast
+import functools
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egg_graph.agents.parsing import Reply, Unreadable, mend_module, read_module, read_object, trim_words
-from tests.agents.answers import DIAGNOSIS, HOPELESS, MENDED, MODULE, WRITTEN_JSON, fenced
+from tests.agents.answers import (
+    AMBIGUOUS,
+    DIAGNOSIS,
+    DOCUMENTED,
+    HOPELESS,
+    KERNEL,
+    MENDED,
+    MODULE,
+    PARTS,
+    STATEFUL,
+    WRITTEN_JSON,
+    fenced,
+)
 
 KEYS = ("critical_issue", "modification_plan")
 
@@ -53,6 +67,52 @@ def test_what_was_mended_is_told():
     )
     assert "added 'import triton.language as tl'" in read_module(Reply(MENDED["imports missing"])).mended
     assert read_module(Reply(MENDED["prose around the fence"])).mended == ()
+
+
+@pytest.mark.parametrize("answer", [fenced(DOCUMENTED), DOCUMENTED], ids=["fenced", "bare"])
+def test_a_fence_inside_a_docstring_ends_nothing(answer):
+    assert read_module(Reply(answer)).source == DOCUMENTED
+
+
+def test_a_docstring_that_never_ends_swallows_no_later_block():
+    broken = '```python\n"""Draft\n```\n'
+    assert read_module(Reply(f"{broken}{fenced(MODULE)}")).source == MODULE
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_part_is_merged_into_the_module_it_is_about(kind):
+    module = read_module(Reply(PARTS[kind]), base=MODULE)
+    assert module.source.count("2 * ") == 1 and "the module before" in module.mended[0]
+    assert [name for name in ("copy_kernel", "ModelNew") if module.source.count(f"{name}(") > 1] == []
+    whole = module.source.replace("2 * ", "")
+    assert same_code(whole, MODULE) or kind == "a new helper"
+    compile(module.source, "<module>", "exec")
+
+
+def test_a_class_gets_the_methods_it_relies_on():
+    answer = fenced(MODULE.replace("return y", "return self.gain + y"))
+    module = read_module(Reply(answer), base=STATEFUL)
+    assert same_code(module.source, STATEFUL.replace("self.gain * y", "self.gain + y"))
+    assert module.mended == ("ModelNew.__init__ taken from the module before",)
+
+
+@pytest.mark.parametrize("kind", AMBIGUOUS)
+def test_a_part_that_belongs_nowhere_is_refused_with_one_line(kind):
+    text, reason = AMBIGUOUS[kind]
+    with pytest.raises(Unreadable, match=reason) as unreadable:
+        read_module(Reply(text), base=MODULE)
+    assert "\n" not in unreadable.value.reason
+
+
+@pytest.mark.parametrize("base", ["", "def broken(:"])
+def test_a_part_without_a_module_to_merge_it_into_is_refused(base):
+    with pytest.raises(Unreadable, match="no `class ModelNew`"):
+        read_module(Reply(fenced(KERNEL)), base=base)
+
+
+def test_a_later_version_of_a_kernel_in_a_block_of_its_own_goes_with_the_class():
+    text = MENDED["kernels and class in two fences"]
+    assert "taken from another block of the answer" in read_module(Reply(text)).mended[0]
 
 
 def test_a_syntax_error_is_left_to_the_evaluator():
@@ -104,18 +164,29 @@ def test_an_answer_without_an_object_is_named(text, truncated, reason):
         read_object(Reply(text, truncated), KEYS)
 
 
+def test_quotes_that_nobody_escaped_belong_to_the_text():
+    text = '{"critical_issue": "it calls "tl.dot", then "tl.store", twice", "modification_plan": "say "once"."}'
+    assert read_object(Reply(text), KEYS) == (
+        {"critical_issue": 'it calls "tl.dot", then "tl.store", twice', "modification_plan": 'say "once".'},
+        ("malformed JSON read by its plain meaning",),
+    )
+
+
 def test_words_are_trimmed_to_the_limit_at_a_sentence_if_one_fits():
     assert trim_words("one two three", 3) == "one two three"
     assert trim_words("one two. three four five", 4) == "one two. three four…"
     assert trim_words("one two three. four five", 4) == "one two three."
     assert len(trim_words("word " * 100, 30).split()) == 30
+    assert len(trim_words("w" * 200_000, 30)) < 600, "an endless word"
 
 
 hostile_text = st.text(max_size=300) | st.lists(
     st.sampled_from(
         ["```", "```python\n", "~~~", "\n", "{", "}", '"', "'", ",", "//", "/*", "<think>", "</think>", "\x00", "\\",
          "((", "class ModelNew:\n", "    pass\n", "@triton.jit\n", "import torch\n", '"critical_issue": ', "é",
-         "\u2028", "if __name__ == 1:\n", "return\n", "def get_inputs(): 0\n"]
+         "\u2028", "if __name__ == 1:\n", "return\n", "def get_inputs(): 0\n", '\n"""\n', "\n@@ -1 +1 @@\n", "-", "+", "    ",
+         "def f(self): ...\n",
+         "\ud800", "[", "]", ":", "#", "*/", "CONFIG = {", "\n```diff\n", "lambda:"]
     ),
     max_size=40,
 ).map("".join)  # fmt: skip
@@ -124,11 +195,12 @@ hostile_text = st.text(max_size=300) | st.lists(
 @settings(max_examples=300, deadline=None)
 @given(hostile_text, st.booleans())
 def test_no_answer_makes_a_parser_raise_anything_but_unreadable(text, truncated):
-    for read in (read_module, lambda reply: read_object(reply, KEYS)):
+    merged = functools.partial(read_module, base=MODULE)
+    for read in (read_module, merged, lambda reply: read_object(reply, KEYS)):
         try:
             read(Reply(text, truncated))
         except Unreadable as unreadable:
-            assert unreadable.reason and unreadable.request
+            assert unreadable.reason and unreadable.request and "\n" not in unreadable.reason
 
 
 @settings(max_examples=100, deadline=None)
@@ -151,8 +223,22 @@ def test_valid_json_in_a_fence_is_read_back_exactly(answer):
     assert read_object(Reply(f"Answer:\n```json\n{json.dumps(answer)}\n```\n"), KEYS).values == answer
 
 
-def test_a_runaway_answer_is_read_in_bounded_time():
-    with pytest.raises(Unreadable):
-        read_object(Reply("{" * 150_000), KEYS)
-    with pytest.raises(Unreadable):
-        read_module(Reply("(" * 150_000))
+@pytest.mark.parametrize(
+    "unit",
+    ["{", "(", '{"', "{/*", '{"a": "x" y', "a", "```\n'''\n", "> ", "\\", "@@ -1 +1 @@\n-import torch\n+x\n", "\r"],
+)
+def test_an_endless_answer_is_read_in_time_proportional_to_it(unit):
+    text = f"```{unit}" + unit * (190_000 // len(unit)) + "`"
+    start = time.process_time()
+    for read in (read_module, functools.partial(read_module, base=MODULE), lambda reply: read_object(reply, KEYS)):
+        with pytest.raises(Unreadable):
+            read(Reply(text))
+    assert time.process_time() - start < 10, "what is quadratic takes hours"
+
+
+def test_what_is_too_long_is_named():
+    with pytest.raises(Unreadable, match="200100 characters; at most 200000"):
+        read_object(Reply("x" * 200_100), KEYS)
+    with pytest.raises(Unreadable, match="the module has 120508 characters; at most 100000"):
+        read_module(Reply(fenced(MODULE + "# x\n" * 30_000)))
+    assert read_module(Reply("y" * 150_000 + "\n" + fenced(MODULE))).source == MODULE

@@ -46,9 +46,9 @@ def read_module(reply: Reply, base: str = "") -> Module:
         found = _from_prose(text, reply)
     else:
         found = _from_change(codes, diffs, text, reply, base)
+    if len(found.source) > MAX_MODULE:
+        raise Unreadable(f"the module has {len(found.source)} characters; at most {MAX_MODULE} are taken", _SHORTER)
     mended = mend_module(textwrap.dedent(found.source).strip("\n") + "\n")
-    if len(mended.source) > MAX_MODULE:
-        raise Unreadable(f"the module has {len(mended.source)} characters; at most {MAX_MODULE} are taken", _SHORTER)
     return Module(mended.source, (*found.mended, *mended.mended))
 
 

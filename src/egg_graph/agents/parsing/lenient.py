@@ -14,6 +14,7 @@ _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "/": "/", "\\": "\\", "\n": ""}
 _KEY = r"""(?:["'][\w \t-]{1,60}["']|[A-Za-z_]\w{0,60})\s{0,40}:"""
+_NEXT_KEY = re.compile(_KEY)
 _AFTER_KEY = re.compile(r"\s{0,40}:")
 _AFTER_VALUE = re.compile(rf"\s{{0,40}}(?:\Z|\}}|//|/\*|#|,\s{{0,40}}(?:\}}|//|/\*|#|{_KEY})|(?<=\s){_KEY})")
 _AFTER_ITEM = re.compile(r"""\s{0,40}(?:\Z|\]|\)|//|/\*|#|,\s{0,40}(?:["'\])\[{\d-]|//|/\*|#|true|false|null))""")
@@ -58,7 +59,7 @@ class _Reader:
             key = self._string(_AFTER_KEY) if self._peek() in "\"'" else self._word()
             self._expect(":")
             found[str(key)] = self._value(depth - 1, _AFTER_VALUE)
-            if not self._ends_with(",") and self._peek() not in "}\"'":
+            if not self._ends_with(",") and self._peek() != "}" and not _NEXT_KEY.match(self.text, self.at):
                 raise NotAnObject(self.at)
         return found
 

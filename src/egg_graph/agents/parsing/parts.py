@@ -111,5 +111,8 @@ def insert(text: str, imports: Iterable[str], others: Iterable[str]) -> str:
         body = node.end_lineno or node.lineno
         if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             head = body
-    lines, added = text.split("\n"), [f"\n\n{source}\n\n" for source in others]
-    return "\n".join([*lines[:head], *imports, *lines[head:body], *added, *lines[body:]])
+    lines, added = text.split("\n"), [f"\n\n{source}" for source in others]
+    rest = "\n".join(lines[body:])
+    if added:
+        rest = "\n\n" + rest.lstrip("\n")
+    return "\n".join([*lines[:head], *imports, *lines[head:body], *added, rest])
