@@ -184,8 +184,8 @@ hostile_text = st.text(max_size=300) | st.lists(
     st.sampled_from(
         ["```", "```python\n", "~~~", "\n", "{", "}", '"', "'", ",", "//", "/*", "<think>", "</think>", "\x00", "\\",
          "((", "class ModelNew:\n", "    pass\n", "@triton.jit\n", "import torch\n", '"critical_issue": ', "é",
-         "\u2028", "if __name__ == 1:\n", "return\n", "def get_inputs(): 0\n", '\n"""\n', "\n@@ -1 +1 @@\n", "-", "+", "    ",
-         "def f(self): ...\n",
+         "\u2028", "if __name__ == 1:\n", "return\n", "def get_inputs(): 0\n", '\n"""\n', "\n@@ -1 +1 @@\n", "-",
+         "+", "    ", "def f(self): ...\n",
          "\ud800", "[", "]", ":", "#", "*/", "CONFIG = {", "\n```diff\n", "lambda:"]
     ),
     max_size=40,

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from egg_graph.agents import ModelTeam, load_chat_model
+from egg_graph.agents import HandoffModel, ModelTeam, load_chat_model
+from egg_graph.agents.analyst import ANALYST
+from egg_graph.agents.parsing import Reply
 from egg_graph.schema import BadInput, InfrastructureError, ModelRefused
 from egg_graph.team import Team
 from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
@@ -41,12 +43,13 @@ def test_the_coder_writes_a_seed():
     assert "Rules of Triton" in human["content"]
 
 
-@pytest.mark.parametrize("kind", MENDED)
-def test_a_malformed_module_is_mended_without_asking_again(kind):
-    with OpenAIServer([completion(MENDED[kind])]) as server:
-        draft = team_at(server).write(make_brief(mode="repair"))
-    assert draft.problem == "" and "class ModelNew" in draft.source and "get_inputs" not in draft.source
-    assert len(server.requests) == 1
+def test_a_malformed_module_is_mended_without_asking_again():
+    with OpenAIServer([completion(text) for text in MENDED.values()]) as server:
+        team, brief = team_at(server), make_brief(mode="repair")
+        drafts = {kind: team.write(brief) for kind in MENDED}
+    for kind, draft in drafts.items():
+        assert draft.problem == "" and "class ModelNew" in draft.source and "get_inputs" not in draft.source, kind
+    assert len(server.requests) == len(MENDED)
 
 
 @pytest.mark.parametrize("kind", HOPELESS)
@@ -99,15 +102,24 @@ def test_the_analyst_answers():
         ({"category": "tiling"}, "category", "tensor_tiling"),
         ({"worth_optimizing": "Yes"}, "worth_optimizing", True),
         ({"plan": ["load the row", "store it"]}, "plan", "1. load the row 2. store it"),
+        ({"plan": {"step 1": "load the row", "then": ["store"]}}, "plan", "step 1: load the row; then: 1. store"),
+        ({"bottleneck": {"kind": "DRAM", "evidence": {"reads": 3}}}, "bottleneck", "kind: DRAM; evidence: reads: 3"),
+        ({"category": "operator_fusion (softmax into the product)"}, "category", "operator_fusion"),
+        ({"by": "sweep: the tuner turns BLOCK"}, "by", "sweep"),
+        ({"by": "Rewrite, no sweep"}, "by", "rewrite"),
+        ({"by": "magic"}, "mended", ("\"by\": 'magic' read as rewrite",)),
+        ({"by": "config", "config": {"BLOCK": "512"}}, "config", {"BLOCK": 512}),
+        ({"by": "config", "config": [{"knob": "BLOCK", "value": 512}]}, "config", {"BLOCK": 512}),
+        ({"by": "config", "config": {"BLOCK": 256}}, "by", "rewrite"),
+        ({"by": "config", "config": {"WIDTH": 2, "BLOCK": 64}}, "mended", ("value dropped: CONFIG has no 'WIDTH'",)),
+        ({"by": "config", "config": {"BLOCK": 0.5}}, "by", "rewrite"),
         ({"expected": "faster"}, "expected", None),
         ({"principles": ["one_read_per_row", "invented"]}, "principles", ("one_read_per_row",)),
         ({"principles": "one_read_per_row"}, "principles", ()),
     ],
 )
 def test_an_analysis_a_little_off_is_mended(change, field, value):
-    with OpenAIServer([completion(json.dumps(ANALYSIS | change))]) as server:
-        assert getattr(team_at(server).analyze(make_brief()), field) == value
-    assert len(server.requests) == 1
+    assert getattr(ANALYST.read(Reply(json.dumps(ANALYSIS | change)), make_brief()), field) == value
 
 
 @pytest.mark.parametrize(
@@ -122,6 +134,85 @@ def test_an_analysis_that_cannot_be_used_is_asked_again_with_the_reason(change, 
     with OpenAIServer([completion(json.dumps(ANALYSIS | change)), completion(json.dumps(ANALYSIS))]) as server:
         assert team_at(server).analyze(make_brief()).category == "operator_fusion"
     assert reason in server.prompts[1]
+
+
+def test_a_part_is_merged_into_the_kernel_at_hand_and_that_is_told():
+    forward = "def forward(self, x):\n    return x.clone()\n"
+    with OpenAIServer([completion(fenced(forward))]) as server:
+        draft = team_at(server).write(make_brief())
+    assert "return x.clone()" in draft.source and "copy_kernel" in draft.source and len(server.requests) == 1
+    assert draft.mended == ("forward merged into the module before",)
+
+
+def test_an_answer_that_took_two_questions_says_so():
+    with OpenAIServer([completion("Bananas."), completion(json.dumps(DIAGNOSIS))]) as server:
+        diagnosis = team_at(server).debug(make_brief(mode="repair"))
+    assert diagnosis.mended == ("an answer that cannot be used: it holds no JSON object with 'critical_issue'",)
+
+
+def test_half_a_character_in_an_answer_breaks_nothing():
+    half = "\ud83d # half of it\n"
+    with OpenAIServer([completion(half), completion(fenced(half + MODULE))]) as server:
+        draft = team_at(server).write(seed_brief())
+    assert "half of it" in draft.source and draft.source.encode()
+
+
+def test_an_answer_in_json_is_asked_for_by_its_schema():
+    with OpenAIServer([completion(json.dumps(ANALYSIS)), completion(fenced(MODULE))]) as server:
+        team = team_at(server)
+        team.analyze(make_brief())
+        team.write(seed_brief())
+    asked = server.requests[0]["response_format"]
+    assert asked["type"] == "json_schema" and asked["json_schema"]["strict"] is True
+    assert set(asked["json_schema"]["schema"]["required"]) >= set(ANALYSIS)
+    assert "response_format" not in server.requests[1], "a module is no JSON"
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_an_endpoint_without_schemas_is_asked_in_words_and_that_is_told(status, caplog):
+    def step(body):
+        return failure(status, "no response_format") if "response_format" in body else completion(json.dumps(DIAGNOSIS))
+
+    with OpenAIServer([step]) as server:
+        team = team_at(server)
+        first, second = (team.debug(make_brief(mode="repair")) for _ in range(2))
+    assert ["response_format" in body for body in server.requests] == [True, False, False], "refused once, not again"
+    assert first.critical_issue == second.critical_issue == DIAGNOSIS["critical_issue"]
+    (told,) = first.mended
+    assert told.startswith("asked without a JSON schema") and f"HTTP {status}: no response_format" in told
+    assert told in caplog.text and second.mended == ()
+
+
+def test_a_schema_goes_beside_options_of_ones_own():
+    own = {"top_k": 3}
+    with OpenAIServer([completion(json.dumps(ANALYSIS))]) as server:
+        model = load_chat_model("m", base_url=server.url)
+        model.extra_body = own
+        ModelTeam(model.bind(temperature=0.5)).analyze(make_brief())
+        ModelTeam(model.bind(response_format={"type": "json_object"})).analyze(make_brief())
+    first, second = server.requests
+    assert (first["top_k"], first["temperature"], first["response_format"]["type"]) == (3, 0.5, "json_schema")
+    assert second["response_format"] == {"type": "json_object"}
+
+
+def test_an_answer_by_schema_that_was_cut_off_is_asked_again():
+    cut = completion('{"critical_issue": "the ma', finish_reason="length")
+    with OpenAIServer([cut, completion(json.dumps(DIAGNOSIS))]) as server:
+        diagnosis = team_at(server).debug(make_brief(mode="repair"))
+    assert "cut off" in server.prompts[1] and diagnosis.usage.calls == 2
+
+
+def test_a_failure_by_schema_names_the_endpoint():
+    with OpenAIServer([failure(500, "oops")]) as server, pytest.raises(InfrastructureError) as error:
+        team_at(server).analyze(make_brief())
+    assert "scripted-model" in str(error.value) and server.url in str(error.value)
+
+
+def test_a_model_that_has_no_schemas_is_asked_in_words(tmp_path):
+    prompt = tmp_path / "001-debugger.prompt.md"
+    (tmp_path / "001-debugger.answer.md").write_text(json.dumps(DIAGNOSIS))
+    diagnosis = ModelTeam(HandoffModel(folder=tmp_path, poll=0.01)).debug(make_brief(mode="repair"))
+    assert diagnosis.critical_issue == DIAGNOSIS["critical_issue"] and prompt.exists()
 
 
 def test_not_worth_optimizing_needs_no_plan():
@@ -229,7 +320,7 @@ def test_a_trace_shows_role_stage_attempt_and_mode_of_each_call():
         ModelTeam(model).analyze(make_brief())
     brief = make_brief()
     ((name, tags, metadata),) = seen
-    assert tags == ["egg", "analyst"]
+    assert set(tags) == {"egg", "analyst"}
     told = {key: metadata[key] for key in ("role", "stage", "attempt", "mode")}
     assert told == {"role": "analyst", "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode}
     assert name == f"egg analyst: {brief.mode}, attempt {brief.attempt} in {brief.stage}"

@@ -125,9 +125,35 @@ def _expectation(value: Any) -> Expectation | None:
     )
 
 
+def _object(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with all of these keys and no other, as strict endpoints want it."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_TEXT = {"type": "string"}
+_VALUE = {"anyOf": [{"type": kind} for kind in ("integer", "number", "boolean", "string")]}
+_SCHEMA = {
+    "title": "analysis",
+    "description": "The bottleneck of a kernel, and one plan to optimize it.",
+    **_object(
+        worth_optimizing={"type": "boolean"},
+        bottleneck=_TEXT,
+        root_cause=_TEXT,
+        category={"type": "string", "enum": list(get_args(Category))},
+        plan=_TEXT,
+        by={"type": "string", "enum": list(_WAYS)},
+        config={"type": "array", "items": _object(knob=_TEXT, value=_VALUE)},
+        expected={
+            "anyOf": [_object(metric=_TEXT, direction={"type": "string", "enum": ["down", "up"]}), {"type": "null"}]
+        },
+        principles={"type": "array", "items": _TEXT},
+    ),
+}
+
 ANALYST = ChatRole(
     name="analyst",
     templates=in_every_mode(Template("analyst.j2", needs=("kernel", "evaluation"))),
     read=_read,
     fallback=_not_worth_optimizing,
+    schema=_SCHEMA,
 )

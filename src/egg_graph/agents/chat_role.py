@@ -6,12 +6,13 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from egg_graph.agents.conversation import converse
+from egg_graph.agents.asked import Asked
+from egg_graph.agents.conversation import Conversation, converse
 from egg_graph.agents.parsing import Reply
 from egg_graph.agents.prompts import Prompts
-from egg_graph.schema import BadInput, Brief, Mode, Role, Value
+from egg_graph.schema import BadInput, Brief, Mode, ModelRefused, Role, RoleAnswer
 
-Answer = TypeVar("Answer", bound=Value)
+A = TypeVar("A", bound=RoleAnswer)
 
 
 class Template(NamedTuple):
@@ -27,7 +28,7 @@ def in_every_mode(template: Template) -> dict[Mode, Template]:
 
 
 @dataclass(frozen=True)
-class ChatRole(Generic[Answer]):
+class ChatRole(Generic[A]):
     """One role as a chat model plays it.
 
     The system prompt also needs `_role_<name>.j2`, one sentence about the role.
@@ -36,10 +37,12 @@ class ChatRole(Generic[Answer]):
     name: Role
     templates: Mapping[Mode, Template]
     """The template of each mode in which the role answers."""
-    read: Callable[[Reply, Brief], Answer]
+    read: Callable[[Reply, Brief], A]
     """Parse a reply. Raises `Unreadable` where the reply cannot be used."""
-    fallback: Callable[[str, Brief], Answer]
+    fallback: Callable[[str, Brief], A]
     """Make the answer where two replies were unreadable; the first argument is the reason."""
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the answer, for endpoints that take one; None where it is no JSON."""
 
     def prompt(self, prompts: Prompts, brief: Brief) -> str:
         """Render the prompt of `brief.mode`.
@@ -63,22 +66,30 @@ class ChatRole(Generic[Answer]):
             metadata={"role": self.name, "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode},
         )
 
-    async def answer(self, model: Runnable[Any, Any], prompts: Prompts, brief: Brief) -> Answer:
-        """Ask the model, at most twice.
+    async def answer(self, asked: Asked, prompts: Prompts, brief: Brief) -> A:
+        """Ask the model, at most twice; in words where its endpoint refuses the schema.
 
         Raises:
             BadInput: see `prompt`.
             ModelRefused, InfrastructureError: if the endpoint fails.
         """
-        prompt = self.prompt(prompts, brief)
-        conversation = await converse(
-            model,
-            self._call_config(brief),
-            prompts.system(self.name, brief),
-            prompt,
-            lambda reply: self.read(reply, brief),
-        )
+        prompt = prompts.system(self.name, brief), self.prompt(prompts, brief)
+        told: tuple[str, ...] = ()
+        try:
+            conversation = await self._converse(asked.model, prompt, brief)
+        except ModelRefused as refusal:
+            if not (line := asked.give_up_schema(refusal)):
+                raise
+            told = (line,)
+            conversation = await self._converse(asked.model, prompt, brief)
         answer = conversation.value
         if answer is None:
             answer = self.fallback(conversation.problem, brief)
-        return answer.model_copy(update={"usage": conversation.usage})
+        mended = (*told, *conversation.mended, *answer.mended)
+        return answer.model_copy(update={"usage": conversation.usage, "mended": mended})
+
+    async def _converse(self, model: Runnable[Any, Any], prompt: tuple[str, str], brief: Brief) -> Conversation[A]:
+        def read(reply: Reply) -> A:
+            return self.read(reply, brief)
+
+        return await converse(model, self._call_config(brief), *prompt, read)

@@ -30,6 +30,8 @@ class Conversation(Generic[T]):
     problem: str
     """Why the last answer could not be read; empty where there is a value."""
     usage: Usage
+    mended: tuple[str, ...] = ()
+    """What it took to get an answer, one line each."""
 
 
 async def converse(
@@ -47,19 +49,21 @@ async def converse(
     messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(prompt)]
     usage = Usage()
     problem = ""
+    mended: tuple[str, ...] = ()
     for _ in range(2):
         reply, cost = await _ask(model, config, messages)
         usage += cost
         try:
-            return Conversation(read(reply), "", usage)
+            return Conversation(read(reply), "", usage, mended)
         except Unreadable as unreadable:
             problem = unreadable.reason
+            mended = (*mended, f"an answer that cannot be used: {problem}")
             messages = [
                 *messages[:2],
                 AIMessage(reply.text[:_QUOTED] or "(no text)"),
                 HumanMessage(f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"),
             ]
-    return Conversation(None, problem, usage)
+    return Conversation(None, problem, usage, mended)
 
 
 async def _ask(model: Runnable[Any, Any], config: RunnableConfig, messages: list[BaseMessage]) -> tuple[Reply, Usage]:

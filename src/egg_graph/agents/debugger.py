@@ -37,9 +37,19 @@ def _from_finding(problem: str, brief: Brief) -> Diagnosis:
     )
 
 
+_SCHEMA = {
+    "title": "diagnosis",
+    "description": "The root cause of a failing kernel, and what must change.",
+    "type": "object",
+    "properties": {key: {"type": "string"} for key in _KEYS},
+    "required": list(_KEYS),
+    "additionalProperties": False,
+}
+
 DEBUGGER = ChatRole(
     name="debugger",
     templates=in_every_mode(Template("debugger.j2", needs=("kernel", "evaluation"))),
     read=_read,
     fallback=_from_finding,
+    schema=_SCHEMA,
 )

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from egg_graph.agents.analyst import ANALYST
+from egg_graph.agents.asked import Asked
 from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.agents.models import load_chat_model
@@ -16,6 +17,8 @@ from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 Model = Runnable[Any, Any] | str
 """A LangChain chat model (or a runnable made of one: `.bind(...)`, `.with_fallbacks(...)`), or a name."""
+
+_SCHEMAS: dict[str, Mapping[str, Any] | None] = {role.name: role.schema for role in (ANALYST, CODER, DEBUGGER)}
 
 
 class ModelTeam:
@@ -40,9 +43,10 @@ class ModelTeam:
         Raises:
             BadInput: if a role is missing or unknown, or a model cannot be loaded by its name.
         """
-        self._models = _by_role(models)
+        loaded = _by_role(models)
+        self._models = {role: Asked(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
         self._prompts = Prompts(prompts)
-        self.name = name or _model_name(self._models["coder"])
+        self.name = name or _model_name(loaded["coder"])
 
     def analyze(self, brief: Brief) -> Analysis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""

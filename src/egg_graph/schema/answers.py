@@ -51,7 +51,14 @@ class Expectation(Value):
     direction: Literal["down", "up"]
 
 
-class Analysis(Value):
+class RoleAnswer(Value):
+    """What every role's answer tells beside what it says."""
+
+    mended: tuple[str, ...] = ()
+    """What was mended in the answer so that it could be read, one line each."""
+
+
+class Analysis(RoleAnswer):
     """The analyst's answer (paper, App. E.3)."""
 
     worth_optimizing: bool
@@ -67,22 +74,18 @@ class Analysis(Value):
     expected: Expectation | None = None
     principles: tuple[str, ...] = ()
     """Ids of the principles that led to the plan."""
-    mended: tuple[str, ...] = ()
-    """What was mended in the answer so that it could be read, one line each."""
     usage: Usage = Usage()
 
 
-class Diagnosis(Value):
+class Diagnosis(RoleAnswer):
     """The debugger's answer (paper, App. E.5); each text at most 30 words."""
 
     critical_issue: str
     modification_plan: str
-    mended: tuple[str, ...] = ()
-    """What was mended in the answer so that it could be read, one line each."""
     usage: Usage = Usage()
 
 
-class Draft(Value):
+class Draft(RoleAnswer):
     """The coder's answer: a module's source, or why there is none."""
 
     source: str = ""
@@ -90,8 +93,6 @@ class Draft(Value):
     """Why there is no usable source; empty where there is one."""
     note: str = ""
     """How an expert wrote it."""
-    mended: tuple[str, ...] = ()
-    """What was mended in the answer so that it could be read, one line each."""
     declined: str = ""
     """Why nothing is written: the plan is not carried out, or there is no kernel to be had. Empty where something is.
     No attempt is made, and the kernel, if there is one, stays as it is."""

@@ -14,6 +14,10 @@ class Reply:
     truncated: bool = False
     """True where the provider reports that the answer hit the output limit."""
 
+    def __post_init__(self) -> None:
+        """Put a mark in place of each half of a character, which no file and no request could hold."""
+        object.__setattr__(self, "text", clean(self.text))
+
 
 class Unreadable(Exception):
     """Raised for an answer that cannot be used, with the reason and the request that follows."""
@@ -25,7 +29,7 @@ class Unreadable(Exception):
 
 
 def clean(text: str) -> str:
-    """The text with a mark in place of each half of a character, which no file and no request could hold."""
+    """The text with a mark in place of each half of a character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -48,7 +52,7 @@ def answer_text(reply: Reply, request: str) -> str:
     Raises:
         Unreadable: if it is empty or too long.
     """
-    text = clean(strip_thinking(reply.text)).strip()
+    text = strip_thinking(reply.text).strip()
     if len(text) > MAX_ANSWER:
         raise Unreadable(f"it has {len(text)} characters; at most {MAX_ANSWER} are read", f"{request} Be brief.")
     if text:
