@@ -1,5 +1,7 @@
 """The static gate reads structure, not words."""
 
+import time
+
 import pytest
 
 from egg_graph.evaluator.gate import check, without_test_code
@@ -297,3 +299,10 @@ def test_test_code_is_cut_out_line_by_line() -> None:
 def test_test_code_on_a_line_with_other_code_stays() -> None:
     source = "def get_inputs(): pass\nx = 1; import os\n\nif __name__ == '__main__': os\n"
     assert without_test_code(source)[0] == source
+
+
+@pytest.mark.parametrize("line", ["a = a", "self.a = self.a", "getattr(a, a)\na = a", "a = a.b\na.c()"])
+def test_a_name_that_is_bound_again_and_again_is_followed_in_bounded_time(line: str) -> None:
+    start = time.process_time()
+    kinds(RIGHT + f"\n{line}" * 300)
+    assert time.process_time() - start < 10, "300 to the power of 8 is for ever"

@@ -25,6 +25,11 @@ class Names:
         self.values: dict[Scope, dict[str, list[ast.expr]]] = {}
         self.own_attributes: dict[str, list[ast.expr]] = {}
         """Attribute of self -> expressions that are assigned to it."""
+        self._dotted: dict[tuple[Scope, str, int], frozenset[str]] = {}
+        self._strings: dict[tuple[Scope, str, int], frozenset[str] | None] = {}
+        self._made_here: dict[tuple[Scope, str, int], bool] = {}
+        self._of_self: dict[tuple[str, int], frozenset[str]] = {}
+        # A name that is bound n times would otherwise be followed n ** DEPTH times.
         self._enter(tree, tree)
 
     def _enter(self, scope: Scope, node: ast.AST) -> None:
@@ -94,7 +99,7 @@ class Names:
         if isinstance(node, ast.Attribute):
             found = frozenset(f"{base}.{node.attr}" for base in self.dotted(node.value, depth))
             if not found and _is_self(node.value):
-                return self._all(self.own_attributes.get(node.attr, []), depth)
+                return self._own_attribute(node.attr, depth)
             return found
         if isinstance(node, ast.IfExp):
             return self._all([node.body, node.orelse], depth)
@@ -119,9 +124,13 @@ class Names:
             return None
         for scope in self._visible(node):
             if node.id in self.values[scope]:
-                found = [self.strings(value, depth - 1) for value in self.values[scope][node.id]]
-                known = [strings for strings in found if strings is not None]
-                return frozenset().union(*known) if found and len(known) == len(found) else None
+                key = scope, node.id, depth
+                if key not in self._strings:
+                    found = [self.strings(value, depth - 1) for value in self.values[scope][node.id]]
+                    known = [strings for strings in found if strings is not None]
+                    whole = found and len(known) == len(found)
+                    self._strings[key] = frozenset().union(*known) if whole else None
+                return self._strings[key]
         return None
 
     def made_here(self, node: ast.AST, depth: int = DEPTH) -> bool:
@@ -136,12 +145,16 @@ class Names:
             return isinstance(node, ast.Call) and self._makes_own(node, depth)
         for scope in self._visible(node):
             if node.id in self.values[scope]:
-                values = self.values[scope][node.id]
-                defined = any(
-                    isinstance(d, ast.ClassDef | ast.FunctionDef) and d.name == node.id for d in self.scope_of
-                )
-                return (defined and not values) or (bool(values) and all(self.made_here(v, depth - 1) for v in values))
+                key = scope, node.id, depth
+                if key not in self._made_here:
+                    self._made_here[key] = self._is_made_here(self.values[scope][node.id], node.id, depth)
+                return self._made_here[key]
         return False
+
+    def _is_made_here(self, values: list[ast.expr], name: str, depth: int) -> bool:
+        if values:
+            return all(self.made_here(value, depth - 1) for value in values)
+        return any(isinstance(d, ast.ClassDef | ast.FunctionDef) and d.name == name for d in self.scope_of)
 
     def _makes_own(self, call: ast.Call, depth: int) -> bool:
         parts = self.dotted(call.func)
@@ -154,8 +167,17 @@ class Names:
             if node.id in self.imports[scope]:
                 return frozenset({self.imports[scope][node.id]})
             if node.id in self.values[scope]:
-                return self._all(self.values[scope][node.id], depth)
+                key = scope, node.id, depth
+                if key not in self._dotted:
+                    self._dotted[key] = self._all(self.values[scope][node.id], depth)
+                return self._dotted[key]
         return frozenset()
+
+    def _own_attribute(self, name: str, depth: int) -> frozenset[str]:
+        key = name, depth
+        if key not in self._of_self:
+            self._of_self[key] = self._all(self.own_attributes.get(name, []), depth)
+        return self._of_self[key]
 
     def _all(self, nodes: list[ast.expr], depth: int) -> frozenset[str]:
         return frozenset().union(*(self.dotted(node, depth - 1) for node in nodes)) if nodes else frozenset()
