@@ -107,6 +107,7 @@ DIAGNOSIS = {"critical_issue": "line 9: mask is missing", "modification_plan": "
 PARTS = {
     "one kernel": fenced(KERNEL.replace(STORE, TWICE)),
     "one kernel, whatever else is elided": fenced(f"{KERNEL.replace(STORE, TWICE)}\n\n{STUB}"),
+    "one kernel after a quotation": f"You have:\n{fenced(MODULE)}\nNew:\n{fenced(KERNEL.replace(STORE, TWICE))}",
     "the class alone": fenced(CLASS.replace("return", "return 2 *")),
     "one method": fenced(FORWARD.replace("return", "return 2 *").replace("    def", "def").replace("        ", "    ")),
     "a kernel elided": fenced(

@@ -89,7 +89,10 @@ def make_brief(**changes: Any) -> Brief:
         flops=2.1e6,
         floor_ms=0.0125,
     )
-    kernel = Candidate(source=KERNEL, author="tester", stage=stage, mode="seed", config={"BLOCK": 256})
+    kernel = Candidate(
+        source=KERNEL, author="tester", stage=stage, mode="seed", config={"BLOCK": 256},
+        space={"algorithmic_structure": {"BLOCK": (256, 512)}},
+    )  # fmt: skip
     evaluation = Evaluation(
         candidate=kernel.id,
         task=task.digest,

@@ -3,6 +3,7 @@
 import ast
 import functools
 import time
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,19 @@ def test_what_was_mended_is_told():
 @pytest.mark.parametrize("answer", [fenced(DOCUMENTED), DOCUMENTED], ids=["fenced", "bare"])
 def test_a_fence_inside_a_docstring_ends_nothing(answer):
     assert read_module(Reply(answer)).source == DOCUMENTED
+
+
+def test_a_quotation_of_the_module_before_is_no_answer():
+    new = MODULE.replace("256", "512")
+    assert read_module(Reply(f"{fenced(new)}\nIn place of:\n{fenced(MODULE)}"), base=MODULE).source == new
+    assert read_module(Reply(fenced(MODULE)), base=MODULE).source == MODULE
+
+
+def test_an_escape_that_python_warns_of_is_no_error():
+    source = MODULE.replace("return y", 'return y  if y is not None else "\\d"')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_module(Reply(fenced(source)), base=MODULE).source == source
 
 
 def test_a_docstring_that_never_ends_swallows_no_later_block():

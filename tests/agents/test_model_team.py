@@ -136,6 +136,14 @@ def test_an_analysis_that_cannot_be_used_is_asked_again_with_the_reason(change, 
     assert reason in server.prompts[1]
 
 
+def test_a_sweep_of_no_knobs_is_the_coders_to_carry_out():
+    analysis = ANALYST.read(Reply(json.dumps(ANALYSIS | {"by": "sweep"})), make_brief(stage="tensor_tiling"))
+    assert (analysis.by, analysis.mended) == (
+        "rewrite",
+        ('"by": "sweep" where SPACE has no knob of this stage, read as rewrite',),
+    )
+
+
 def test_a_part_is_merged_into_the_kernel_at_hand_and_that_is_told():
     forward = "def forward(self, x):\n    return x.clone()\n"
     with OpenAIServer([completion(fenced(forward))]) as server:

@@ -309,6 +309,7 @@ def test_values_that_the_analyst_chose_cost_no_answer_of_the_coder():
     assert team.calls() == ["coder", "analyst"] and modes(state) == ["seed", "optimize"]
     assert (turned.candidate.author, turned.candidate.config, turned.improved) == ("tuner", {"NUMBER": 3}, True)
     assert turned.candidate.source == state["attempts"][0].candidate.source.replace("{'NUMBER': 8}", "{'NUMBER': 3}")
+    assert turned.candidate.plan == "NUMBER 8 -> 3: plan 1"
     assert turned.usage.calls == 1 and turned.effect.held is True
 
 

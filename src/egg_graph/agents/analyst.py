@@ -75,6 +75,8 @@ def _way(answer: dict[str, Any], brief: Brief) -> tuple[_Way, dict[str, Knob], t
     ways = names_in(said, list(_WAYS))
     if not ways:
         return "rewrite", {}, (f'"by": {said[:60]!r} read as rewrite',) if said else ()
+    if ways[0] == "sweep" and brief.kernel is not None and not brief.kernel.space.get(brief.stage):
+        return "rewrite", {}, ('"by": "sweep" where SPACE has no knob of this stage, read as rewrite',)
     if ways[0] != "config":
         return _WAYS[ways[0]], {}, ()
     values, dropped = _new_values(answer.get("config"), {} if brief.kernel is None else brief.kernel.config)

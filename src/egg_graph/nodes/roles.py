@@ -151,11 +151,12 @@ class RoleNodes:
             source = bake(best.source, analysis.config)
         except BadInput as error:
             return self._decline(Draft(declined=str(error)), state, runtime)
-        draft = Draft(source=source)
+        changes = ", ".join(f"{knob} {best.config.get(knob)} -> {value}" for knob, value in analysis.config.items())
+        plan, stage = f"{changes}: {analysis.plan}", self.stage.name
         candidate = make_candidate(
-            draft, author=TUNER, stage=self.stage.name, mode="optimize", parent=best, plan=analysis.plan
+            Draft(source=source), author=TUNER, stage=stage, mode="optimize", parent=best, plan=plan
         )
-        self._send(state, runtime, role="coder", mode="optimize", status="drafted", reason=candidate.plan)
+        self._send(state, runtime, role="coder", mode="optimize", status="drafted", reason=plan)
         return StageState(candidate=candidate, drafted=candidate.id, mode="optimize")
 
     def _decline(self, draft: Draft, state: StageState, runtime: Runtime[Context]) -> StageState:

@@ -6,14 +6,14 @@ import textwrap
 from egg_graph.agents.parsing.complete import complete
 from egg_graph.agents.parsing.diff import apply_diff, is_diff
 from egg_graph.agents.parsing.fences import PYTHON, Block, find_blocks
-from egg_graph.agents.parsing.merge import merge
+from egg_graph.agents.parsing.merge import changes, merge
 from egg_graph.agents.parsing.module import Module, error_line, mend_module
 from egg_graph.agents.parsing.parts import ENTRY, WHOLE, Part, is_elided
 from egg_graph.agents.parsing.reply import Reply, Unreadable, answer_text
 
 MAX_MODULE = 100_000
 """Most characters of a module; a longer one would fill every later prompt."""
-_ENTRY = re.compile(rf"^[ \t]*+class[ \t]++{ENTRY}\b", re.MULTILINE)
+_ENTRY = re.compile(rf"^[ \t]*+class[ \t]++{ENTRY}[ \t]*+[(:]", re.MULTILINE)
 _BEGIN = re.compile(r"^(import |from |@|def |class |\"\"\"|#!|# ?-\*-)")
 _DIFFS = frozenset({"diff", "patch"})
 _MAX_TRAILING = 8
@@ -53,24 +53,28 @@ def read_module(reply: Reply, base: str = "") -> Module:
 
 
 def _from_blocks(codes: list[Block], reply: Reply, base: str) -> Module:
-    """The last block whose ModelNew is no stub, completed from the other blocks and from the module before."""
-    parts = [_part(block) for block in codes]
-    whole = [(block, part) for block, part in zip(codes, parts, strict=True) if part is not None and part.entries]
+    """The last block with a ModelNew that is no stub, completed from the other blocks and from the module before.
+
+    A block that quotes the module before counts only where there is nothing else.
+    """
+    parts = [(block, part) for block in codes if (part := _part(block))]
+    before = Part.read(base, _BEFORE)
+    said = [(block, part) for block, part in parts if part.text.strip() != base.strip()]
+    solid = [(block, part) for block, part in said if part.entries and not is_elided(part.entries[-1])]
+    if before is not None and not solid and any(changes(part, before) for _, part in said):
+        return merge([part for _, part in said], before)
+    whole = [(block, part) for block, part in parts if part.entries]
     if not whole:
         last = [block for block in codes if _ENTRY.search(block.text)][-1]
         if reply.truncated or not last.closed:
             raise _cut_off()
         return Module(textwrap.dedent(last.text))
-    solid = [(block, part) for block, part in whole if not is_elided(part.entries[-1])]
-    before = Part.read(base, _BEFORE)
-    if not solid and before is not None:
-        return merge([part for part in parts if part is not None], before)
     block, chosen = (solid or whole)[-1]
     if not block.closed and reply.truncated:
         raise _cut_off()
-    others = [part for part in reversed(parts) if part is not None and part is not chosen]
+    others = [part for _, part in reversed(parts) if part is not chosen]
     module = complete(chosen, [*others[:_MAX_DONORS], *([before] if before else [])])
-    stub = () if chosen is whole[-1][1] else (f"a later stub of {ENTRY} left out",)
+    stub = () if chosen is whole[-1][1] else (f"a later {ENTRY} that is a stub or a quotation left out",)
     return Module(module.source, (*stub, *module.mended))
 
 

@@ -33,6 +33,12 @@ def merge(parts: Sequence[Part], base: Part) -> Module:
     return Module(_edited(base, edits, fresh), (f"{', '.join(merged)} merged into {base.where}",))
 
 
+def changes(part: Part, base: Part) -> bool:
+    """Whether a piece defines anything that the module has by that name."""
+    pieces = [node for node in part.tree.body if not is_import(node) and not is_elided(node) and not is_test_code(node)]
+    return any(name in base.binding or name in base.methods for node in pieces for name in defined(node))
+
+
 def _pieces(parts: Sequence[Part]) -> list[tuple[Part, ast.stmt]]:
     """The definitions, assignments and imports of an answer; those that are repeated word by word once."""
     given: dict[str, str] = {}

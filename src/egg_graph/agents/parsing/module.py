@@ -70,9 +70,15 @@ def _test_code(source: str, tree: ast.Module) -> list[ast.stmt]:
 
 def _needed(source: str) -> set[str]:
     """Module-level names that the classes and functions read, test functions aside."""
-    children = symtable.symtable(source, "<module>", "exec").get_children()
+    children = _symbols(source).get_children()
     kept = [child for child in children if child.get_name() not in _FORBIDDEN and not _is_test_name(child.get_name())]
     return _global_reads(kept)
+
+
+def _symbols(source: str) -> symtable.SymbolTable:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see `_parse`
+        return symtable.symtable(source, "<module>", "exec")
 
 
 def _global_reads(tables: Iterable[symtable.SymbolTable]) -> set[str]:
@@ -87,7 +93,7 @@ def _global_reads(tables: Iterable[symtable.SymbolTable]) -> set[str]:
 
 def undefined_names(source: str, tree: ast.Module) -> set[str]:
     """Names that a module reads and neither defines nor finds among the builtins."""
-    top = symtable.symtable(source, "<module>", "exec")
+    top = _symbols(source)
     read = {one.get_name() for one in top.get_symbols() if one.is_referenced()} | _global_reads(top.get_children())
     known = {name for node in tree.body for name in defined(node)} | set(dir(builtins)) | _MODULE_NAMES
     return read - known

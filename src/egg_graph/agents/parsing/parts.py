@@ -104,7 +104,8 @@ def insert(text: str, imports: Iterable[str], others: Iterable[str]) -> str:
         text: a module that parses.
     """
     head = body = 0
-    for position, node in enumerate(ast.parse(text).body):
+    tree = parse_python(text)
+    for position, node in enumerate(tree.body if tree is not None else ()):
         docstring = position == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not docstring and not is_import(node):
             break
