@@ -53,7 +53,7 @@ def test_updates_show_kernel_profile_and_debug_analysis():
 
 def test_events_are_small_json_dicts_with_documented_keys():
     events = [e for _, e in graph().stream(INPUT, context=CONTEXT, stream_mode="custom", subgraphs=True)]
-    assert {e["event"] for e in events} == {"started", "baseline", "stage", "role", "attempt", "verdict"}
+    assert {e["event"] for e in events} == {"started", "ledger", "baseline", "stage", "role", "attempt", "verdict"}
     for event in events:
         assert set(event) <= set(Event.__annotations__), event
         json.dumps(event)
