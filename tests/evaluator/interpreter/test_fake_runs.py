@@ -45,11 +45,12 @@ def test_descriptor_loads_are_counted_as_pointer_loads_are(interpreted):
         assert launch.load_bytes == pytest.approx(tiles * 16 * (64 + block_n) * 32 * 4, rel=0.2)
 
 
-def test_what_surely_happens_stays_below_the_truth_where_programs_differ(interpreted):
+def test_a_persistent_kernel_is_bounded_by_its_true_work(interpreted):
     (launch,) = run_of(interpreted, "host_descriptor").launches
     assert launch.executed < launch.programs == 132 < 256  # tiles: some programs take two, the others one
     (least,) = launch.least_dot_flops.values()
-    assert 2 * 1024 * 512 * 512 / 2 < least <= 2 * 1024 * 512 * 512
+    assert least == 2 * 1024 * 512 * 512
+    assert launch.compulsory_bytes == 4 * (1024 * 512 + 512 * 512 + 1024 * 512)
 
 
 def test_signature_is_the_launchers(interpreted):

@@ -25,3 +25,22 @@ def lower_bound(total: int, did: dict[int, float]) -> float:
 )
 def test_programs_that_were_not_run_count_as_the_least(total: int, did: dict[int, float], expected: float) -> None:
     assert lower_bound(total, did) == expected
+
+
+OUT = ("store", 1)
+
+
+@pytest.mark.parametrize(
+    ("did", "written", "expected"),
+    [
+        ({0: (2, 2), 99: (1, 1), 98: (1, 1), 40: (2, 2)}, {1: 140}, 140),  # persistent: two tiles, then one
+        ({0: (2, 2), 99: (1, 1), 98: (1, 1), 40: (2, 2)}, {}, 102),  # nothing is known to be written
+        ({0: (1, 1), 99: (9, 1), 98: (9, 1), 40: (4, 1)}, {1: 100}, 119),  # causal: the first tile costs least
+        ({0: (2, 0), 99: (2, 4), 98: (2, 0), 40: (2, 4)}, {1: 40}, 200),  # not all programs write
+        ({0: (2, 0), 99: (2, 0)}, {1: 100}, 200),  # nor does any
+    ],
+)
+def test_what_is_known_to_be_written_costs_at_least_as_much_as_it_did_where_it_was_cheapest(did, written, expected):
+    programs = {linear: {KEY: flops, OUT: nbytes} for linear, (flops, nbytes) in did.items()}
+    sums = {key: sum(program[key] for program in programs.values()) for key in (KEY, OUT)}
+    assert ProgramCounts(100, programs, sums).lower_bound("dot", "bf16", written) == expected

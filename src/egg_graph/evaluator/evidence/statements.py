@@ -188,4 +188,4 @@ def unsampled_words(run: FakeRun) -> str:
     """Say what the lower bound assumes where not every program was run."""
     if all(launch.executed == launch.programs for launch in run.launches):
         return ""
-    return ", if no program that was not run does less than the least of those that were"
+    return ", if no program that was not run does less, or less for a byte of the answer, than all of those that were"

@@ -95,7 +95,7 @@ def _tune(self: Any, run: RunState, args: Any, keywords: dict[str, Any]) -> bool
     if not any(hooks) and not accumulates and not self.best_config.pre_hook:
         return True
     self.pre_hook(everything, reset_only=True)
-    del run.launches[before:]
+    del run.launches[before:], run.counts[before:]
     run.configs = configs
     return False
 

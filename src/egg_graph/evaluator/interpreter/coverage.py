@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,15 +11,52 @@ from torch.utils._pytree import tree_leaves
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, Region, distinct_bytes
 from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder, memory_of
 from egg_graph.evaluator.interpreter.programs import ProgramCounts
-from egg_graph.evaluator.wire.launches import Reach
+from egg_graph.evaluator.wire.launches import Launch, Reach
 
 
-def compulsory_bytes(memory: AddressSpace, counts: ProgramCounts) -> float:
-    """Bound the DRAM traffic of a launch from below: each storage read once and written once, as far as is sure."""
+def compulsory_bytes(counts: ProgramCounts, written: Mapping[int, float] | None = None) -> float:
+    """Bound the DRAM traffic of a launch from below: each storage read once and written once, as far as is sure.
+
+    Args:
+        counts: of the launch, with the bytes that its arguments view.
+        written: as `ProgramCounts.lower_bound` takes it.
+    """
     return sum(
-        min(region.viewed_bytes, counts.lower_bound(verb, region.number))
-        for region in memory.regions.values()
+        min(viewed, counts.lower_bound(verb, region, written))
+        for region, viewed in counts.viewed.items()
         for verb in ("load", "store")
+    )
+
+
+def with_written_outputs(
+    launches: Sequence[Launch], counts: Sequence[ProgramCounts], memory: AddressSpace, recorder: LibraryRecorder, output: Any
+) -> tuple[Launch, ...]:
+    """Raise the lower bounds of launches that write all of an output leaf: no other launch and no operator writes it.
+
+    Args:
+        launches, counts: of a finished fake run, in its order.
+        memory: the run's address space.
+        recorder: the run's library calls.
+        output: what forward returned.
+    """
+    written: list[dict[int, float]] = [{} for _ in counts]
+    for leaf in tree_leaves(output):
+        region = _region(memory, leaf)
+        if region is None or not _only_kernels_wrote(recorder, leaf):
+            continue
+        writers = [i for i, one in enumerate(counts) if one.sums.get(("store", region.number))]
+        if len(writers) == 1:
+            written[writers[0]][region.number] = distinct_bytes(leaf)
+    return tuple(
+        launch.model_copy(
+            update={
+                "compulsory_bytes": compulsory_bytes(one, known),
+                "least_dot_flops": {name: one.lower_bound("dot", name, known) for name in launch.dot_flops},
+            }
+        )
+        if known
+        else launch
+        for launch, one, known in zip(launches, counts, written, strict=True)
     )
 
 

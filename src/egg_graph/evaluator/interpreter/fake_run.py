@@ -74,7 +74,7 @@ def run_fake(
     from egg_graph.evaluator.device.simulated import simulate_gpu
     from egg_graph.evaluator.host.candidate import construct, load_module
     from egg_graph.evaluator.interpreter.address_space import AddressSpace
-    from egg_graph.evaluator.interpreter.coverage import reaches
+    from egg_graph.evaluator.interpreter.coverage import reaches, with_written_outputs
     from egg_graph.evaluator.interpreter.cuda_mode import FakeTensorCudaMode
     from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
     from egg_graph.evaluator.interpreter.run_state import RunState, running
@@ -101,7 +101,7 @@ def run_fake(
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unfakeable(f"the candidate depends on tensor values: {error}") from error
     return FakeRun(
-        launches=tuple(run.launches),
+        launches=with_written_outputs(run.launches, run.counts, run.memory, recorder, output),
         library=tuple(recorder.calls),
         outputs=_describe_leaves(output),
         reaches=reaches(run.memory, recorder, inputs, output),

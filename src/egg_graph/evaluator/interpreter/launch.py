@@ -98,7 +98,9 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     with _launching(run, self.__name__) as launch:
         launch.num_warps = int(options.get("num_warps", launch.num_warps))
         counts = run_programs(run, launch, lambda: function(**device), shape)
+    counts.viewed = {region.number: region.viewed_bytes for region in run.memory.regions.values()}
     if run.fake:
+        run.counts.append(counts)
         add_upper_bounds(run.memory, counts)
     run.computing_launches += launch.computes
     if run.accumulates is False:
@@ -113,7 +115,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
             executed=executed,
             load_bytes=launch.load_bytes * scale,
             store_bytes=launch.store_bytes * scale,
-            compulsory_bytes=compulsory_bytes(run.memory, counts),
+            compulsory_bytes=compulsory_bytes(counts),
             dot_flops={name: flops * scale for name, flops in launch.dot_flops.items()},
             least_dot_flops={name: counts.lower_bound("dot", name) for name in launch.dot_flops},
             atomics=launch.atomics * scale,

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,8 @@ class ProgramCounts:
     """Linear index of each interpreted program -> its counts."""
     sums: Counts = field(default_factory=dict)
     """Sums over the interpreted programs."""
+    viewed: dict[int, int] = field(default_factory=dict)
+    """Number of a region -> distinct bytes of it that the launch's tensor arguments cover."""
 
     def add(self, linear: int, sums: Counts) -> None:
         """Record one program: its counts are what the launch's counters (`sums`) have grown by."""
@@ -45,18 +47,39 @@ class ProgramCounts:
         counts = [program.get((kind, name), 0.0) for program in self.programs.values()]
         return len(counts) == self.total or 2 * sum(count > 0 for count in counts) > len(counts)
 
-    def lower_bound(self, kind: str, name: str | int) -> float:
-        """Bound a count of all programs from below: a program not interpreted counts as the smallest interpreted one.
+    def lower_bound(self, kind: str, name: str | int, written: Mapping[int, float] | None = None) -> float:
+        """Bound a count of all programs from below, in two ways, of which the larger holds.
 
-        A mean could exceed the truth, because programs may differ (the first programs of a persistent kernel take one
-        tile more). The last program may have a ragged tile, so it is left out of the minimum if the program before it
-        was interpreted, too.
+        A program that was not interpreted counts as the smallest interpreted one; a mean could exceed the truth,
+        because programs may differ. And what the launch is known to write, but the interpreted programs did not, costs
+        at least as much for each byte as with the interpreted program that got by with the least. The second way counts
+        persistent kernels fairly: their first programs may take a tile more than the last, but each tile costs the same.
+
+        Args:
+            kind, name: the count.
+            written: number of a region -> bytes of it that this launch is known to write.
         """
-        key = (kind, name)
+        bounds = [self._least_by_program((kind, name))]
+        bounds += [self._least_by_bytes((kind, name), region, nbytes) for region, nbytes in (written or {}).items()]
+        return max(bounds)
+
+    def _least_by_program(self, key: tuple[str, str | int]) -> float:
+        """Bound a count by the smallest program.
+
+        The last program may have a ragged tile, so it is left out of the minimum if the program before it was
+        interpreted, too.
+        """
         ragged = self.total - 1 if self.total - 2 in self.programs else -1
         inner = [counts.get(key, 0.0) for linear, counts in self.programs.items() if linear != ragged]
         missing = self.total - len(self.programs)
         return self.sums.get(key, 0.0) + (missing * min(inner) if inner else 0.0)
+
+    def _least_by_bytes(self, key: tuple[str, str | int], region: int, nbytes: float) -> float:
+        """Bound a count by the least that one byte written to a region costs."""
+        stored = ("store", region)
+        rates = [counts.get(key, 0.0) / counts[stored] for counts in self.programs.values() if counts.get(stored)]
+        rest = max(0.0, nbytes - self.sums.get(stored, 0.0))
+        return self.sums.get(key, 0.0) + rest * min(rates, default=0.0)
 
 
 def run_programs(

@@ -94,6 +94,8 @@ class RunState:
     """Seconds per launch after which no further program is sampled (fake run)."""
     launches: list[Launch] = field(default_factory=list)
     """Finished launches, in order."""
+    counts: list[Any] = field(default_factory=list)
+    """`ProgramCounts` of each finished launch (fake run)."""
     races: dict[str, Finding] = field(default_factory=dict)
     """Race findings by kernel, line, argument and kind of race: each is reported once."""
     launch: LaunchState | None = None

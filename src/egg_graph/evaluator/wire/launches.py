@@ -44,12 +44,12 @@ class Launch(Value):
     store_bytes: float = 0.0
     """Bytes that its stores and atomics request; masked-off lanes do not count."""
     compulsory_bytes: float = 0.0
-    """Lower bound of DRAM traffic [bytes]: every tensor read and every tensor written, once. A program that was not
-    interpreted counts as the least of those that were."""
+    """Lower bound of DRAM traffic [bytes]: every tensor read and every tensor written, once. What programs do that were
+    not interpreted is bounded as `ProgramCounts.lower_bound` says."""
     dot_flops: dict[str, float] = Field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`, `bf16`) -> 2*M*N*K over all `tl.dot`."""
     least_dot_flops: dict[str, float] = Field(default_factory=dict)
-    """Lower bound of `dot_flops`: a program that was not interpreted counts as the least of those that were."""
+    """Lower bound of `dot_flops`, bounded alike."""
     atomics: float = 0.0
     """Elements updated atomically."""
     seconds: float = 0.0
