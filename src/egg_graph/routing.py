@@ -62,6 +62,12 @@ def evaluation_of_best(state: OutputState) -> Evaluation | None:
     return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == best.id), None)
 
 
+def timed(state: OutputState) -> bool:
+    """True where kernels are timed in this run: the reference was, or the best kernel is."""
+    evaluation = evaluation_of_best(state)
+    return state["baseline"].eager_ms is not None or (evaluation is not None and evaluation.timing is not None)
+
+
 def unjudged(state: OutputState) -> bool:
     """True when `best` was put there by a person: the run has not evaluated it, or found it unusable."""
     evaluation = evaluation_of_best(state)

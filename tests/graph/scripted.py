@@ -49,6 +49,8 @@ def get_inputs():
 """
 
 CHECKS = ("shrunk", "awkward")
+FLOOR = 0.5
+"""Floor of every task [ms]."""
 WRONG = {
     "bad": "incorrect",
     "broken": "compile_error",
@@ -164,7 +166,7 @@ class ScriptedEvaluator:
 
     def baseline(self, task: KernelTask) -> Baseline:
         self._write("baseline")
-        return Baseline(task=task.digest, operators=("aten.relu",), floor_ms=0.5, unevaluable=self.unevaluable)
+        return Baseline(task=task.digest, operators=("aten.relu",), floor_ms=FLOOR, unevaluable=self.unevaluable)
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -198,7 +200,15 @@ class ScriptedEvaluator:
             Check(name=name, seed=1, error=1e-7, budget=1e-5, max_abs=1e-6, passed=True, machine="interpreter")
             for name in (CHECKS[:1] if word == "halfproven" else CHECKS)
         )
-        bound = Bound(dram_bytes=1, requested_bytes=1, dot_flops=0, milliseconds=number, limiter="dram", launches=1)
+        bound = Bound(
+            dram_bytes=1,
+            requested_bytes=1,
+            dot_flops=0,
+            milliseconds=number,
+            limiter="dram",
+            launches=1,
+            floor_ms=FLOOR,
+        )
         timing = None
         status = "correct"
         if word in ("timed", "slow"):

@@ -140,7 +140,7 @@ class Progress:
     def _unfruitful_sweep(self) -> None:
         """Say what became of a sweep that led to no attempt."""
         if self.trials and not self._swept:
-            why = "" if self._timed else "; nothing is timed here: spills, shared memory and occupancy rank them"
+            why = "" if self._timed else "; nothing is timed here: lower bounds and large spills rank them"
             self._detail("tuner", f"{self.trials} configurations tried, none better than the current one{why}")
 
     def _attempt(self, event: Any) -> None:

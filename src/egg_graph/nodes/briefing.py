@@ -1,7 +1,7 @@
 """Make the brief of each role from the state of the run.
 
-Every brief holds the task, the baseline, the stage's objective, the best kernel with its evaluation, the summaries of
-the finished stages, the tuner's sweeps and the attempts of this stage. Beyond that:
+Every brief holds the task, the baseline, the stage's objective, what ranks kernels here, the best kernel with its
+evaluation, the summaries of the finished stages, the tuner's sweeps and the attempts of this stage. Beyond that:
 
 | role | kernel at hand | analysis | diagnosis | principles | playbooks' guidance |
 | --- | --- | --- | --- | --- | --- |
@@ -15,7 +15,8 @@ the finished stages, the tuner's sweeps and the attempts of this stage. Beyond t
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egg_graph.routing import evaluation_of_best, stage_attempts
+from egg_graph.nodes.improvement import RANKED_BY_TIME, RANKED_UNTIMED
+from egg_graph.routing import evaluation_of_best, stage_attempts, timed
 from egg_graph.schema import Attempt, Brief, Candidate, Principle
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
@@ -86,6 +87,7 @@ def _common(state: StageState, stage: Stage) -> dict[str, Any]:
         "baseline": state["baseline"],
         "stage": stage.name,
         "objective": stage.objective,
+        "ranked_by": RANKED_BY_TIME if timed(state) else RANKED_UNTIMED,
         "metrics": stage.metrics,
         "best": state.get("best"),
         "best_evaluation": evaluation_of_best(state),

@@ -1,9 +1,20 @@
 """Does a kernel replace the best one, and did a predicted effect come true?"""
 
-from egg_graph.schema import Effect, Evaluation, Expectation
+from egg_graph.schema import SMALL_SPILL, Effect, Evaluation, Expectation
 
 NOISE = 0.01
 """Smallest relative gain in time that counts. Medians of one kernel differ by about as much between repeats (H200)."""
+RANKED_BY_TIME = (
+    f"Kernels are ranked by their measured median time; a gain of {NOISE:.0%} or less does not count, and no check "
+    "that the best kernel passed may fail."
+)
+RANKED_UNTIMED = (
+    "Nothing is timed here. Kernels are ranked by the lower bound on their time, to two digits, where a bound below "
+    f"the task's floor counts as the floor; then by spilled bytes, where up to {SMALL_SPILL} byte a thread count as "
+    "none. Of equal kernels the earlier one stays. Occupancy, tile shapes, mapping and cache traffic rank nothing, "
+    "because only a measurement shows whether they pay: a right kernel that is equal so is undecided, no dead end."
+)
+"""What ranks kernels, for prompts and docs; the code is `improves` and `Evaluation.merit`."""
 
 
 def improves(new: Evaluation, old: Evaluation | None) -> bool:
@@ -20,6 +31,13 @@ def improves(new: Evaluation, old: Evaluation | None) -> bool:
     if new.timing is not None and old.timing is not None:
         return new.timing.candidate_ms < old.timing.candidate_ms * (1 - NOISE)
     return new.merit < old.merit
+
+
+def undecided(new: Evaluation, old: Evaluation | None) -> bool:
+    """True where `new` is right and nothing that was established makes it better or worse than `old`: no clock told."""
+    if not new.usable or new.timing is not None or old is None or old.timing is not None:
+        return False
+    return _passed(old) <= _passed(new) and new.merit == old.merit
 
 
 def _passed(evaluation: Evaluation) -> set[str]:

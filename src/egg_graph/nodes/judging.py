@@ -12,7 +12,7 @@ from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
-from egg_graph.nodes.improvement import improves, measure_effect
+from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -22,7 +22,7 @@ from egg_graph.stages import Stage
 from egg_graph.state import StageState, merge_attempts
 
 UNTIMED_CONFIGS = 4
-"""Most configurations in a sweep without a GPU: there only spills, shared memory and occupancy rank them."""
+"""Most configurations in a sweep without a clock: there only the lower bound and large spills rank them."""
 
 
 @dataclass
@@ -198,6 +198,7 @@ class JudgingNodes:
             analysis=analysis,
             diagnosis=state.get("diagnosis") if repaired else None,
             improved=improved,
+            undecided=not improved and undecided(evaluation, best),
             effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
             usage=state.get("pending", Usage()) if planned else Usage(),
         )

@@ -17,7 +17,11 @@ def summarize(state: StageState, stage: StageName, context: Context) -> StageSum
         attempts=len(attempts),
         tried=tuple(_line(a) for a in attempts),
         paid=tuple(_line(a) for a in attempts if a.improved),
-        failed=tuple(f"{_line(a)} -> {a.evaluation.status}: {a.evaluation.reason}" for a in attempts if not a.improved),
+        failed=tuple(
+            f"{_line(a)} -> {a.evaluation.status}: {a.evaluation.reason}"
+            for a in attempts
+            if not (a.improved or a.undecided)
+        ),
         left="" if analysis is None else analysis.root_cause or analysis.bottleneck,
         best=None if best is None else best.id,
         best_status=None if evaluation is None else evaluation.status,

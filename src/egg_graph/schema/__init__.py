@@ -22,6 +22,7 @@ from egg_graph.schema.brief import Brief
 from egg_graph.schema.candidate import Candidate, ConfigSpace, Knob, Mode, StageName
 from egg_graph.schema.errors import AnswerPending, BadInput, EggError, InfrastructureError, ModelRefused
 from egg_graph.schema.evaluation import (
+    SMALL_SPILL,
     USABLE,
     Baseline,
     Bound,
@@ -52,6 +53,7 @@ from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTa
 __all__ = [
     "FP32",
     "ROLES",
+    "SMALL_SPILL",
     "STAGE_METRICS",
     "TF32",
     "USABLE",

@@ -123,6 +123,8 @@ class Attempt(Value):
     """The diagnosis that this attempt follows, in repair mode."""
     improved: bool = False
     """Whether the kernel is better, and no less proven, than the best one before it."""
+    undecided: bool = False
+    """Whether the kernel is right, and no clock told if it is better or worse than the best one before it."""
     effect: Effect | None = None
     usage: Usage = Usage()
     """Cost of the answers that led to this attempt."""

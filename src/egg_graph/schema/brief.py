@@ -15,6 +15,8 @@ class Brief(Value):
     stage: StageName
     objective: str
     """What the stage is to achieve, in words."""
+    ranked_by: str = ""
+    """What makes one kernel better than another in this run, in words."""
     metrics: tuple[str, ...] = ()
     """Nsight Compute metrics that matter in this stage (paper, App. F)."""
     mode: Mode
@@ -47,10 +49,13 @@ class Brief(Value):
 
     @property
     def dead_ends(self) -> tuple[str, ...]:
-        """What this stage tried without improving the best kernel, one line each, so that it is not tried again."""
+        """What this stage tried without improving the best kernel, one line each, so that it is not tried again.
+
+        What no clock could decide is none of them.
+        """
         return tuple(
             f"attempt {a.number} ({a.candidate.mode}): {a.candidate.plan or 'no plan'} "
             f"-> {a.evaluation.status}: {a.evaluation.reason}"
             for a in self.attempts
-            if not a.improved
+            if not a.improved and not a.undecided
         )

@@ -25,6 +25,9 @@ Status = Literal[
 
 USABLE: frozenset[Status] = frozenset({"correct", "slower", "inconclusive", "faster"})
 """Statuses of a kernel whose answers are right, so that it may replace the reference."""
+SMALL_SPILL = 64
+"""Spills of a kernel up to this size rank nothing without a clock [byte per thread]: 16 registers, which the fastest
+tiles may well give up outside of their inner loop."""
 
 FindingKind = Literal[
     # before running
@@ -166,6 +169,8 @@ class Bound(Value):
     """The resource that sets the bound."""
     launches: int
     """Kernels that one forward launches, library calls included."""
+    floor_ms: float = 0.0
+    """The task's own floor (`Baseline.floor_ms`), below which no bound counts when kernels are ranked [ms]."""
 
 
 class Clock(Value):
@@ -371,8 +376,10 @@ class Evaluation(Value):
     def merit(self) -> tuple[float, ...]:
         """Sort key, smaller is better: the measured time, else the lower bound [ms] and the spilled bytes.
 
-        Timed kernels come before untimed ones, because more is proven about them. Without a GPU the key is no speed:
-        it leaves out occupancy, tile shapes and cache traffic, because nothing shows whether they pay.
+        Timed kernels come before untimed ones, because more is proven about them. Without a clock the key is no speed.
+        A bound below the task's floor counts as the floor: nothing shows whether such a kernel needs less than all
+        inputs and products, or whether work was missed that only other programs do. Small spills count as none, and
+        occupancy, tile shapes and cache traffic are left out, because only a measurement shows whether they cost.
         """
         if not self.usable:
             return (2.0,)
@@ -380,7 +387,8 @@ class Evaluation(Value):
             return (0.0, self.timing.candidate_ms)
         if self.bound is None:
             return (1.0, float("inf"))
-        return (1.0, _rounded(self.bound.milliseconds), float(sum(r.spill_bytes for r in self.resources)))
+        spilled = sum(r.spill_bytes for r in self.resources if r.spill_bytes > SMALL_SPILL)
+        return (1.0, _rounded(max(self.bound.milliseconds, self.bound.floor_ms)), float(spilled))
 
 
 def _rounded(x: float) -> float:

@@ -61,7 +61,7 @@ FINDINGS: dict[FindingKind, FindingRow] = {
         "compile_error", "The tiles do not fit in shared memory.", "Use smaller tiles or fewer stages.", "both"
     ),
     "register_spill": FindingRow(
-        None, "The registers do not suffice: slow, not wrong.", "Use smaller blocks or more warps.", "both"
+        None, "More than 64 byte a thread are spilled: slow, not wrong.", "Use smaller blocks or more warps.", "both"
     ),
     # running
     "exception": FindingRow("runtime_error", "The candidate's Python raised.", "Mend what the message names.", "both"),

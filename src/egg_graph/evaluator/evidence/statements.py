@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, Reach
 from egg_graph.evaluator.wire.operators import MEMORY_OPERATORS
-from egg_graph.schema import Baseline, Check, Finding, KernelResources, KernelTask, Precision
+from egg_graph.schema import SMALL_SPILL, Baseline, Check, Finding, KernelResources, KernelTask, Precision
 
 MOST_MODES = 4
 """Count an integer constant below this as a mode, a larger one as a size."""
@@ -62,7 +62,7 @@ def _flags(launch: Launch) -> list[tuple[str, str]]:
 
 
 def spills(resources: Sequence[KernelResources]) -> list[Finding]:
-    """Report kernels that spill registers: slow, not wrong."""
+    """Report kernels that spill more than a few registers: slow, not wrong."""
     return [
         Finding(
             kind="register_spill",
@@ -71,7 +71,7 @@ def spills(resources: Sequence[KernelResources]) -> list[Finding]:
             cure="take smaller blocks or more warps",
         )
         for r in resources
-        if r.spill_bytes
+        if r.spill_bytes > SMALL_SPILL
     ]
 
 

@@ -255,7 +255,7 @@ class GpulessLadder:
         self, task: KernelTask, run: FakeRun, builder: EvaluationBuilder, floor_ms: float | None = None
     ) -> None:
         """One rung: the lower bound on time, beside the reference's floor."""
-        builder.bound = bound(run, task.target, task.precision)
+        builder.bound = bound(run, task.target, task.precision, floor_ms or 0.0)
         floor = "" if floor_ms is None else f"; with all inputs, parameters and products the floor is {floor_ms:.4g} ms"
         products = f"{builder.bound.dot_flops / 1e9:.4g} GFLOP of tl.dot, " if builder.bound.dot_flops else ""
         builder.passed(

@@ -7,7 +7,7 @@ LAUNCH_FLOOR = 2e-6
 """Shortest time between the starts of two dependent kernels on one stream [s]."""
 
 
-def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
+def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision, floor_ms: float = 0.0) -> Bound:
     """The time below which no run of these launches can fall.
 
     Each launch and each library operator takes at least as long as its compulsory DRAM traffic, as its matrix
@@ -18,6 +18,7 @@ def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
         fake_run: launches and library operators at full shape.
         hardware: needs the figures dram_bandwidth and the peak of each precision in use.
         precision: the policy, for library operators on fp32.
+        floor_ms: the task's own floor [ms], which is kept beside the bound.
 
     Raises:
         KeyError: if the target's data sheet lacks a figure.
@@ -40,6 +41,7 @@ def bound(fake_run: FakeRun, hardware: Hardware, precision: Precision) -> Bound:
         milliseconds=1e3 * sum(spent.values()),
         limiter=max(("dram", "compute", "launch"), key=lambda name: spent[name]),
         launches=len(steps),
+        floor_ms=floor_ms,
     )
 
 

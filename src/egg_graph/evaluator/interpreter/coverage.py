@@ -29,7 +29,11 @@ def compulsory_bytes(counts: ProgramCounts, written: Mapping[int, float] | None 
 
 
 def with_written_outputs(
-    launches: Sequence[Launch], counts: Sequence[ProgramCounts], memory: AddressSpace, recorder: LibraryRecorder, output: Any
+    launches: Sequence[Launch],
+    counts: Sequence[ProgramCounts],
+    memory: AddressSpace,
+    recorder: LibraryRecorder,
+    output: Any,
 ) -> tuple[Launch, ...]:
     """Raise the lower bounds of launches that write all of an output leaf: no other launch and no operator writes it.
 

@@ -52,8 +52,9 @@ class ProgramCounts:
 
         A program that was not interpreted counts as the smallest interpreted one; a mean could exceed the truth,
         because programs may differ. And what the launch is known to write, but the interpreted programs did not, costs
-        at least as much for each byte as with the interpreted program that got by with the least. The second way counts
-        persistent kernels fairly: their first programs may take a tile more than the last, but each tile costs the same.
+        at least as much for each byte as with the interpreted program that got by with the least. The second way
+        counts persistent kernels fairly: the first programs may take a tile more than the last, but all tiles cost the
+        same.
 
         Args:
             kind, name: the count.
