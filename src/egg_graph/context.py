@@ -98,6 +98,13 @@ class Context:
             "where nothing is timed one that is right; right: also one that is slower or whose speed is inconclusive."
         ),
     )
+    tune_untimed: bool = field(
+        default=False,
+        metadata=describe(
+            "Pay a model for hardware tuning also where nothing is timed and no gain can be shown; without it those "
+            "stages are skipped there. The embedded expert calls no model: it works on them always."
+        ),
+    )
     triton_only: bool = field(
         default=False, metadata=describe("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
     )

@@ -32,7 +32,8 @@ Two hierarchical stages, the second in three parts. Each stage is drawn as one b
 
 Every stage has the same seven steps, with another objective, another system prompt, other metrics and other knobs.
 After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
-that is left out goes from `open` to the next stage (`skip`).
+that is left out goes from `open` to the next stage (`skip`); so do the tuning stages where nothing is timed and a model
+would have to be paid, which one event, the summaries and the verdict tell (knob `tune_untimed`).
 From the analyst a plan that changes the source goes to the coder (`rewrite`), one that only turns knobs to the tuner
 (`sweep`), and so does a kernel that no plan would improve (`accept`).
 

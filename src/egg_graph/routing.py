@@ -1,5 +1,6 @@
 """Where a run goes next: pure functions of the state and the knobs.
 
+    open ─────── skip ────→ next stage      the stage is left out, or would tune what nothing times
     open, analyst ─ judge → evaluator       a person put a kernel in place of the best one
     analyst ──── rewrite ─→ coder           the plan changes the source
               ── sweep ───→ tuner           the plan only turns knobs
@@ -16,6 +17,7 @@ from typing import Literal
 
 from egg_graph.context import Context
 from egg_graph.schema import Attempt, Evaluation, StageName
+from egg_graph.stages import TUNING_STAGES
 from egg_graph.state import OutputState
 
 
@@ -64,8 +66,10 @@ def evaluation_of_best(state: OutputState) -> Evaluation | None:
 
 def timed(state: OutputState) -> bool:
     """True where kernels are timed in this run: the reference was, or the best kernel is."""
-    evaluation = evaluation_of_best(state)
-    return state["baseline"].eager_ms is not None or (evaluation is not None and evaluation.timing is not None)
+    baseline, evaluation = state.get("baseline"), evaluation_of_best(state)
+    if baseline is not None and baseline.eager_ms is not None:
+        return True
+    return evaluation is not None and evaluation.timing is not None
 
 
 def unjudged(state: OutputState) -> bool:
@@ -94,14 +98,28 @@ def enter(state: OutputState, context: Context, stage: StageName) -> Literal["en
     return "enter" if stage in context.stages and not without_kernel(state) else "skip"
 
 
+def untimed_tuning(state: OutputState, context: Context, stage: StageName, *, paid: bool) -> bool:
+    """True where a stage would pay for tuning a kernel for the hardware, and nothing could show that it pays.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
+    if not paid or context.tune_untimed or stage not in {one.name for one in TUNING_STAGES}:
+        return False
+    return state.get("best") is not None and not unjudged(state) and not timed(state)
+
+
 def after_opening(
-    state: OutputState, context: Context, stage: StageName
+    state: OutputState, context: Context, stage: StageName, *, paid: bool
 ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
     """The first stage that runs writes a seed; the others start from the kernel that they are handed.
 
-    A kernel that a person handed in is judged first.
+    A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
     """
-    if enter(state, context, stage) == "skip":
+    if enter(state, context, stage) == "skip" or untimed_tuning(state, context, stage, paid=paid):
         return "skip"
     if exhausted(state, context):
         return "exhausted"
@@ -140,8 +158,14 @@ def _stuck(attempts: list[Attempt]) -> bool:
     return len(last_two) == 2 and bool(last_two[0].problem) and last_two[0].id == last_two[1].id
 
 
-def after_evaluation(state: OutputState, context: Context, stage: StageName) -> Literal["repair", "optimize", "accept"]:
-    """Choose what follows the last evaluation of this stage."""
+def after_evaluation(
+    state: OutputState, context: Context, stage: StageName, *, paid: bool
+) -> Literal["repair", "optimize", "accept"]:
+    """Choose what follows the last evaluation of this stage.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
     attempts = stage_attempts(state, stage)
     if not attempts or exhausted(state, context) or attempts[-1].evaluation.status == "unevaluable":
         return "accept"
@@ -150,6 +174,8 @@ def after_evaluation(state: OutputState, context: Context, stage: StageName) -> 
         return "accept"
     if not attempts[-1].evaluation.usable and _repairable(attempts, context):
         return "repair"
+    if untimed_tuning(state, context, stage, paid=paid):
+        return "accept"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"
     return "accept"

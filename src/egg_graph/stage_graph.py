@@ -23,21 +23,21 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
                     └ sweep or accept ──→ tuner ←──┴ accept
                                             └ close → the following step
 
-    A stage that is left out goes from open to the following step. A kernel that a person put in place of the best one
-    goes from open, or from the analyst, to the evaluator first.
+    A stage that is left out, or that would tune what nothing times, goes from open to the following step. A kernel that
+    a person put in place of the best one goes from open, or from the analyst, to the evaluator first.
 
     Args:
         following: the step after this stage.
     """
 
     def after_opening(state: StageState) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, _knobs(state), stage.name)
+        return routing.after_opening(state, _knobs(state), stage.name, paid=services.paid)
 
     def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep_or_accept"]:
         return routing.after_analysis(state)
 
     def after_evaluation(state: StageState) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, _knobs(state), stage.name)
+        return routing.after_evaluation(state, _knobs(state), stage.name, paid=services.paid)
 
     def step(name: str) -> str:
         return f"{stage.name}{SEPARATOR}{name}"

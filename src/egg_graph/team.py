@@ -12,6 +12,9 @@ class Team(Protocol):
 
     A role may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the team has an
     asynchronous twin of it (`aanalyze`, `awrite`, `adebug`).
+
+    A team whose answers cost calls of a model says so by an attribute `calls_models = True`. No call is made before the
+    embedded expert's kernel is judged, and none for hardware tuning that nothing times; `Context` has a knob for each.
     """
 
     name: str
@@ -32,6 +35,11 @@ class Team(Protocol):
 def plan_refusal(team: Team) -> str:
     """Why this team does not take a person's plan, its attribute `no_plan`; empty where it has none."""
     return str(getattr(team, "no_plan", ""))
+
+
+def calls_models(model: Any) -> bool:
+    """Whether the team that a `model=` argument stands for costs calls of a model; a Team says so by `calls_models`."""
+    return model is not None and bool(getattr(model, "calls_models", not isinstance(model, Team)))
 
 
 def check_model(model: Any) -> None:

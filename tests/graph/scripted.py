@@ -80,6 +80,7 @@ class ScriptedTeam:
         worth: the analyst's verdicts.
         by: how the analyst's plans are carried out.
         config: the values that the analyst's plans change, by `config`.
+        calls_models: whether it counts as a team that chat models play.
     """
 
     def __init__(
@@ -89,8 +90,10 @@ class ScriptedTeam:
         usage: Usage | None = None,
         by: Literal["rewrite", "sweep", "config"] = "rewrite",
         config: dict[str, Knob] | None = None,
+        calls_models: bool = False,
     ) -> None:
         self.name = "scripted"
+        self.calls_models = calls_models
         self.by: Literal["rewrite", "sweep", "config"] = by
         self.config = config or {}
         self.writes = list(writes)
@@ -150,13 +153,23 @@ class ScriptedEvaluator:
 
     Args:
         unevaluable: what the baseline says.
+        clock: whether the baseline is timed.
         faults: how many calls fail with an infrastructure error before the first answer.
         raises: whether such a fault raises or comes as an `infra_error` evaluation.
         log: file to which the id of every candidate evaluated is appended; a finalist's after the word `finalist`.
     """
 
-    def __init__(self, *, unevaluable: str = "", faults: int = 0, raises: bool = True, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        unevaluable: str = "",
+        clock: bool = False,
+        faults: int = 0,
+        raises: bool = True,
+        log: Path | None = None,
+    ) -> None:
         self.unevaluable = unevaluable
+        self.clock = clock
         self.faults = faults
         self.raises = raises
         self.log = log
@@ -166,7 +179,13 @@ class ScriptedEvaluator:
 
     def baseline(self, task: KernelTask) -> Baseline:
         self._write("baseline")
-        return Baseline(task=task.digest, operators=("aten.relu",), floor_ms=FLOOR, unevaluable=self.unevaluable)
+        return Baseline(
+            task=task.digest,
+            operators=("aten.relu",),
+            floor_ms=FLOOR,
+            eager_ms=4.0 if self.clock else None,
+            unevaluable=self.unevaluable,
+        )
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False

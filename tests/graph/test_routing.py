@@ -52,19 +52,19 @@ KNOBS = Context(max_attempts=6, max_repairs=2, max_optimizations=2)
     ],
 )
 def test_after_evaluation(history, best, route):
-    assert routing.after_evaluation(state(*history, best=best), KNOBS, STAGE) == route
+    assert routing.after_evaluation(state(*history, best=best), KNOBS, STAGE, paid=False) == route
 
 
 @pytest.mark.parametrize("status", ["slower", "inconclusive", "faster"])
 def test_every_usable_status_may_be_optimized_further(status):
-    assert routing.after_evaluation(state(("optimize", status)), KNOBS, STAGE) == "optimize"
+    assert routing.after_evaluation(state(("optimize", status)), KNOBS, STAGE, paid=False) == "optimize"
 
 
 def test_the_attempts_of_other_stages_count_against_the_run_and_not_the_stage():
     history = [("optimize", "correct", "parallel_mapping")] * 2 + [GOOD]
-    assert routing.after_evaluation(state(*history), KNOBS, STAGE) == "optimize"
+    assert routing.after_evaluation(state(*history), KNOBS, STAGE, paid=False) == "optimize"
     history = [("optimize", "correct", "parallel_mapping")] * 5 + [GOOD]
-    assert routing.after_evaluation(state(*history), KNOBS, STAGE) == "accept"
+    assert routing.after_evaluation(state(*history), KNOBS, STAGE, paid=False) == "accept"
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,41 @@ def test_budgets(spent, which):
     knobs = Context(max_tokens=100, max_seconds=10)
     assert routing.exhausted(state(GOOD, **spent), knobs).startswith(which)
     assert bool(routing.exhausted(state(GOOD, **spent), knobs)) == bool(which)
-    assert routing.after_evaluation(state(GOOD, **spent), knobs, STAGE) == ("accept" if which else "optimize")
+    assert routing.after_evaluation(state(GOOD, **spent), knobs, STAGE, paid=False) == (
+        "accept" if which else "optimize"
+    )
 
 
 def test_entering_and_opening_a_stage():
     assert routing.enter(state(), KNOBS, STAGE) == "enter"
     assert routing.enter(state(), Context(stages=("parallel_mapping",)), STAGE) == "skip"
     assert routing.enter(state(BAD, best=False), KNOBS, STAGE) == "skip", "a seed was tried, and there is no kernel"
-    assert routing.after_opening(state(), KNOBS, STAGE) == "seed"
-    assert routing.after_opening(state(), Context(stages=("parallel_mapping",)), STAGE) == "skip"
-    assert routing.after_opening(state(GOOD), KNOBS, STAGE) == "optimize"
-    assert routing.after_opening(state(GOOD), Context(max_optimizations=0), STAGE) == "tune"
-    assert routing.after_opening(state(GOOD), Context(max_attempts=1), STAGE) == "exhausted"
+    assert routing.after_opening(state(), KNOBS, STAGE, paid=False) == "seed"
+    assert routing.after_opening(state(), Context(stages=("parallel_mapping",)), STAGE, paid=False) == "skip"
+    assert routing.after_opening(state(GOOD), KNOBS, STAGE, paid=False) == "optimize"
+    assert routing.after_opening(state(GOOD), Context(max_optimizations=0), STAGE, paid=False) == "tune"
+    assert routing.after_opening(state(GOOD), Context(max_attempts=1), STAGE, paid=False) == "exhausted"
+
+
+class Clocked:
+    eager_ms = 1.0
+
+
+def test_nobody_is_paid_to_tune_what_nothing_times():
+    given = state(("seed", "correct", "algorithmic_structure"))
+    routes = {
+        "free": routing.after_opening(given, KNOBS, STAGE, paid=False),
+        "asked for": routing.after_opening(given, Context(tune_untimed=True), STAGE, paid=True),
+        "timed": routing.after_opening({**given, "baseline": Clocked}, KNOBS, STAGE, paid=True),
+        "structure": routing.after_opening(given, KNOBS, "algorithmic_structure", paid=True),
+        "seed": routing.after_opening(state(), KNOBS, STAGE, paid=True),
+        "paid": routing.after_opening(given, KNOBS, STAGE, paid=True),
+    }
+    assert routes == dict.fromkeys(("free", "asked for", "timed", "structure"), "optimize") | {
+        "seed": "seed", "paid": "skip",
+    }  # fmt: skip
+    assert routing.after_evaluation(state(GOOD), KNOBS, STAGE, paid=True) == "accept"
+    assert routing.after_evaluation(state(BAD), KNOBS, STAGE, paid=True) == "repair"
 
 
 def test_every_route_has_a_node_to_go_to():

@@ -75,3 +75,43 @@ def test_the_roles_are_told_what_ranks_kernels():
     team = ScriptedTeam([kernel("timed", 1)], worth=[False])
     go(team)
     assert "measured median time" in team.briefs[-1][1].ranked_by
+
+
+# what is not paid for
+
+
+def events_of(team, **knobs):
+    graph = build_egg_graph(team=team, evaluator=ScriptedEvaluator(), principles=())
+    context = Context(target="h200", **knobs)
+    parts = graph.stream({"reference": REFERENCE}, context=context, stream_mode=["custom", "values"])
+    told = [(mode, part) for mode, part in parts]
+    return [part for mode, part in told if mode == "custom"], told[-1][1] if told[-1][0] == "values" else None
+
+
+def test_hardware_tuning_is_skipped_and_told_in_one_event():
+    team = ScriptedTeam([tunable("ok", 8, STAGES[2], [8, 4])], calls_models=True)
+    events, state = events_of(team)
+    assert {brief.stage for _, brief in team.briefs} == {STAGES[0]}
+    (skipped,) = [event for event in events if event.get("status") == "skipped"]
+    assert skipped["stage"] == STAGES[1] and "tune_untimed" in skipped["reason"]
+    assert not [event for event in events if event.get("stage") in OTHERS and event is not skipped]
+    assert {s.stage: s.outcome for s in state["summaries"]} == {STAGES[0]: "improved"} | dict.fromkeys(
+        OTHERS, "skipped"
+    )
+    assert state["status"] == "correct" and "hardware tuning was skipped" in state["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("calls_models", "clock", "knobs"), [(True, False, {"tune_untimed": True}), (False, False, {}), (True, True, {})]
+)
+def test_it_is_done_where_it_is_asked_for_free_or_timed(calls_models, clock, knobs):
+    team = ScriptedTeam([kernel("ok", 8)], calls_models=calls_models)
+    go(team, ScriptedEvaluator(clock=clock), **knobs)
+    assert {brief.stage for _, brief in team.briefs} == set(STAGES)
+
+
+def test_a_tuning_stage_that_has_to_write_the_seed_stops_at_it():
+    team = ScriptedTeam([kernel("bad"), kernel("ok", 8)], calls_models=True)
+    state = go(team, stages=OTHERS[:2])
+    assert team.calls() == ["coder", "debugger", "coder"]
+    assert [s.outcome for s in state["summaries"]] == ["improved", "skipped"]

@@ -30,6 +30,8 @@ class ModelTeam:
     the tags "egg" and the role, a name, and `role`, `stage`, `attempt` and `mode` as metadata.
     """
 
+    calls_models = True
+
     def __init__(
         self, models: Model | Mapping[str, Model], *, prompts: str | Path | None = None, name: str | None = None
     ) -> None:

@@ -61,7 +61,8 @@ def optimize(
     max_tokens: Annotated[int | None, knob("max_tokens")] = None,
     stage: Annotated[list[str] | None, knob("stages", "--stage")] = None,
     tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
-    expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed")] = None,
+    tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
+    expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
     knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
 ) -> None:
     """Optimize one PyTorch module, and say what was proven about the kernel.
@@ -87,6 +88,7 @@ def optimize(
         max_tokens=max_tokens,
         stages=None if stage is None else tuple(stage),
         tune=tune,
+        tune_untimed=tune_untimed,
         expert_seed=expert_seed,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )

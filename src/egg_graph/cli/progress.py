@@ -116,6 +116,8 @@ class Progress:
         if event.get("status") == "opened":
             self.trials, self._swept = 0, False
             self._line(f"[bold]{name}[/]")
+        elif event.get("status") == "skipped":
+            self._line(f"[bold]{name}[/]  [dim]{plain(event.get('reason', ''))}[/]")
         else:
             ended = str(event.get("status", "")).replace("_", " ")
             self._unfruitful_sweep()

@@ -63,6 +63,12 @@ def announced(node: Callable[..., Any]) -> Callable[..., Any]:
     return arun if inspect.iscoroutinefunction(node) else run
 
 
+def tell(event: Event, runtime: Runtime[Context]) -> None:
+    """Send and log one event of a node that is not announced."""
+    LOG.info("%s", _words(event), extra={"egg_event": event})
+    runtime.stream_writer(event)
+
+
 def _about(name: str, nodes: Any, state: Any) -> Event:
     """What all events of a node at work have in common."""
     about = Event(node=name)

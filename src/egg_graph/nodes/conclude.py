@@ -157,6 +157,8 @@ def write_verdict(
     lines += [f"  {note}" for note in notes]
     if best.author == USER:
         lines.append("  a person wrote or edited this kernel")
+    if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
+        lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
     if budget := exhausted(state, context):
         lines.append(f"  the run stopped early: {budget}")
     return evaluation.status, "\n".join(lines)

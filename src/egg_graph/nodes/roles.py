@@ -9,14 +9,14 @@ from langgraph.runtime import Runtime
 
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
-from egg_graph.nodes.announce import announced
+from egg_graph.nodes.announce import announced, tell
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import enter, evaluation_of_best, stage_attempts, unjudged
+from egg_graph.routing import enter, evaluation_of_best, stage_attempts, unjudged, untimed_tuning
 from egg_graph.schema import (
     Analysis,
     BadInput,
@@ -40,13 +40,25 @@ BY_A_PERSON = "written by a person"
 """Plan of such a kernel: no role's words say what it changes."""
 
 
+SKIPPED = (
+    "nothing is timed here, so no call of a model could be shown to pay: hardware tuning is skipped "
+    "(the knob tune_untimed has it done all the same)"
+)
+
+
 def unless_left_out(node: Callable[..., Coroutine[Any, Any, StageState]]) -> Callable[..., Any]:
-    """Let a stage that does not run change nothing, and send no event."""
+    """Let a stage that does not run change nothing, and send no event.
+
+    One that would tune untimed says so in its summary; the first of them sends an event.
+    """
 
     @functools.wraps(node)
     async def run(self: "RoleNodes", state: StageState, runtime: Runtime[Context]) -> StageState:
-        if enter(state, resolve(runtime.context, state), self.stage.name) == "skip":
+        context = resolve(runtime.context, state)
+        if enter(state, context, self.stage.name) == "skip":
             return StageState()
+        if untimed_tuning(state, context, self.stage.name, paid=self.services.paid):
+            return self.skip_untimed(state, context, runtime)
         return await node(self, state, runtime)
 
     return run
@@ -58,6 +70,14 @@ class RoleNodes:
 
     stage: Stage
     services: Services
+
+    def skip_untimed(self, state: StageState, context: Context, runtime: Runtime[Context]) -> StageState:
+        """Leave the kernel as it is, with a summary that says why."""
+        if all(summary.outcome != "skipped" for summary in state.get("summaries", [])):
+            done = len(state.get("attempts", []))
+            tell(Event(event="stage", stage=self.stage.name, status="skipped", attempt=done, reason=SKIPPED), runtime)
+        summary = summarize({**state, "pending": Usage(), "analysis": None}, self.stage.name, context)
+        return StageState(summaries=[summary.model_copy(update={"outcome": "skipped", "left": SKIPPED})])
 
     @unless_left_out
     @announced

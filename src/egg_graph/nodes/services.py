@@ -26,7 +26,7 @@ from egg_graph.schema import (
     Principle,
     StageName,
 )
-from egg_graph.team import Team, check_model, playbook_guidance, resolve_team
+from egg_graph.team import Team, calls_models, check_model, playbook_guidance, resolve_team
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
@@ -73,6 +73,11 @@ class Services:
             if self.team is None:
                 self.team = resolve_team(self.model)
             return self.team
+
+    @property
+    def paid(self) -> bool:
+        """Whether the team's answers cost calls of a model."""
+        return calls_models(self.model if self.team is None else self.team)
 
     def get_evaluator(self, context: Context) -> Evaluator:
         """The evaluator that was given, or the one of this machine."""

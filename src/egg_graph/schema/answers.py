@@ -131,9 +131,17 @@ class Attempt(Value):
 
 
 Outcome = Literal[
-    "improved", "kept", "not_worth_optimizing", "no_kernel", "budget_exhausted", "all_failed", "unevaluable"
-]  # fmt: skip
-"""`no_kernel`: the team has none for this reference, and `StageSummary.left` says why."""
+    "improved",
+    "kept",
+    "not_worth_optimizing",
+    "no_kernel",
+    "budget_exhausted",
+    "all_failed",
+    "unevaluable",
+    "skipped",
+]
+"""`no_kernel`: the team has none for this reference, and `StageSummary.left` says why. `skipped`: hardware tuning that
+nothing could show to pay, because nothing is timed."""
 
 
 class StageSummary(Value):
