@@ -109,7 +109,11 @@ class Context:
         default=False, metadata=describe("Forbid library calls (cuBLAS, cuDNN) beside the kernel's own Triton.")
     )
     expert_seed: bool = field(
-        default=False, metadata=describe("Show the coder the embedded expert's kernel, as a seed that it must beat.")
+        default=True,
+        metadata=describe(
+            "Where chat models play the team, judge the embedded expert's kernel first, as attempt 0: the contender "
+            "that they must beat. It costs no token, and no run ends below it."
+        ),
     )
     knowledge_dir: str | None = field(
         default=None,
@@ -280,6 +284,7 @@ def recursion_limit(attempts: int = ATTEMPTS_CEILING, inserted: int = 0) -> int:
     """Count the most LangGraph steps that a run of `attempts` attempts can take.
 
     One attempt takes at most three steps: analyst or debugger, coder, evaluator. Each of the four stages adds open,
-    tuner and close, and the run prepare, baseline and conclude. A node that is inserted stands beside any of these.
+    tuner and close, and the run prepare, baseline, contender and conclude. A node that is inserted stands beside any of
+    these.
     """
-    return (3 * attempts + 4 * 3 + 3) * (1 + inserted) + 1
+    return (3 * attempts + 4 * 3 + 4) * (1 + inserted) + 1

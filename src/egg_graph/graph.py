@@ -1,7 +1,9 @@
 """The whole topology on one page (arXiv 2606.26758: algorithmic structure first, then hardware-specific tuning).
 
 START → prepare → baseline → algorithmic_structure → parallel_mapping → tensor_tiling → memory_optimization → conclude
+                     └ contender ┘
 
+The contender is the embedded expert's kernel, judged before a model is paid.
 Each stage is seven steps of this one graph, named `stage.step` (stage_graph.py), so that a thread's history holds every
 step of every role, and a person can pause at it, edit it and fork from it.
 
@@ -14,22 +16,23 @@ open → analyst ─┬ rewrite → coder → evaluator ─┬ repair → debugg
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
+from egg_graph import routing
 from egg_graph.context import Context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.conclude import ConcludeNode
+from egg_graph.nodes.contender import ContenderNode
 from egg_graph.nodes.prepare import PrepareNodes
 from egg_graph.nodes.retries import EVALUATOR_RETRY
 from egg_graph.nodes.services import Services
-from egg_graph.routing import after_baseline, after_structure
 from egg_graph.schema import Principle
-from egg_graph.stage_graph import add_stage
+from egg_graph.stage_graph import add_stage, knobs_of
 from egg_graph.stages import STAGES
 from egg_graph.state import InputState, OutputState, State
 from egg_graph.steering.compiled import EggBuilder, EggGraph, Names
@@ -75,9 +78,14 @@ def egg_graph_builder(
     )
     builder.inserted = len(inserts)
     topology = Topology(builder, inserts, retry_policy)
+
+    def after_baseline(state: State) -> Literal["contender", "evaluable", "unevaluable"]:
+        return routing.after_baseline(state, knobs_of(state), paid=services.paid)
+
     prepare = PrepareNodes(services)
     topology.node("prepare", prepare.prepare)
     topology.node("baseline", prepare.baseline, EVALUATOR_RETRY)
+    topology.node("contender", ContenderNode(services).contender, EVALUATOR_RETRY)
     opens = [f"{stage.name}{SEPARATOR}open" for stage in STAGES]
     for stage, following in zip(STAGES, [*opens[1:], "conclude"], strict=True):
         add_stage(topology, stage, services, following)
@@ -85,9 +93,11 @@ def egg_graph_builder(
 
     topology.edge(START, "prepare")
     topology.edge("prepare", "baseline")
-    topology.branch("baseline", after_baseline, {"evaluable": opens[0], "unevaluable": "conclude"})
+    ends = {"contender": "contender", "evaluable": opens[0], "unevaluable": "conclude"}
+    topology.branch("baseline", after_baseline, ends)
+    topology.edge("contender", opens[0])
     structure, *tuning = [f"{stage.name}{SEPARATOR}close" for stage in STAGES]
-    topology.branch(structure, after_structure, {"kernel": opens[1], "no_kernel": "conclude"})
+    topology.branch(structure, routing.after_structure, {"kernel": opens[1], "no_kernel": "conclude"})
     for close, following in zip(tuning, [*opens[2:], "conclude"], strict=True):
         topology.edge(close, following)
     topology.edge("conclude", END)
@@ -118,8 +128,8 @@ def build_egg_graph(
     Args:
         model, team, evaluator, principles, inserts, state_schema, retry_policy: see `egg_graph_builder`.
         interrupt_before, interrupt_after: where every run pauses: a step of every stage (`evaluator`), a step of one
-            stage (`tensor_tiling.evaluator`), a whole stage, or `prepare`, `baseline`, `conclude`. Each call of the
-            graph takes the same two arguments.
+            stage (`tensor_tiling.evaluator`), a whole stage, or `prepare`, `baseline`, `contender`, `conclude`. Each
+            call of the graph takes the same two arguments.
         cache: see `egg_graph_builder`; inserted nodes with a `cache_policy` use it as well.
         store: for nodes of your own, which find it as `runtime.store`; the graph's own keep nothing there.
         checkpointer, name, debug: passed to `StateGraph.compile`.

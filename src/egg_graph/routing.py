@@ -1,5 +1,6 @@
 """Where a run goes next: pure functions of the state and the knobs.
 
+    baseline ─── contender → contender      a model is to be paid: the embedded expert's kernel is judged first
     open ─────── skip ────→ next stage      the stage is left out, or would tune what nothing times
     open, analyst ─ judge → evaluator       a person put a kernel in place of the best one
     analyst ──── rewrite ─→ coder           the plan changes the source
@@ -21,11 +22,21 @@ from egg_graph.stages import TUNING_STAGES
 from egg_graph.state import OutputState
 
 
+def tried(state: OutputState) -> list[Attempt]:
+    """The attempts of the run without the contender, which is number 0 and cost the team nothing."""
+    return [a for a in state.get("attempts", []) if a.number > 0]
+
+
+def contender_of(state: OutputState) -> Attempt | None:
+    """The embedded expert's kernel that the team must beat; None where there is no usable one."""
+    return next((a for a in state.get("attempts", []) if a.number == 0 and a.evaluation.usable), None)
+
+
 def exhausted(state: OutputState, context: Context) -> str:
     """Name the budget of the run that is used up; empty while none is."""
     usage = state.get("usage")
     tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
-    if len(state.get("attempts", [])) >= context.max_attempts:
+    if len(tried(state)) >= context.max_attempts:
         return f"max_attempts ({context.max_attempts}) reached"
     if tokens >= context.max_tokens > 0:
         return f"max_tokens ({context.max_tokens}) reached"
@@ -36,7 +47,7 @@ def exhausted(state: OutputState, context: Context) -> str:
 
 def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
     """The attempts of one stage, in order: its intra-stage history."""
-    return [a for a in state.get("attempts", []) if a.candidate.stage == stage]
+    return [a for a in tried(state) if a.candidate.stage == stage]
 
 
 def optimizations(attempts: list[Attempt]) -> int:
@@ -80,12 +91,21 @@ def unjudged(state: OutputState) -> bool:
 
 def without_kernel(state: OutputState) -> bool:
     """True when attempts were made and none was usable, or a stage has ended and the team wrote none."""
-    return state.get("best") is None and bool(state.get("attempts") or state.get("summaries"))
+    return state.get("best") is None and bool(tried(state) or state.get("summaries"))
 
 
-def after_baseline(state: OutputState) -> Literal["evaluable", "unevaluable"]:
-    """End the run where the reference cannot be judged."""
-    return "unevaluable" if state["baseline"].unevaluable else "evaluable"
+def after_baseline(
+    state: OutputState, context: Context, *, paid: bool
+) -> Literal["contender", "evaluable", "unevaluable"]:
+    """End the run where the reference cannot be judged; judge a contender where the stages would pay a model.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
+    if state["baseline"].unevaluable:
+        return "unevaluable"
+    wanted = paid and context.expert_seed and bool(context.stages) and state.get("best") is None
+    return "contender" if wanted else "evaluable"
 
 
 def after_structure(state: OutputState) -> Literal["kernel", "no_kernel"]:
@@ -106,13 +126,13 @@ def untimed_tuning(state: OutputState, context: Context, stage: StageName, *, pa
     """
     if not paid or context.tune_untimed or stage not in {one.name for one in TUNING_STAGES}:
         return False
-    return state.get("best") is not None and not unjudged(state) and not timed(state)
+    return bool(tried(state)) and state.get("best") is not None and not unjudged(state) and not timed(state)
 
 
 def after_opening(
     state: OutputState, context: Context, stage: StageName, *, paid: bool
 ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
-    """The first stage that runs writes a seed; the others start from the kernel that they are handed.
+    """The first stage that runs writes a seed, also beside a contender; the others start from the kernel at hand.
 
     A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times.
 
@@ -123,7 +143,8 @@ def after_opening(
         return "skip"
     if exhausted(state, context):
         return "exhausted"
-    if state.get("best") is None:
+    best, contender = state.get("best"), contender_of(state)
+    if best is None or (contender is not None and best.id == contender.candidate.id and not tried(state)):
         return "seed"
     if unjudged(state):
         return "judge"

@@ -11,7 +11,7 @@ from egg_graph.nodes.retries import EVALUATOR_RETRY, MODEL_RETRY
 from egg_graph.nodes.roles import RoleNodes
 from egg_graph.nodes.services import Services
 from egg_graph.stages import Stage
-from egg_graph.state import StageState, State
+from egg_graph.state import OutputState, StageState, State
 from egg_graph.steering.topology import SEPARATOR, Topology
 
 
@@ -31,13 +31,13 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
     """
 
     def after_opening(state: StageState) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
-        return routing.after_opening(state, _knobs(state), stage.name, paid=services.paid)
+        return routing.after_opening(state, knobs_of(state), stage.name, paid=services.paid)
 
     def after_analysis(state: State) -> Literal["judge", "rewrite", "sweep_or_accept"]:
         return routing.after_analysis(state)
 
     def after_evaluation(state: StageState) -> Literal["repair", "optimize", "accept"]:
-        return routing.after_evaluation(state, _knobs(state), stage.name, paid=services.paid)
+        return routing.after_evaluation(state, knobs_of(state), stage.name, paid=services.paid)
 
     def step(name: str) -> str:
         return f"{stage.name}{SEPARATOR}{name}"
@@ -78,7 +78,7 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
     topology.edge(step("tuner"), step("close"))
 
 
-def _knobs(state: StageState) -> Context:
+def knobs_of(state: OutputState) -> Context:
     """The knobs by which a route is chosen.
 
     A route takes no `Runtime`: LangGraph has none for it where a person edits the state, and then the run's own hold.

@@ -9,7 +9,7 @@ from egg_graph.agents import Prompts
 from egg_graph.agents.analyst import ANALYST
 from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
-from egg_graph.schema import BadInput, Timing
+from egg_graph.schema import Attempt, BadInput, Timing
 from tests.agents.briefs import make_brief, seed_brief
 
 PROMPTS = Prompts()
@@ -101,10 +101,14 @@ def test_guidance_reaches_who_chooses_a_structure(mode):
     assert "Playbooks for these operators" not in CODER.prompt(PROMPTS, seed_brief(guidance={}))
 
 
-def test_the_seed_hint_is_shown_as_something_to_beat():
-    brief = seed_brief(seed_hint=make_brief().kernel)
-    assert "A kernel to start from, or to beat (by tester)" in CODER.prompt(PROMPTS, brief)
-    assert "or to beat (by" not in CODER.prompt(PROMPTS, seed_brief())
+def test_the_contender_is_shown_as_something_to_beat():
+    shown = make_brief()
+    contender = Attempt(number=0, candidate=shown.kernel, evaluation=shown.evaluation)
+    prompt = CODER.prompt(PROMPTS, seed_brief(contender=contender))
+    assert "The contender to beat: attempt 0, by the tester" in prompt and shown.kernel.source.strip() in prompt
+    assert "The contender to beat" not in CODER.prompt(PROMPTS, seed_brief())
+    analyst = ANALYST.prompt(PROMPTS, make_brief(contender=contender))
+    assert "The contender to beat" in analyst and "nothing has beaten it yet" in analyst
 
 
 def test_a_candidate_without_source_is_told_with_its_problem():

@@ -12,7 +12,7 @@ OTHERS = STAGES[1:]
 
 def go(team, evaluator=None, **knobs):
     graph = build_egg_graph(team=team, evaluator=evaluator or ScriptedEvaluator(), principles=())
-    return graph.invoke({"reference": REFERENCE}, context=Context(target="h200", **knobs))
+    return graph.invoke({"reference": REFERENCE}, context=Context(target="h200", expert_seed=False, **knobs))
 
 
 class Compiling(ScriptedEvaluator):
@@ -82,7 +82,7 @@ def test_the_roles_are_told_what_ranks_kernels():
 
 def events_of(team, **knobs):
     graph = build_egg_graph(team=team, evaluator=ScriptedEvaluator(), principles=())
-    context = Context(target="h200", **knobs)
+    context = Context(target="h200", expert_seed=False, **knobs)
     parts = graph.stream({"reference": REFERENCE}, context=context, stream_mode=["custom", "values"])
     told = [(mode, part) for mode, part in parts]
     return [part for mode, part in told if mode == "custom"], told[-1][1] if told[-1][0] == "values" else None

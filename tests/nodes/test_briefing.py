@@ -73,15 +73,6 @@ def test_guidance_of_the_playbooks_reaches_analyst_and_coder_for_the_references_
     assert debugger.guidance == repair.guidance == {}
 
 
-def test_the_experts_seed_is_shown_only_when_asked_for(monkeypatch):
-    import egg_graph.nodes.services as parts
-
-    monkeypatch.setattr(parts, "resolve_team", lambda model: ScriptedTeam([kernel("ok", 5)]))
-    assert briefs([kernel("ok")])[0][1].seed_hint is None
-    hint = briefs([kernel("ok")], expert_seed=True)[0][1].seed_hint
-    assert hint.source == kernel("ok", 5) and hint.mode == "seed"
-
-
 def test_metrics_and_prompts_of_the_stages():
     from egg_graph.knowledge import prompt_files
 

@@ -14,6 +14,7 @@ from egg_graph.cli.verdict import color
 _WORK = {
     "prepare": "the task is prepared",
     "baseline": "the reference is run and measured",
+    "contender": "the embedded expert's kernel is judged",
     "analyst": "the analyst looks for the bottleneck",
     "coder": "the coder writes",
     "evaluator": "the evaluator judges",
@@ -59,6 +60,8 @@ class Progress:
                 self._at_work(event)
             case "baseline":
                 self._baseline(event)
+            case "contender":
+                self._line(f"[bold]contender[/]  [dim]none: {plain(event.get('reason', ''))}[/]")
             case "stage":
                 self._stage(event)
             case "role":
@@ -150,13 +153,12 @@ class Progress:
         status = str(event["status"])
         figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
         mark = "[green]better[/]" if event.get("improved") else ("[dim]seen before[/]" if event.get("repeated") else "")
-        yours = "[cyan]yours[/]" if event.get("author") == "user" else ""
+        whose = "[cyan]yours[/]" if event.get("author") == "user" else ""
+        if event["attempt"] == 0:
+            whose = "[dim]the contender to beat[/]"
         swept = f"[dim]of {self.trials} configurations[/]" if event.get("mode") == "tune" else ""
-        self._line(
-            " ".join(
-                filter(None, (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, yours, swept))
-            )
-        )
+        told = (f"  {event['attempt']:>3}  {event.get('mode', ''):<9} {figures}", mark, whose, swept)
+        self._line(" ".join(filter(None, told)))
         if status not in ("faster", "correct"):
             self._detail("", plain(event.get("reason", "")))
 

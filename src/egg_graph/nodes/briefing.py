@@ -1,7 +1,8 @@
 """Make the brief of each role from the state of the run.
 
-Every brief holds the task, the baseline, the stage's objective, what ranks kernels here, the best kernel with its
-evaluation, the summaries of the finished stages, the tuner's sweeps and the attempts of this stage. Beyond that:
+Every brief holds the task, the baseline, the stage's objective, what ranks kernels here, the contender to beat, the
+best kernel with its evaluation, the summaries of the finished stages, the tuner's sweeps and the attempts of this
+stage. Beyond that:
 
 | role | kernel at hand | analysis | diagnosis | principles | playbooks' guidance |
 | --- | --- | --- | --- | --- | --- |
@@ -16,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from egg_graph.nodes.improvement import RANKED_BY_TIME, RANKED_UNTIMED
-from egg_graph.routing import evaluation_of_best, stage_attempts, timed
-from egg_graph.schema import Attempt, Brief, Candidate, Principle
+from egg_graph.routing import contender_of, evaluation_of_best, stage_attempts, timed
+from egg_graph.schema import Attempt, Brief, Principle
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
@@ -36,13 +37,7 @@ def analyst_brief(
     )
 
 
-def coder_brief(
-    state: StageState,
-    stage: Stage,
-    principles: Sequence[Principle],
-    guidance: Mapping[str, str],
-    seed_hint: Candidate | None = None,
-) -> Brief:
+def coder_brief(state: StageState, stage: Stage, principles: Sequence[Principle], guidance: Mapping[str, str]) -> Brief:
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
     match state.get("mode") or "seed":
         case "repair":
@@ -64,7 +59,6 @@ def coder_brief(
         mode="seed",
         principles=tuple(principles),
         guidance=dict(guidance),
-        seed_hint=seed_hint,
     )
 
 
@@ -89,6 +83,7 @@ def _common(state: StageState, stage: Stage) -> dict[str, Any]:
         "objective": stage.objective,
         "ranked_by": RANKED_BY_TIME if timed(state) else RANKED_UNTIMED,
         "metrics": stage.metrics,
+        "contender": contender_of(state),
         "best": state.get("best"),
         "best_evaluation": evaluation_of_best(state),
         "summaries": tuple(state.get("summaries", [])),

@@ -9,10 +9,10 @@ from langgraph.runtime import Runtime
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import Event, numbers
-from egg_graph.nodes.roles import USER, hand_in
+from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import evaluation_of_best, exhausted
+from egg_graph.routing import contender_of, evaluation_of_best, exhausted
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
@@ -61,19 +61,19 @@ class ConcludeNode:
         )
 
     async def _choose_finalist(self, context: Context, state: State) -> Choice:
-        """The first contender that passes a finalist's checks, if it is as fast as the run demands."""
+        """The first finalist that passes a finalist's checks, if it is as fast as the run demands."""
         notes: list[str] = []
-        for contender in _contenders(state)[:FINALISTS]:
-            known = _known(state, contender)
+        for finalist in _finalists(state)[:FINALISTS]:
+            known = _known(state, finalist)
             if known is not None and known.status == "slower" and context.accept == "faster":
-                return Choice(None, None, notes, _not_faster(contender, known))
-            candidate, evaluation, note = await self._finish(context, state["task"], contender)
+                return Choice(None, None, notes, _not_faster(finalist, known))
+            candidate, evaluation, note = await self._finish(context, state["task"], finalist)
             if evaluation.usable and not _fast_enough(evaluation, state, context):
-                return Choice(None, None, notes, _not_faster(contender, evaluation))
+                return Choice(None, None, notes, _not_faster(finalist, evaluation))
             if evaluation.usable:
                 return Choice(candidate, evaluation, [*notes, note] if note else notes)
             notes.append(
-                f"kernel {contender.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
+                f"kernel {finalist.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
                 f"{evaluation.reason}"
             )
         return Choice(None, None, notes)
@@ -101,7 +101,7 @@ class ConcludeNode:
         return best, await self.services.evaluate(context, task, best, best.stage, finalist=True), note
 
 
-def _contenders(state: State) -> list[Candidate]:
+def _finalists(state: State) -> list[Candidate]:
     """Kernels that may be handed over: the best, then the other usable ones by merit, each once."""
     best = state.get("best")
     if best is None or state["baseline"].unevaluable:
@@ -157,11 +157,27 @@ def write_verdict(
     lines += [f"  {note}" for note in notes]
     if best.author == USER:
         lines.append("  a person wrote or edited this kernel")
+    if _is_contenders(state, best):
+        lines.append("  the embedded expert wrote this kernel, before a model was asked: no kernel of the team beat it")
     if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
         lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
     if budget := exhausted(state, context):
         lines.append(f"  the run stopped early: {budget}")
     return evaluation.status, "\n".join(lines)
+
+
+def _is_contenders(state: State, best: Candidate) -> bool:
+    """True where the kernel is the contender, or the contender with other knobs or plain constants."""
+    contender = contender_of(state)
+    if contender is None:
+        return False
+    candidates = {a.candidate.id: a.candidate for a in state["attempts"]}
+    kernel: Candidate | None = best
+    while kernel is not None and kernel.author in (contender.candidate.author, TUNER):
+        if kernel.id == contender.candidate.id:
+            return True
+        kernel = candidates.get(kernel.parent or "")
+    return False
 
 
 def _headline(evaluation: Evaluation) -> str:

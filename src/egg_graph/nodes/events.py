@@ -6,16 +6,17 @@
 | `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
 | `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
 | `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |
+| `contender` | contender, where the embedded expert has no kernel | `status` (`none`), `reason` |
 | `stage` | open, close | `stage`, `status` (`opened`, `skipped` (once, of the first stage that would tune untimed), or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`), `reason` |
-| `attempt` | evaluator, tuner | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
-| `ledger` | baseline, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
+| `attempt` | evaluator, tuner; contender (attempt 0) | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
+| `ledger` | baseline, contender, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
 `error` and `budget` are those of the check with the largest error relative to its budget. Milliseconds are None where
 no GPU measured them; `bound_ms` is a lower bound, never a time. `ratio` is the baseline's time over the candidate's.
-`author` is the team's name, `tuner`, or `user` for a kernel that a person handed in or edited.
+`author` is the team's name, `embedded expert`, `tuner`, or `user` for a kernel that a person handed in or edited.
 A configuration's `started`, and its `trial` as soon as it is known, need an evaluator that reports its progress
 (`egg_graph.evaluator.report_progress`); without reports the trials come together when the sweep is over.
 """  # noqa: E501
@@ -44,7 +45,9 @@ from egg_graph.schema import (
 class Event(TypedDict, total=False):
     """One event. The table above lists the keys of each kind."""
 
-    event: Literal["started", "working", "baseline", "stage", "role", "attempt", "trial", "ledger", "verdict"]
+    event: Literal[
+        "started", "working", "baseline", "contender", "stage", "role", "attempt", "trial", "ledger", "verdict"
+    ]
     node: str
     stage: StageName
     role: Role

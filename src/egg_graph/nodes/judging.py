@@ -16,7 +16,7 @@ from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import evaluation_of_best, exhausted, unjudged
+from egg_graph.routing import evaluation_of_best, exhausted, tried, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
 from egg_graph.stages import Stage
 from egg_graph.state import StageState, merge_attempts
@@ -228,7 +228,7 @@ def _join(first: StageState, second: StageState) -> StageState:
 
 
 def _next_number(state: StageState) -> int:
-    return len(state.get("attempts", [])) + 1
+    return len(tried(state)) + 1
 
 
 def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:

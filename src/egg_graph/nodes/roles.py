@@ -16,7 +16,7 @@ from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import enter, evaluation_of_best, stage_attempts, unjudged, untimed_tuning
+from egg_graph.routing import enter, evaluation_of_best, stage_attempts, tried, unjudged, untimed_tuning
 from egg_graph.schema import (
     Analysis,
     BadInput,
@@ -74,7 +74,7 @@ class RoleNodes:
     def skip_untimed(self, state: StageState, context: Context, runtime: Runtime[Context]) -> StageState:
         """Leave the kernel as it is, with a summary that says why."""
         if all(summary.outcome != "skipped" for summary in state.get("summaries", [])):
-            done = len(state.get("attempts", []))
+            done = len(tried(state))
             tell(Event(event="stage", stage=self.stage.name, status="skipped", attempt=done, reason=SKIPPED), runtime)
         summary = summarize({**state, "pending": Usage(), "analysis": None}, self.stage.name, context)
         return StageState(summaries=[summary.model_copy(update={"outcome": "skipped", "left": SKIPPED})])
@@ -83,7 +83,7 @@ class RoleNodes:
     @announced
     async def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
-        self._send(state, runtime, event="stage", status="opened", attempt=len(state.get("attempts", [])))
+        self._send(state, runtime, event="stage", status="opened", attempt=len(tried(state)))
         return StageState(
             mode=None,
             pending=Usage(),
@@ -138,13 +138,10 @@ class RoleNodes:
         analysis = state.get("analysis")
         if state.get("mode") == "optimize" and analysis is not None and analysis.by == "config":
             return self._turn_knobs(analysis, state, runtime)
-        context = resolve(runtime.context, state)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(self._shown(state, runtime), self.stage, principles, guidance)
         with call_told("coder") as call:
-            if context.expert_seed and brief.mode == "seed":
-                brief = brief.model_copy(update={"seed_hint": await self.services.write_expert_seed(brief)})
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
         if draft.declined:
@@ -214,7 +211,7 @@ class RoleNodes:
             runtime,
             event="stage",
             status=summary.outcome,
-            attempt=len(state.get("attempts", [])),
+            attempt=len(tried(state)),
             reason=summary.left,
         )
         return StageState(summaries=[summary])
@@ -231,7 +228,7 @@ class RoleNodes:
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:
         mode: Mode = state.get("mode") or "seed"
-        parent = state.get("best")
+        parent = None if mode == "seed" else state.get("best")
         if mode == "repair":
             parent = stage_attempts(state, self.stage.name)[-1].candidate
         return make_candidate(
@@ -239,7 +236,7 @@ class RoleNodes:
         )
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
-        base = Event(event="role", stage=self.stage.name, attempt=len(state.get("attempts", [])) + 1)
+        base = Event(event="role", stage=self.stage.name, attempt=len(tried(state)) + 1)
         runtime.stream_writer({**base, **event})
 
 

@@ -148,11 +148,13 @@ class Services:
         """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
         return playbook_guidance(baseline.operators)
 
-    async def write_expert_seed(self, brief: Brief) -> Candidate | None:
-        """The embedded expert's kernel for this brief; None where it can write none."""
+    async def write_contender(self, brief: Brief) -> tuple[str, Draft]:
+        """The embedded expert's name and its draft for this brief.
+
+        Raises:
+            InfrastructureError: if the machine failed.
+        """
         with _LOCK:
             expert = self._expert = self._expert or resolve_team(None)
         draft: Draft = await Call(expert.write, brief)
-        if draft.problem:
-            return None
-        return Candidate(source=draft.source, author=expert.name, stage=brief.stage, mode="seed", plan=draft.note)
+        return expert.name, draft

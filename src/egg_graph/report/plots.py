@@ -60,7 +60,7 @@ def attempts_plot(attempts: Sequence[Attempt], baseline: Baseline, evaluation: E
         _draw_levels(axes, lines)
     axes.set_xlabel("attempt")
     axes.set_ylabel("time, or bound (hollow) [ms]")
-    axes.set_xlim(0.4, len(attempts) + 0.6)
+    axes.set_xlim(attempts[0].number - 0.6, attempts[-1].number + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(axes, attempts)
     figure.subplots_adjust(left=0.09, right=0.80, bottom=0.16, top=0.86)

@@ -39,8 +39,8 @@ class Brief(Value):
     principles: tuple[Principle, ...] = ()
     guidance: dict[str, str] = {}
     """What is known about kernels for the reference's operators: playbook name -> a few lines."""
-    seed_hint: Candidate | None = None
-    """A kernel that the coder may start from and must beat, such as the embedded expert's."""
+    contender: Attempt | None = None
+    """The embedded expert's kernel, judged before the team was asked: the team may start from it and must beat it."""
 
     @property
     def attempt(self) -> int:

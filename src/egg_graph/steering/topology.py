@@ -16,7 +16,7 @@ from egg_graph.steering.validation import checked
 
 SEPARATOR = "."
 """Between a stage's name and a step's: LangGraph keeps `:` and `|` for itself."""
-OUTER = ("prepare", "baseline", "conclude")
+OUTER = ("prepare", "baseline", "contender", "conclude")
 """The steps outside of the stages."""
 STEPS = ("open", "analyst", "coder", "evaluator", "debugger", "tuner", "close")
 """The steps of each stage."""
@@ -33,8 +33,9 @@ class Insert:
         name: name of the node. Beside a step of a stage it becomes `stage.name`, once for every stage that is meant.
         node: a LangGraph node: it takes the state and, if it likes, a `Runtime`, and returns an update of the state.
         before, after: where it stands; give one of them. A step of every stage (`coder`), a step of one stage
-            (`tensor_tiling.coder`), a whole stage (`tensor_tiling`), or `prepare`, `baseline`, `conclude`. Before or
-            after a whole stage a node stands between stages; before a stage it also runs where the stage is left out.
+            (`tensor_tiling.coder`), a whole stage (`tensor_tiling`), or `prepare`, `baseline`, `contender`,
+            `conclude`. Before or after a whole stage a node stands between stages; before a stage it also runs where
+            the stage is left out.
         retry_policy, cache_policy: as in LangGraph's `add_node`; a cache policy needs `build_egg_graph(cache=...)`.
 
     Raises:
@@ -130,7 +131,7 @@ class Topology:
 def all_steps() -> tuple[str, ...]:
     """The graph's own nodes, in the order of a run."""
     inner = tuple(f"{stage}{SEPARATOR}{step}" for stage in STAGE_NAMES for step in STEPS)
-    return ("prepare", "baseline", *inner, "conclude")
+    return ("prepare", "baseline", "contender", *inner, "conclude")
 
 
 def find_steps(name: str, nodes: Iterable[str], side: Side = "before") -> list[str]:
