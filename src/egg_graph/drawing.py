@@ -22,7 +22,8 @@ This page is drawn from the code by `python -m egg_graph.drawing > docs/graph.md
 
 ## The whole
 
-Two hierarchical stages, the second in three parts. Each stage is drawn as one box here.
+Two hierarchical stages, the second in three parts. Each stage is drawn as one box here. Where chat models play the team,
+the embedded expert's kernel is judged before the first call is paid: the `contender`, attempt 0 (knob `expert_seed`).
 
 ```mermaid
 {whole}

@@ -49,8 +49,8 @@ class FondEvaluator(ScriptedEvaluator):
 
 def run(server: OpenAIServer, evaluator: ScriptedEvaluator | None = None, timeout: float = 10.0, **knobs):
     model = load_chat_model("scripted", base_url=server.url, timeout=timeout)
-    graph = build_egg_graph(model, evaluator=evaluator or ScriptedEvaluator())
-    return graph.invoke({"reference": REFERENCE}, context=Context(target="h100", **knobs))
+    graph = build_egg_graph(model, evaluator=evaluator or ScriptedEvaluator(clock=True))
+    return graph.invoke({"reference": REFERENCE}, context=Context(target="h100", expert_seed=False, **knobs))
 
 
 def modes(state) -> list[str]:
@@ -151,8 +151,8 @@ def test_a_trace_shows_which_attempt_each_call_was_for():
     coder = [completion(fenced(module("bad 3"))), completion(fenced(module("ok 3")))]
     watch = Watch()
     with OpenAIServer(by_role(coder)) as server:
-        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator())
-        knobs = Context(target="h100", stages=("algorithmic_structure", "tensor_tiling"))
+        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True))
+        knobs = Context(target="h100", expert_seed=False, stages=("algorithmic_structure", "tensor_tiling"))
         graph.invoke({"reference": REFERENCE}, {"callbacks": [watch]}, context=knobs)
     first, second = "algorithmic_structure", "tensor_tiling"
     assert [call[1:] for call in watch.calls] == [
@@ -167,8 +167,8 @@ def test_a_trace_shows_which_attempt_each_call_was_for():
 
 def test_tokens_are_counted_also_when_the_run_is_streamed():
     with OpenAIServer(by_role([completion(fenced(module("ok 3")))])) as server:
-        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator())
-        knobs = Context(target="h100")
+        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True))
+        knobs = Context(target="h100", expert_seed=False)
         modes_wanted = ["messages", "values"]
         events = list(graph.stream({"reference": REFERENCE}, context=knobs, stream_mode=modes_wanted, subgraphs=True))
     tokens = [payload for _, mode, payload in events if mode == "messages"]
