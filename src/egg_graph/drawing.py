@@ -22,8 +22,9 @@ This page is drawn from the code by `python -m egg_graph.drawing > docs/graph.md
 
 ## The whole
 
-Two hierarchical stages, the second in three parts. Each stage is drawn as one box here. Where chat models play the team,
-the embedded expert's kernel is judged before the first call is paid: the `contender`, attempt 0 (knob `expert_seed`).
+Two hierarchical stages, the second in three parts. Each stage is drawn as one box here. Where chat models play the
+team, the embedded expert's kernel is judged before the first call is paid: the `contender`, attempt 0 (knob
+`expert_seed`).
 
 ```mermaid
 {whole}
@@ -32,6 +33,8 @@ the embedded expert's kernel is judged before the first call is paid: the `conte
 ## One stage
 
 Every stage has the same seven steps, with another objective, another system prompt, other metrics and other knobs.
+It opens with these metrics of the kernel that it is handed, whichever stage judged it: profiled anew where kernels are
+timed, elsewhere what follows from the compiled kernel (limits of occupancy, waves, how full the last wave is).
 After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
 that is left out goes from `open` to the next stage (`skip`); so do the tuning stages where nothing is timed and a model
 would have to be paid, which one event, the summaries and the verdict tell (knob `tune_untimed`).

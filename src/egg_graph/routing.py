@@ -90,8 +90,8 @@ def unjudged(state: OutputState) -> bool:
 
 
 def without_kernel(state: OutputState) -> bool:
-    """True when attempts were made and none was usable."""
-    return state.get("best") is None and bool(tried(state))
+    """True when attempts were made and none was usable, or a stage has ended and the team wrote none."""
+    return state.get("best") is None and bool(tried(state) or state.get("summaries"))
 
 
 def after_baseline(
@@ -132,7 +132,7 @@ def untimed_tuning(state: OutputState, context: Context, stage: StageName, *, pa
 def after_opening(
     state: OutputState, context: Context, stage: StageName, *, paid: bool
 ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
-    """The first stage that runs writes a seed, also beside a contender; the others start from what they are handed.
+    """The first stage that runs writes a seed, also beside a contender; the others start from the kernel at hand.
 
     A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times.
 
@@ -163,6 +163,16 @@ def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_
     return "rewrite"
 
 
+def _repairable(attempts: list[Attempt], context: Context) -> bool:
+    """False where the repairs are used up or stuck, and where values of CONFIG alone were changed: their repair is the
+    kernel before, which is still the best one.
+    """
+    last = attempts[-1]
+    if last.candidate.mode == "optimize" and last.analysis is not None and last.analysis.by == "config":
+        return False
+    return repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts)
+
+
 def _stuck(attempts: list[Attempt]) -> bool:
     """True when the last two answers held the same text and no code; a third would be the same."""
     last_two = [a.candidate for a in attempts[-2:]]
@@ -180,11 +190,11 @@ def after_evaluation(
     attempts = stage_attempts(state, stage)
     if not attempts or exhausted(state, context) or attempts[-1].evaluation.status == "unevaluable":
         return "accept"
-    if not attempts[-1].evaluation.usable and repairs_in_a_row(attempts) < context.max_repairs and not _stuck(attempts):
-        return "repair"
     analysis = state.get("analysis")
-    if analysis is not None and not analysis.worth_optimizing:  # the coder declined its plan
+    if analysis is not None and not analysis.worth_optimizing:  # the coder declined to write
         return "accept"
+    if not attempts[-1].evaluation.usable and _repairable(attempts, context):
+        return "repair"
     if untimed_tuning(state, context, stage, paid=paid):
         return "accept"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:

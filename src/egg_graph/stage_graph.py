@@ -43,7 +43,7 @@ def add_stage(topology: Topology, stage: Stage, services: Services, following: s
         return f"{stage.name}{SEPARATOR}{name}"
 
     roles, judging = RoleNodes(stage, services), JudgingNodes(stage, services)
-    topology.node(step("open"), roles.open)
+    topology.node(step("open"), roles.open, EVALUATOR_RETRY)
     topology.node(step("analyst"), roles.analyst, MODEL_RETRY)
     topology.node(step("coder"), roles.coder, MODEL_RETRY)
     topology.node(step("evaluator"), judging.evaluator, EVALUATOR_RETRY)

@@ -37,6 +37,11 @@ def plan_refusal(team: Team) -> str:
     return str(getattr(team, "no_plan", ""))
 
 
+def reads_metrics(team: Team) -> bool:
+    """Whether profiling metrics are any use to this team, its attribute `reads_metrics`; they are unless it says no."""
+    return bool(getattr(team, "reads_metrics", True))
+
+
 def calls_models(model: Any) -> bool:
     """Whether the team that a `model=` argument stands for costs calls of a model; a Team says so by `calls_models`."""
     return model is not None and bool(getattr(model, "calls_models", not isinstance(model, Team)))

@@ -151,7 +151,9 @@ def test_a_trace_shows_which_attempt_each_call_was_for():
     coder = [completion(fenced(module("bad 3"))), completion(fenced(module("ok 3")))]
     watch = Watch()
     with OpenAIServer(by_role(coder)) as server:
-        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True))
+        graph = build_egg_graph(
+            load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True)
+        )
         knobs = Context(target="h100", expert_seed=False, stages=("algorithmic_structure", "tensor_tiling"))
         graph.invoke({"reference": REFERENCE}, {"callbacks": [watch]}, context=knobs)
     first, second = "algorithmic_structure", "tensor_tiling"
@@ -167,7 +169,9 @@ def test_a_trace_shows_which_attempt_each_call_was_for():
 
 def test_tokens_are_counted_also_when_the_run_is_streamed():
     with OpenAIServer(by_role([completion(fenced(module("ok 3")))])) as server:
-        graph = build_egg_graph(load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True))
+        graph = build_egg_graph(
+            load_chat_model("scripted", base_url=server.url), evaluator=ScriptedEvaluator(clock=True)
+        )
         knobs = Context(target="h100", expert_seed=False)
         modes_wanted = ["messages", "values"]
         events = list(graph.stream({"reference": REFERENCE}, context=knobs, stream_mode=modes_wanted, subgraphs=True))

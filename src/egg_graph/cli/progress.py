@@ -15,6 +15,7 @@ _WORK = {
     "prepare": "the task is prepared",
     "baseline": "the reference is run and measured",
     "contender": "the embedded expert's kernel is judged",
+    "open": "the stage's metrics of the best kernel are taken",
     "analyst": "the analyst looks for the bottleneck",
     "coder": "the coder writes",
     "evaluator": "the evaluator judges",

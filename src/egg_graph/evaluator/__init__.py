@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.ray_pool import RayPool
     from egg_graph.evaluator.remote.remote_evaluator import RemoteEvaluator
     from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
+    from egg_graph.evaluator.tools.compiled_metrics import profile_from_compiler
 
 __all__ = [
     "Evaluator",
@@ -41,6 +42,7 @@ __all__ = [
     "hear_progress",
     "heard_here",
     "load_reference",
+    "profile_from_compiler",
     "recurrence_answer",
     "report_progress",
     "shape_knobs",
@@ -61,6 +63,7 @@ _HOME = {
     "recurrence_answer": "problem.recurrences",
     "shape_knobs": "problem.knobs",
     "choose_shapes": "problem.shapes",
+    "profile_from_compiler": "tools.compiled_metrics",
 }
 
 

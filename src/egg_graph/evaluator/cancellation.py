@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from egg_graph.calls import start_thread
-from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageName, Trial
+from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile, StageName, Trial
 
 T = TypeVar("T")
 
@@ -89,6 +89,12 @@ class _Evaluator(Protocol):
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]: ...
 
 
+class _Profiler(Protocol):
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile: ...
+
+
 class AsynchronousTwins:
     """Adds the asynchronous twins to an evaluator. Cancelling one ends the candidate's processes and frees the GPU."""
 
@@ -106,6 +112,17 @@ class AsynchronousTwins:
     ) -> Evaluation:
         """`evaluate` in an event loop."""
         return await cancellable(self.evaluate, task, candidate, stage=stage, finalist=finalist)
+
+    async def aprofile(
+        self: _Profiler,
+        task: KernelTask,
+        candidate: Candidate,
+        evaluation: Evaluation,
+        *,
+        stage: StageName | None = None,
+    ) -> Profile:
+        """`profile` in an event loop."""
+        return await cancellable(self.profile, task, candidate, evaluation, stage=stage)
 
     async def ascreen(self: _Evaluator, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """`screen` in an event loop."""

@@ -24,6 +24,7 @@ from egg_graph.schema import (
     Environment,
     Evaluation,
     KernelTask,
+    Profile,
     StageName,
     Trial,
 )
@@ -105,6 +106,29 @@ class LocalEvaluator(AsynchronousTwins):
             if second is None or evaluation.timing is None or not evaluation.usable:
                 return evaluation
             return self._measured_again(evaluation, second, {**params, "finalist": False}, seconds)
+
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """Take a stage's metrics of a kernel that was evaluated before, without judging it again.
+
+        Args:
+            task: the reference.
+            candidate: the kernel.
+            evaluation: its evaluation, which names its kernels.
+            stage: selects the metrics; None selects those of all stages.
+
+        Raises:
+            InfrastructureError: if the machine failed.
+        """
+        params = {
+            "task": task.model_dump(mode="json"),
+            "candidate": candidate.model_dump(mode="json"),
+            "stage": stage,
+            "resources": [kernel.model_dump(mode="json") for kernel in evaluation.resources],
+            "triton_share": evaluation.triton_share,
+        }
+        return Profile.model_validate(self._call("profile", params, WORK_SECONDS))
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """Rank configurations by cheaper evidence. See `Evaluator.screen`."""

@@ -22,6 +22,7 @@ from egg_graph.schema import (
     Evaluation,
     InfrastructureError,
     KernelTask,
+    Profile,
     StageName,
     Trial,
 )
@@ -37,6 +38,10 @@ class PooledEvaluator(Protocol):
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation: ...
+
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile: ...
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]: ...
 
@@ -72,6 +77,12 @@ class Pool(AsynchronousTwins):
     ) -> Evaluation:
         """See `Evaluator.evaluate`."""
         return self._call(lambda evaluator: evaluator.evaluate(task, candidate, stage=stage, finalist=finalist))
+
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """See `LocalEvaluator.profile`."""
+        return self._call(lambda evaluator: evaluator.profile(task, candidate, evaluation, stage=stage))
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """See `Evaluator.screen`. One evaluator takes the whole sweep, because only times of one GPU compare."""

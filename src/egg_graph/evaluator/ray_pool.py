@@ -16,6 +16,7 @@ from egg_graph.schema import (
     Evaluation,
     InfrastructureError,
     KernelTask,
+    Profile,
     StageName,
     Trial,
 )
@@ -103,6 +104,12 @@ class _Remote:
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
     ) -> Evaluation:
         answer: Evaluation = self._ask("evaluate", task, candidate, stage=stage, finalist=finalist)
+        return answer
+
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        answer: Profile = self._ask("profile", task, candidate, evaluation, stage=stage)
         return answer
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:

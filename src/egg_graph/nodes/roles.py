@@ -16,7 +16,7 @@ from egg_graph.nodes.events import Event
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import enter, evaluation_of_best, stage_attempts, tried, unjudged, untimed_tuning
+from egg_graph.routing import enter, evaluation_of_best, exhausted, stage_attempts, tried, unjudged, untimed_tuning
 from egg_graph.schema import (
     Analysis,
     BadInput,
@@ -81,8 +81,12 @@ class RoleNodes:
 
     @unless_left_out
     @announced
+    @count_seconds
     async def open(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Empty the intra-stage context. What the earlier stages learned stays in their summaries."""
+        """Empty the intra-stage context, and take this stage's metrics of the kernel that it is handed.
+
+        What the earlier stages learned stays in their summaries.
+        """
         self._send(state, runtime, event="stage", status="opened", attempt=len(tried(state)))
         return StageState(
             mode=None,
@@ -91,8 +95,19 @@ class RoleNodes:
             analysis=None,
             diagnosis=None,
             candidate=None,
-            evaluation=evaluation_of_best(state),
+            **await self._with_metrics(state, resolve(runtime.context, state)),
         )
+
+    async def _with_metrics(self, state: StageState, context: Context) -> StageState:
+        """The evaluation of the best kernel with this stage's metrics, if an analyst is going to read them."""
+        best, evaluation = state.get("best"), evaluation_of_best(state)
+        read = context.max_optimizations > 0 and not exhausted(state, context)
+        if best is None or evaluation is None or not evaluation.usable or not read:
+            return StageState(evaluation=evaluation)
+        profile = await self.services.profile_for(context, state["task"], best, evaluation, self.stage)
+        if profile is None:
+            return StageState(evaluation=evaluation)
+        return StageState(evaluation=evaluation.model_copy(update={"profile": profile}), profile=profile)
 
     @announced
     @count_seconds

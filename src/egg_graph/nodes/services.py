@@ -24,12 +24,23 @@ from egg_graph.schema import (
     InfrastructureError,
     KernelTask,
     Principle,
+    Profile,
     StageName,
 )
-from egg_graph.team import Team, calls_models, check_model, playbook_guidance, resolve_team
+from egg_graph.stages import Stage
+from egg_graph.team import Team, calls_models, check_model, playbook_guidance, reads_metrics, resolve_team
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
+
+
+def _compiled(evaluation: Evaluation, stage: Stage, task: KernelTask) -> Profile | None:
+    """The metrics that follow from the compiled kernels; None where none was compiled."""
+    from egg_graph.evaluator import profile_from_compiler
+
+    if not evaluation.resources:
+        return None
+    return profile_from_compiler(evaluation.resources, stage.name, task.target)
 
 
 @cache
@@ -134,6 +145,27 @@ class Services:
         if kept:
             await Call(kept.keep, evaluation, task, *about(candidate, stage))
         return evaluation
+
+    async def profile_for(
+        self, context: Context, task: KernelTask, candidate: Candidate, evaluation: Evaluation, stage: Stage
+    ) -> Profile | None:
+        """A stage's own metrics of a kernel that another stage judged; None where its evaluation has them already.
+
+        A timed kernel is profiled on the GPU, if the evaluator can and the team reads metrics. Otherwise they are what
+        follows from the compiled kernel.
+
+        Raises:
+            InfrastructureError: if the machine failed.
+        """
+        if set(stage.metrics) <= evaluation.profile.metrics.keys():
+            return None
+        evaluator = self.get_evaluator(context)
+        if evaluation.timing is None or not hasattr(evaluator, "profile"):
+            return _compiled(evaluation, stage, task)
+        if not context.profile or not reads_metrics(self.get_team()):
+            return None
+        profile: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage.name)
+        return profile
 
     def match_principles(
         self, context: Context, task: KernelTask, stage: StageName, baseline: Baseline

@@ -19,7 +19,7 @@ from egg_graph.evaluator.judge import screening as screen
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import accounted
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
-from egg_graph.schema import Candidate, Finding, KernelTask, Timing
+from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask, Profile, Timing
 from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
 RIGHT = REFERENCE.split("m = 64")[0].replace("class Model(", "class ModelNew(")
@@ -167,6 +167,23 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
     assert verdict is None
     assert builder.failed
     assert {rung.name: rung.outcome for rung in builder.rungs}["bounds_at_odd_shape"] == "failed"
+
+
+def test_metrics_of_another_stage_are_taken_without_another_verdict(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def profile_candidate(fork_server, problem, case, folder, builder, stage) -> None:
+        assert (folder / "candidate.py").read_text() == RIGHT and builder.triton_share == 0.5
+        builder.profile = Profile(source="ncu", kernel=f"{builder.resources[0].kernel} in {stage}")
+
+    monkeypatch.setattr(gpu_ladder, "profile_candidate", profile_candidate)
+    kernel = KernelResources(kernel="k", target="sm_90", grid=(4,), num_warps=4, num_stages=2)
+    ladder.profiling = True
+    taken = ladder.profile(problem, candidate(RIGHT), "tensor_tiling", (kernel,), 0.5)
+    assert (taken.source, taken.kernel) == ("ncu", "k in tensor_tiling") and ladder.fastest == {}
+    ladder.profiling = False
+    told = ladder.profile(problem, candidate(RIGHT), "tensor_tiling", (kernel,), 0.5)
+    assert (told.source, told.why) == ("compiled", "profiling is off")
 
 
 def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:

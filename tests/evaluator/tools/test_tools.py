@@ -6,8 +6,9 @@ import pytest
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.tools import sanitizer_report
+from egg_graph.evaluator.tools.compiled_metrics import profile_from_compiler
 from egg_graph.evaluator.tools.device_trace import DeviceTrace, read_trace
-from egg_graph.evaluator.tools.metrics import profile_from_compiler, profile_from_ncu, profile_from_trace
+from egg_graph.evaluator.tools.metrics import profile_from_ncu, profile_from_trace
 from egg_graph.evaluator.tools.trace_rung import judge_trace
 from egg_graph.evaluator.worker.trace_job import summarise_device_work
 from egg_graph.schema import STAGE_METRICS, Hardware, Integrity, KernelResources, KernelTask
@@ -152,9 +153,11 @@ def test_an_unreadable_trace_says_why(answer: dict[str, Any]) -> None:
     assert isinstance(read_trace(answer), str)
 
 
-def test_a_traced_profile_says_what_counters_would_have_told() -> None:
+def test_a_traced_profile_says_what_counters_would_have_told(h200: Hardware) -> None:
     resources = KernelResources(kernel="softmax_kernel", target="sm_90", grid=(8,), num_warps=4, num_stages=2)
-    profile = profile_from_trace(traced({"softmax_kernel": 1}), [resources], "tensor_tiling", "counters are denied")
+    profile = profile_from_trace(
+        traced({"softmax_kernel": 1}), [resources], "tensor_tiling", h200, "counters are denied"
+    )
     assert profile.source == "cupti"
     assert profile.kernel == "softmax_kernel"
     assert profile.why == "counters are denied"
@@ -164,17 +167,47 @@ def test_a_traced_profile_says_what_counters_would_have_told() -> None:
     assert profile.shares["hidden_gemm"] == 0.5
 
 
-def test_the_compiled_profile_says_what_it_cannot_know() -> None:
+def test_the_compiled_profile_says_what_it_cannot_know(h200: Hardware) -> None:
     resources = KernelResources(
         kernel="k", target="sm_90", grid=(8, 2), num_warps=4, num_stages=2, registers=40, occupancy=0.5
     )
-    profile = profile_from_compiler([resources], "parallel_mapping")
+    profile = profile_from_compiler([resources], "parallel_mapping", h200)
     assert profile.source == "compiled"
-    assert set(profile.metrics) == set(STAGE_METRICS["parallel_mapping"])
+    assert set(profile.metrics) == {*STAGE_METRICS["parallel_mapping"], "last_wave_fullness"}
     assert profile.metrics["launch__grid_size"].value == 16
     assert profile.metrics["sm__maximum_warps_per_active_cycle_pct"].value == 50
     assert profile.metrics["sm__warps_active.avg.pct_of_peak_sustained_active"].missing
-    assert profile_from_compiler([], None).source == "none"
+    assert profile_from_compiler([], None, h200).source == "none"
+
+
+@pytest.mark.parametrize(
+    ("grid", "warps", "registers", "shared", "limits", "waves", "last"),
+    [
+        # a TMA tile of 128x256: one program fits by registers, two by shared memory; 264 programs are two full waves
+        ((264,), 8, 255, 98304, (32, 1, 2, 8), 2.0, 100.0),
+        ((200, 2), 8, 255, 98304, (32, 1, 2, 8), 3.03, 3.0),
+        ((8, 2), 4, 40, 0, (32, 12, 228, 16), 0.01, 1.0),
+    ],
+)
+def test_limits_waves_and_tail_follow_from_what_was_compiled(h200, grid, warps, registers, shared, limits, waves, last):
+    kernel = KernelResources(
+        kernel="k", target="sm_90", grid=grid, num_warps=warps, num_stages=2, registers=registers, shared_bytes=shared
+    )
+    metrics = profile_from_compiler([kernel], "parallel_mapping", h200).metrics
+    names = [f"launch__occupancy_limit_{what}" for what in ("blocks", "registers", "shared_mem", "warps")]
+    assert tuple(metrics[name].value for name in names) == limits
+    assert metrics["launch__waves_per_multiprocessor"].value == waves
+    assert metrics["last_wave_fullness"].value == last
+
+
+def test_a_wavefront_of_64_lanes_counts_as_a_warp(mi300x: Hardware) -> None:
+    kernel = KernelResources(
+        kernel="k", target="gfx942", grid=(608,), num_warps=4, num_stages=2, registers=128, shared_bytes=65536
+    )
+    metrics = profile_from_compiler([kernel], "parallel_mapping", mi300x).metrics
+    assert metrics["launch__block_size"].value == 256
+    assert metrics["launch__occupancy_limit_shared_mem"].value == 1
+    assert metrics["launch__waves_per_multiprocessor"].value == 2.0
 
 
 def test_a_table_of_nsight_compute_is_read() -> None:

@@ -4,11 +4,9 @@ from typing import Any
 
 from egg_graph.evaluator.aot.machine_code import read_amdgcn, read_cubin
 from egg_graph.evaluator.aot.masked_loads import leaves_lanes_undefined
+from egg_graph.evaluator.device.residency import residency
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Hardware, KernelResources
-
-RESERVED_SHARED = 1024
-"""Bytes of each block's shared memory that CUDA keeps for itself (compute capability 8.0 and later)."""
 
 
 def read_resources(compiled: Any, launch: Launch, hardware: Hardware, seconds: float) -> KernelResources:
@@ -49,26 +47,11 @@ def read_resources(compiled: Any, launch: Launch, hardware: Hardware, seconds: f
 def occupancy(hardware: Hardware, *, warps: int, registers: int, shared: int) -> float:
     """Compute theoretical occupancy: resident warps over the most that a multiprocessor can hold.
 
-    Registers are allocated per warp, in units of 256 on NVIDIA (8 per thread) and of 8 per lane on AMD.
-
     Args:
-        hardware: the target; AMD figures count a compute unit as the multiprocessor and a wavefront as the warp.
-        warps: warps per block.
-        registers: registers per thread.
-        shared: dynamic shared memory per block [byte].
+        hardware, warps, registers, shared: as `residency` takes them.
 
     Raises:
         KeyError: if the target's data sheet lacks a figure.
     """
-    lanes = int(hardware.figure("warp_size"))
-    per_warp = -(-max(registers, 1) // 8) * 8 * lanes
-    reserved = RESERVED_SHARED if hardware.vendor == "nvidia" else 0
-    most_warps = int(hardware.figure("max_warps_per_multiprocessor"))
-    blocks = min(
-        int(hardware.figure("registers_per_multiprocessor")) // (per_warp * warps),
-        int(hardware.figure("max_blocks_per_multiprocessor")),
-        most_warps // warps,
-    )
-    if shared + reserved > 0:
-        blocks = min(blocks, int(hardware.figure("shared_memory_per_multiprocessor")) // (shared + reserved))
-    return min(1.0, blocks * warps / most_warps)
+    resident = residency(hardware, warps=warps, registers=registers, shared=shared).programs
+    return min(1.0, resident * warps / int(hardware.figure("max_warps_per_multiprocessor")))

@@ -240,6 +240,31 @@ class GpuLadder:
 
     # ---------------------------------------------------------------------------------------------------- profile
 
+    def profile(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        stage: StageName | None,
+        resources: tuple[KernelResources, ...],
+        triton_share: float | None,
+    ) -> Profile:
+        """Take a stage's metrics of a kernel that was judged before; no verdict comes of it.
+
+        Args:
+            resources: names the candidate's kernels.
+            triton_share: share of the GPU time that these take.
+        """
+        builder = EvaluationBuilder(resources=resources, triton_share=triton_share)
+        if not self.profiling:
+            skip_profile(builder, stage, problem, "profiling is off")
+        elif not self.base.gate(candidate, builder):
+            skip_profile(builder, stage, problem, "the static gate rejects the kernel")
+        else:
+            with self.base.jobs.job_folder(candidate) as folder, self.access.measuring():
+                case = self.baseline(problem).case
+                profile_candidate(self.base.jobs.compiling, problem, case, folder, builder, stage)
+        return builder.profile
+
     def _profile(
         self, problem: Problem, candidate: Candidate, folder: Path, builder: EvaluationBuilder, stage: StageName | None
     ) -> None:
@@ -252,7 +277,7 @@ class GpuLadder:
             builder.passed("profile", "this kernel's profile of before")
             return
         if best is not None and milliseconds >= best.milliseconds:
-            skip_profile(builder, stage, "an earlier kernel of this task is faster")
+            skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
             return
         profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)

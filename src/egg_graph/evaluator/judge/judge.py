@@ -30,7 +30,7 @@ from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import forget_peak, spending_on, spending_so_far
-from egg_graph.evaluator.tools.metrics import profile_from_compiler
+from egg_graph.evaluator.tools.compiled_metrics import profile_from_compiler
 from egg_graph.schema import (
     BadInput,
     Baseline,
@@ -39,7 +39,9 @@ from egg_graph.schema import (
     Finding,
     FindingKind,
     InfrastructureError,
+    KernelResources,
     KernelTask,
+    Profile,
     StageName,
     Status,
     Trial,
@@ -121,6 +123,11 @@ class Judge:
             trials = self.screen(task, candidates)
             spent = spending_so_far().shared_by(max(1, len(trials)))
             return [trial.model_copy(update={"spent": spent}).model_dump(mode="json") for trial in trials]
+        if method == "profile":
+            candidate = Candidate.model_validate(params["candidate"])
+            resources = tuple(KernelResources.model_validate(r) for r in params["resources"])
+            profile = self.profile(task, candidate, params["stage"], resources, params["triton_share"])
+            return profile.model_dump(mode="json")
         raise BadInput(f"the judge knows no method {method}")
 
     def _problem(self, task: KernelTask) -> Problem:
@@ -186,7 +193,7 @@ class Judge:
                 forget_peak("candidate")  # what others took on this GPU was counted with it
             _tell_unvaried_arguments(problem, builder)
         if builder.profile.source == "none":
-            builder.profile = profile_from_compiler(builder.resources, stage)
+            builder.profile = profile_from_compiler(builder.resources, stage, task.target)
         self.told = True
         return builder.conclude(
             task,
@@ -196,6 +203,19 @@ class Judge:
             verdict=verdict,
             seed=self.root_seed,
         )
+
+    def profile(
+        self,
+        task: KernelTask,
+        candidate: Candidate,
+        stage: StageName | None,
+        resources: tuple[KernelResources, ...],
+        triton_share: float | None,
+    ) -> Profile:
+        """A stage's metrics of a kernel that was judged before; without a GPU what follows from its resources."""
+        if self.gpu is None:
+            return profile_from_compiler(resources, stage, task.target)
+        return self.gpu.profile(self._problem(task), candidate, stage, resources, triton_share)
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:

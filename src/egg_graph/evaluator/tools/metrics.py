@@ -10,50 +10,13 @@ from collections.abc import Collection, Sequence
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.device.ncu import TIME
+from egg_graph.evaluator.tools.compiled_metrics import metrics_of, profile_from_compiler
 from egg_graph.evaluator.tools.device_trace import DeviceTrace
-from egg_graph.schema import STAGE_METRICS, KernelResources, Metric, Profile, StageName
-
-NOT_MEASURED = "needs Nsight Compute on a GPU"
-"""Why a metric is missing where nothing was profiled."""
-
-
-def metrics_of(stage: StageName | None) -> tuple[str, ...]:
-    """Return the names of a stage's metrics; those of all stages, each once, if no stage is given."""
-    if stage is not None:
-        return STAGE_METRICS[stage]
-    return tuple(dict.fromkeys(name for names in STAGE_METRICS.values() for name in names))
-
-
-def profile_from_compiler(
-    resources: Sequence[KernelResources], stage: StageName | None, why: str = NOT_MEASURED, kernel: str = ""
-) -> Profile:
-    """Make a profile of the few metrics that the compiler knows; the others are missing, with the reason.
-
-    Args:
-        resources: what the compiler tells of all kernels.
-        stage: selects the metrics; None selects those of all stages.
-        why: reason why there is no better source.
-        kernel: name of the kernel to describe; the one with the largest grid if empty.
-    """
-    named = [r for r in resources if r.kernel == kernel] or list(resources)
-    if not named:
-        return Profile(source="none", why=why)
-    chosen = max(named, key=lambda r: math.prod(r.grid))
-    known = {
-        "launch__grid_size": Metric(value=math.prod(chosen.grid), unit="block"),
-        "launch__block_size": Metric(value=32 * chosen.num_warps, unit="thread/block"),
-        "launch__shared_mem_per_block_dynamic": Metric(value=chosen.shared_bytes, unit="byte/block"),
-    }
-    if chosen.registers is not None:
-        known["launch__registers_per_thread"] = Metric(value=chosen.registers, unit="register/thread")
-    if chosen.occupancy is not None:
-        known["sm__maximum_warps_per_active_cycle_pct"] = Metric(value=100 * chosen.occupancy, unit="%")
-    metrics = {name: known.get(name, Metric(missing=why)) for name in metrics_of(stage)}
-    return Profile(source="compiled", metrics=metrics, kernel=chosen.kernel, why=why)
+from egg_graph.schema import Hardware, KernelResources, Metric, Profile, StageName
 
 
 def profile_from_trace(
-    trace: DeviceTrace, resources: Sequence[KernelResources], stage: StageName | None, why: str
+    trace: DeviceTrace, resources: Sequence[KernelResources], stage: StageName | None, hardware: Hardware, why: str
 ) -> Profile:
     """Make a profile of durations and launches in a device trace; the compiler fills in what it knows.
 
@@ -61,10 +24,11 @@ def profile_from_trace(
         trace: of one forward; it holds an own kernel.
         resources: what the compiler tells of all kernels.
         stage: selects the metrics; None selects those of all stages.
+        hardware: the target.
         why: reason why there are no hardware counters.
     """
     longest = trace.own[0]
-    profile = profile_from_compiler(resources, stage, why, longest.name)
+    profile = profile_from_compiler(resources, stage, hardware, why, longest.name)
     known: dict[str, tuple[float | None, str]] = {
         TIME: (1000 * longest.us / longest.count, "ns"),
         "launch__grid_size": (math.prod(longest.grid) if longest.grid else None, "block"),

@@ -15,9 +15,10 @@ from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import job_payload
+from egg_graph.evaluator.tools.compiled_metrics import metrics_of, profile_from_compiler
 from egg_graph.evaluator.tools.device_trace import trace_forward
 from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps
-from egg_graph.evaluator.tools.metrics import metrics_of, profile_from_compiler, profile_from_ncu, profile_from_trace
+from egg_graph.evaluator.tools.metrics import profile_from_ncu, profile_from_trace
 from egg_graph.evaluator.worker.profile_job import REPORT, STEPS
 from egg_graph.schema import StageName
 
@@ -46,7 +47,7 @@ def profile_candidate(
         stage: selects the metrics; None selects those of all stages.
     """
     if why := job_payload.why_too_large(case):
-        skip_profile(builder, stage, why)
+        skip_profile(builder, stage, problem, why)
         return
     with stopwatch() as took:
         why = _profile_with_ncu(fork_server, problem, case, folder, builder, stage)
@@ -61,9 +62,11 @@ def profile_candidate(
         traced = trace_forward(fork_server, problem, case, folder)
     if isinstance(traced, str) or not traced.own:
         why_no_trace = traced if isinstance(traced, str) else "the trace holds none of the candidate's kernels"
-        skip_profile(builder, stage, f"{why}; nor was the device traced: {why_no_trace}", took[0] + took_trace[0])
+        skip_profile(
+            builder, stage, problem, f"{why}; nor was the device traced: {why_no_trace}", took[0] + took_trace[0]
+        )
         return
-    builder.profile = profile_from_trace(traced, builder.resources, stage, why)
+    builder.profile = profile_from_trace(traced, builder.resources, stage, problem.task.target, why)
     builder.passed(
         "profile",
         f"one forward traced on the device: durations and launches; no hardware counters: {why}",
@@ -71,10 +74,12 @@ def profile_candidate(
     )
 
 
-def skip_profile(builder: EvaluationBuilder, stage: StageName | None, why: str, seconds: float = 0.0) -> None:
+def skip_profile(
+    builder: EvaluationBuilder, stage: StageName | None, problem: Problem, why: str, seconds: float = 0.0
+) -> None:
     """Add a skipped rung `profile`; the metrics are those that the compiler tells."""
     builder.skipped("profile", f"not profiled: {why}", seconds)
-    builder.profile = profile_from_compiler(builder.resources, stage, why)
+    builder.profile = profile_from_compiler(builder.resources, stage, problem.task.target, why)
 
 
 def _profile_with_ncu(

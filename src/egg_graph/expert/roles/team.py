@@ -17,6 +17,8 @@ class EmbeddedExpert:
     name = "embedded expert"
     no_plan = "the embedded expert follows no plan but its own: give a chat model"
     """Why a person's plan is not followed."""
+    reads_metrics = False
+    """Its analyst goes by times, bounds and spills: no kernel is profiled again for it."""
 
     def analyze(self, brief: Brief) -> Analysis:
         """In the first stage name the next structure worth an evaluation; in later ones name the knobs to sweep."""
