@@ -156,7 +156,7 @@ def test_a_run_that_waits_for_its_model_holds_no_thread():
     async def work():
         model = PatientModel(expected=runs, enough=asyncio.Event())
         patient = build_egg_graph(model, evaluator=ScriptedEvaluator(), principles=())
-        context = Context(target="h100", stages=("algorithmic_structure",), max_attempts=1)
+        context = Context(target="h100", stages=("algorithmic_structure",), max_attempts=1, expert_seed=False)
         before = threading.active_count()
 
         async def first_answer():

@@ -33,7 +33,7 @@ ANSWER = "Here it is.\n\n```python\n# timed 2.0\nclass ModelNew:\n    pass\n```\
 HANDOFF = {
     "reference": REFERENCE,
     "team": "handoff",
-    "knobs": {"target": "h100", "stages": ["algorithmic_structure"], "max_optimizations": 0},
+    "knobs": {"target": "h100", "stages": ["algorithmic_structure"], "max_optimizations": 0, "expert_seed": False},
 }
 SCRIPTED_STDIO = """
 import sys
