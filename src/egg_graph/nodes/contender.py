@@ -54,8 +54,7 @@ class ContenderNode:
             return None, f"the embedded expert could not write a contender: {error}", Usage()
         if draft.problem:
             return None, draft.problem, Usage()
-        plan = f"the contender to beat: {draft.note}"
-        candidate = make_candidate(draft, author=author, stage=stage.name, mode="seed", parent=None, plan=plan)
+        candidate = make_candidate(draft, author=author, stage=stage.name, mode="seed", parent=None, plan=draft.note)
         return candidate, "", draft.usage
 
 
