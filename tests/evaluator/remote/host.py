@@ -12,7 +12,7 @@ from egg_graph.evaluator.pool import Pool
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.remote.desk import Desk, judge_spool
 from egg_graph.evaluator.remote.spool import Spool
-from egg_graph.schema import Environment
+from egg_graph.schema import Environment, Profile
 from tests.graph.scripted import ScriptedEvaluator, read
 
 GPU = Environment(
@@ -38,6 +38,10 @@ class ScriptedHost(ScriptedEvaluator):
                 time.sleep(0.02)
         evaluation = super().evaluate(task, candidate, stage=stage, finalist=finalist)
         return evaluation.model_copy(update={"environment": GPU})
+
+    def profile(self, task, candidate, evaluation, *, stage=None):
+        self._write(f"profile {candidate.id}")
+        return Profile(source="ncu", kernel=f"{evaluation.resources[0].kernel} in {stage}")
 
     def close(self):
         pass

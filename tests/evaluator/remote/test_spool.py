@@ -14,6 +14,7 @@ from egg_graph.evaluator import SpoolEvaluator
 from egg_graph.evaluator.remote.named import evaluator_by_name
 from egg_graph.evaluator.remote.questions import Question
 from egg_graph.evaluator.remote.spool import Spool
+from egg_graph.schema import Evaluation, KernelResources
 from tests.evaluator.remote.commands import lines, started, until
 from tests.evaluator.remote.host import judge_batch
 from tests.graph.scripted import REFERENCE, StatelessTeam, kernel, tunable
@@ -96,6 +97,21 @@ def test_answers_stay_and_faults_are_taken_once(tmp_path, task, candidate):
         evaluator.baseline(task)
     judge_batch(tmp_path, log)
     assert evaluator.baseline(task).task == task.digest, "a damaged answer keeps its question from the judge"
+
+
+def test_a_kernel_that_was_judged_is_profiled_for_another_stage(tmp_path, task, candidate):
+    evaluator, log = SpoolEvaluator(tmp_path, wait=0), tmp_path / "log"
+    kernel = KernelResources(kernel="tile", target="sm_90", grid=(4,), num_warps=4, num_stages=2)
+    judged = Evaluation(candidate=candidate("ok").id, task=task.digest, status="faster", reason="", resources=(kernel,))
+
+    def profile(log_tail=""):
+        return evaluator.profile(task, candidate("ok"), judged.model_copy(update={"log": log_tail}), stage=STAGE)
+
+    with pytest.raises(AnswerPending):
+        profile()
+    judge_batch(tmp_path, log)
+    assert profile().kernel == profile("only its kernels count").kernel == f"tile in {STAGE}"
+    assert len(lines(log)) == 1
 
 
 def test_a_cancelled_call_takes_its_question_back(tmp_path, task):

@@ -8,7 +8,7 @@ from typing import Self
 
 from egg_graph.calls import finish
 from egg_graph.evaluator.remote.questions import Answer, Question
-from egg_graph.schema import Baseline, Candidate, Environment, Evaluation, KernelTask, StageName, Trial
+from egg_graph.schema import Baseline, Candidate, Environment, Evaluation, KernelTask, Profile, StageName, Trial
 
 
 class AskingEvaluator:
@@ -38,6 +38,12 @@ class AskingEvaluator:
         """See `Evaluator.evaluate`."""
         return finish(self.aevaluate(task, candidate, stage=stage, finalist=finalist))
 
+    def profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """See `LocalEvaluator.profile`."""
+        return finish(self.aprofile(task, candidate, evaluation, stage=stage))
+
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """See `Evaluator.screen`."""
         return finish(self.ascreen(task, candidates))
@@ -62,6 +68,18 @@ class AskingEvaluator:
         answer = await self._answered(question)
         assert answer.evaluation is not None
         return answer.evaluation
+
+    async def aprofile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """`profile` in an event loop."""
+        told = evaluation.model_copy(update={"rungs": (), "checks": (), "log": "", "timing": None})
+        question = Question(
+            kind="profile", task=task, candidates=(candidate,), stage=stage, evaluation=told, label=self._label
+        )
+        answer = await self._answered(question)
+        assert answer.profile is not None
+        return answer.profile
 
     async def ascreen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """`screen` in an event loop."""

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,6 +21,7 @@ from egg_graph.schema import (
     Evaluation,
     InfrastructureError,
     KernelTask,
+    Profile,
     StageName,
     Trial,
 )
@@ -48,11 +49,13 @@ class Question(Value):
     format: Literal[1] = FORMAT
     egg_graph: str = Field(default_factory=package_version, max_length=100)
     """Version of egg-graph that asks."""
-    kind: Literal["baseline", "evaluate", "screen", "environment"]
+    kind: Literal["baseline", "evaluate", "profile", "screen", "environment"]
     task: KernelTask | None = None
     candidates: tuple[Candidate, ...] = ()
     stage: StageName | None = None
     finalist: bool = False
+    evaluation: Evaluation | None = None
+    """What was established about the candidate that is to be profiled: its kernels, and their share of the time."""
     label: str = Field(default="", max_length=200)
     """Tells apart measurements that are to be made anew of the same content."""
 
@@ -60,7 +63,11 @@ class Question(Value):
     def _fits(self) -> Self:
         if (self.task is None) != (self.kind == "environment"):
             raise ValueError(f"a question of kind {self.kind} has {'no' if self.task is None else 'a'} task")
-        wanted = {"evaluate": 1, "screen": None}.get(self.kind, 0)
+        if (self.evaluation is None) != (self.kind != "profile"):
+            raise ValueError(
+                f"a question of kind {self.kind} has {'no' if self.evaluation is None else 'an'} evaluation"
+            )
+        wanted = {"evaluate": 1, "profile": 1, "screen": None}.get(self.kind, 0)
         if wanted is not None and len(self.candidates) != wanted:
             raise ValueError(f"a question of kind {self.kind} has {len(self.candidates)} candidates")
         return self
@@ -73,7 +80,9 @@ class Question(Value):
         """
         task = None if self.task is None else self.task.model_dump(mode="json")
         kernels = [[one.source, one.problem, one.config] for one in self.candidates]
-        parts = [self.format, self.kind, self.label, task, kernels, self.stage, self.finalist]
+        parts: list[Any] = [self.format, self.kind, self.label, task, kernels, self.stage, self.finalist]
+        if self.evaluation is not None:
+            parts += [[one.model_dump(mode="json") for one in self.evaluation.resources], self.evaluation.triton_share]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -89,6 +98,7 @@ class Answer(Value):
     """Digest of what the answer hangs on beside the question: the host, its versions, and how its judges are set."""
     baseline: Baseline | None = None
     evaluation: Evaluation | None = None
+    profile: Profile | None = None
     trials: tuple[Trial, ...] | None = None
     environment: Environment | None = None
     error: Literal["", "BadInput", "InfrastructureError"] = ""
@@ -189,6 +199,9 @@ def _ask(evaluator: PooledEvaluator, question: Question, who: str) -> Answer:
     if question.kind == "screen":
         return Answer(key=question.key, judge=who, trials=evaluator.screen(task, question.candidates))
     (candidate,) = question.candidates
+    if question.evaluation is not None:
+        profile = evaluator.profile(task, candidate, question.evaluation, stage=question.stage)
+        return Answer(key=question.key, judge=who, profile=profile)
     evaluation = evaluator.evaluate(task, candidate, stage=question.stage, finalist=question.finalist)
     return Answer(key=question.key, judge=who, evaluation=evaluation)
 
@@ -201,6 +214,8 @@ def _answers(answer: Answer, question: Question) -> bool:
         return answer.baseline is not None and answer.baseline.task == question.task.digest
     if question.kind == "screen":
         return answer.trials is not None and len(answer.trials) == len(question.candidates)
+    if question.kind == "profile":
+        return answer.profile is not None
     evaluation = answer.evaluation
     about = (question.candidates[0].id, question.task.digest)
     return evaluation is not None and (evaluation.candidate, evaluation.task) == about

@@ -249,7 +249,7 @@ def _together(questions: list[Question]) -> tuple[Question, ...]:
     tasks: dict[str, int] = {}
     for question in questions:
         tasks.setdefault("" if question.task is None else question.task.digest, len(tasks))
-    order = ("environment", "baseline", "screen", "evaluate")
+    order = ("environment", "baseline", "profile", "screen", "evaluate")
 
     def place(question: Question) -> tuple[int, int]:
         return tasks["" if question.task is None else question.task.digest], order.index(question.kind)
