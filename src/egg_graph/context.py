@@ -98,6 +98,13 @@ class Context:
             "where nothing is timed one that is right; right: also one that is slower or whose speed is inconclusive."
         ),
     )
+    near_floor: Annotated[float, Field(ge=0)] = field(
+        default=1.05,
+        metadata=describe(
+            "Plan no further optimization of a kernel whose measured time is at most this many times the task's floor, "
+            "the time for all inputs, outputs and products; 0 never stops there."
+        ),
+    )
     tune_untimed: bool = field(
         default=False,
         metadata=describe(

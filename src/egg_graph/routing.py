@@ -8,7 +8,7 @@
               ── accept ──→ tuner           no plan is worth it: the stage keeps its best kernel
     evaluator ── repair ──→ debugger        the candidate is broken, and repairs are left
               ── optimize → analyst         there is a kernel, and optimizations are left
-              ── accept ──→ tuner           otherwise: the stage keeps its best kernel
+              ── accept ──→ tuner           otherwise, or at the floor: the stage keeps its best kernel
 
 Every cycle passes the evaluator, every evaluation adds an attempt, and the number of attempts is bounded, so every run
 ends.
@@ -83,6 +83,20 @@ def timed(state: OutputState) -> bool:
     return evaluation is not None and evaluation.timing is not None
 
 
+def floor_factor(state: OutputState) -> float | None:
+    """How many times the task's floor the best kernel takes; None where it is not timed or there is no floor."""
+    baseline, evaluation = state.get("baseline"), evaluation_of_best(state)
+    if baseline is None or baseline.floor_ms <= 0 or evaluation is None or evaluation.timing is None:
+        return None
+    return evaluation.timing.candidate_ms / baseline.floor_ms
+
+
+def at_the_floor(state: OutputState, context: Context) -> bool:
+    """True where the best kernel is right, and as near to the task's floor as `Context.near_floor` asks for."""
+    factor = floor_factor(state)
+    return factor is not None and factor <= context.near_floor and not unjudged(state)
+
+
 def unjudged(state: OutputState) -> bool:
     """True when `best` was put there by a person: the run has not evaluated it, or found it unusable."""
     evaluation = evaluation_of_best(state)
@@ -134,7 +148,8 @@ def after_opening(
 ) -> Literal["skip", "seed", "judge", "optimize", "tune", "exhausted"]:
     """The first stage that runs writes a seed, also beside a contender; the others start from the kernel at hand.
 
-    A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times.
+    A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times, and nobody is asked
+    about a kernel that is at the floor: only the tuner sweeps its knobs.
 
     Args:
         paid: whether the team's answers cost calls of a model.
@@ -143,6 +158,8 @@ def after_opening(
         return "skip"
     if exhausted(state, context):
         return "exhausted"
+    if at_the_floor(state, context):
+        return "tune"
     best, contender = state.get("best"), contender_of(state)
     if best is None or (contender is not None and best.id == contender.candidate.id and not tried(state)):
         return "seed"
@@ -195,7 +212,7 @@ def after_evaluation(
         return "accept"
     if not attempts[-1].evaluation.usable and _repairable(attempts, context):
         return "repair"
-    if untimed_tuning(state, context, stage, paid=paid):
+    if untimed_tuning(state, context, stage, paid=paid) or at_the_floor(state, context):
         return "accept"
     if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
         return "optimize"

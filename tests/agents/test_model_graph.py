@@ -19,7 +19,7 @@ REPAIR = completion(json.dumps(DIAGNOSIS))
 
 def module(verdict: str) -> str:
     """A module of which the scripted evaluator thinks what its first line says ("ok 3.0", "bad 1")."""
-    return f"# {verdict}\n{MODULE}"
+    return f"# {verdict}\n{MODULE}\nVERDICT = {verdict!r}\n"
 
 
 def role_of(body: dict) -> str:

@@ -16,10 +16,10 @@ def go(team, evaluator=None, **knobs):
 
 
 class Compiling(ScriptedEvaluator):
-    """Also tells of a compiled kernel, which spills as many bytes as its source says after `spill`."""
+    """Also tells of a compiled kernel, which spills as many bytes as its source says."""
 
     def _right(self, task, candidate, word, number):
-        spilled = int(candidate.source.partition("spill ")[2] or 0)
+        spilled = int(candidate.source.partition("spill = ")[2] or 0)
         compiled = KernelResources(
             kernel="tile",
             target="sm_90",
@@ -62,7 +62,7 @@ def test_what_no_clock_could_decide_is_no_dead_end(source, undecided):
 
 
 def test_a_small_spill_decides_nothing_and_a_large_one_does():
-    small, large = kernel("ok", 1, "# spill 8"), kernel("ok", 1, "# spill 800")
+    small, large = kernel("ok", 1, "spill = 8"), kernel("ok", 1, "spill = 800")
     state = go(ScriptedTeam([kernel("ok", 1), small, large]), Compiling(), stages=STAGES[:1])
     assert [a.undecided for a in state["attempts"]] == [False, True, False]
     assert go(ScriptedTeam([large, small]), Compiling(), max_optimizations=1)["kernel"] == small

@@ -153,7 +153,11 @@ class Progress:
         self._swept = self._swept or event.get("mode") == "tune"
         status = str(event["status"])
         figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
-        mark = "[green]better[/]" if event.get("improved") else ("[dim]seen before[/]" if event.get("repeated") else "")
+        mark = (
+            "[green]better[/]"
+            if event.get("improved")
+            else ("[dim]the same program as before[/]" if event.get("repeated") else "")
+        )
         whose = "[cyan]yours[/]" if event.get("author") == "user" else ""
         if event["attempt"] == 0:
             whose = "[dim]the contender to beat[/]"

@@ -12,7 +12,7 @@ from egg_graph.nodes.events import Event, numbers
 from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import contender_of, evaluation_of_best, exhausted
+from egg_graph.routing import at_the_floor, contender_of, evaluation_of_best, exhausted, floor_factor
 from egg_graph.schema import Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
@@ -159,6 +159,9 @@ def write_verdict(
         lines.append("  a person wrote or edited this kernel")
     if _is_contenders(state, best):
         lines.append("  the embedded expert wrote this kernel, before a model was asked: no kernel of the team beat it")
+    factor = floor_factor(state)
+    if factor is not None and at_the_floor(state, context):
+        lines.append(f"  no further optimization was planned: the kernel takes {factor:.2f} times the task's floor")
     if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
         lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
     if budget := exhausted(state, context):

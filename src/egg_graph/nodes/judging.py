@@ -35,7 +35,7 @@ class JudgingNodes:
     @announced
     @count_seconds
     async def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Evaluate the candidate that the coder wrote. A source that this run has evaluated before is not run again.
+        """Evaluate the candidate that the coder wrote. A program that this run has evaluated before is not run again.
 
         A kernel that a person put in place of the best one is evaluated before it.
         """
@@ -183,8 +183,8 @@ class JudgingNodes:
 
     async def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
-        known = _evaluated_before(candidate, state)
-        evaluation = known or await self._evaluate(candidate, state, runtime)
+        known = _same_program(candidate, state)
+        evaluation = await self._evaluate(candidate, state, runtime) if known is None else _again(known, candidate)
         best = evaluation_of_best(state)
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
@@ -198,7 +198,8 @@ class JudgingNodes:
             analysis=analysis,
             diagnosis=state.get("diagnosis") if repaired else None,
             improved=improved,
-            undecided=not improved and undecided(evaluation, best),
+            undecided=known is None and not improved and undecided(evaluation, best),
+            repeats=None if known is None else known.number if known.repeats is None else known.repeats,
             effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
             usage=state.get("pending", Usage()) if planned else Usage(),
         )
@@ -231,9 +232,20 @@ def _next_number(state: StageState) -> int:
     return len(tried(state)) + 1
 
 
-def _evaluated_before(candidate: Candidate, state: StageState) -> Evaluation | None:
-    """This run's evaluation of the same source, if there is one."""
-    return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
+def _evaluated_before(candidate: Candidate, state: StageState) -> bool:
+    """Whether this run has evaluated the same source."""
+    return any(a.candidate.id == candidate.id for a in state.get("attempts", []))
+
+
+def _same_program(candidate: Candidate, state: StageState) -> Attempt | None:
+    """The first attempt of this run at the same program, if there is one."""
+    program = candidate.program
+    return next((a for a in state.get("attempts", []) if a.candidate.program == program), None)
+
+
+def _again(known: Attempt, candidate: Candidate) -> Evaluation:
+    """The evaluation of a program that was judged before, under the id of its new source."""
+    return known.evaluation.model_copy(update={"candidate": candidate.id})
 
 
 def _without_code(candidate: Candidate, state: StageState) -> Evaluation:

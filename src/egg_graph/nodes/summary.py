@@ -1,7 +1,7 @@
 """Summarize a finished stage for the stages that follow: the INTER-stage context."""
 
 from egg_graph.context import Context
-from egg_graph.routing import evaluation_of_best, exhausted, stage_attempts
+from egg_graph.routing import at_the_floor, evaluation_of_best, exhausted, floor_factor, stage_attempts
 from egg_graph.schema import Attempt, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
 
@@ -9,7 +9,7 @@ from egg_graph.state import StageState
 def summarize(state: StageState, stage: StageName, context: Context) -> StageSummary:
     """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do."""
     attempts = stage_attempts(state, stage)
-    best, evaluation, analysis = state.get("best"), evaluation_of_best(state), state.get("analysis")
+    best, evaluation = state.get("best"), evaluation_of_best(state)
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
     return StageSummary(
         stage=stage,
@@ -22,11 +22,18 @@ def summarize(state: StageState, stage: StageName, context: Context) -> StageSum
             for a in attempts
             if not (a.improved or a.undecided)
         ),
-        left="" if analysis is None else analysis.root_cause or analysis.bottleneck,
+        left=_left(state, context),
         best=None if best is None else best.id,
         best_status=None if evaluation is None else evaluation.status,
         usage=usage,
     )
+
+
+def _left(state: StageState, context: Context) -> str:
+    analysis, factor = state.get("analysis"), floor_factor(state)
+    if factor is not None and at_the_floor(state, context):
+        return f"nothing: the kernel takes {factor:.2f} times the task's floor"
+    return "" if analysis is None else analysis.root_cause or analysis.bottleneck
 
 
 def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Outcome:
@@ -39,6 +46,8 @@ def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Ou
         return "all_failed"
     if not attempts and state.get("best") is None and analysis is not None:
         return "no_kernel"
+    if at_the_floor(state, context):
+        return "at_the_floor"
     if exhausted(state, context):
         return "budget_exhausted"
     if analysis is not None and not analysis.worth_optimizing:
@@ -47,4 +56,5 @@ def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Ou
 
 
 def _line(attempt: Attempt) -> str:
-    return f"attempt {attempt.number} ({attempt.candidate.mode}): {attempt.candidate.plan or 'no plan told'}"
+    repeats = "" if attempt.repeats is None else f", the same program as attempt {attempt.repeats}"
+    return f"attempt {attempt.number} ({attempt.candidate.mode}): {attempt.candidate.plan or 'no plan told'}{repeats}"

@@ -125,6 +125,9 @@ class Attempt(Value):
     """Whether the kernel is better, and no less proven, than the best one before it."""
     undecided: bool = False
     """Whether the kernel is right, and no clock told if it is better or worse than the best one before it."""
+    repeats: int | None = None
+    """Number of the attempt that judged the same program: sources that differ in comments, docstrings and formatting
+    alone are judged once. None where it was judged itself."""
     effect: Effect | None = None
     usage: Usage = Usage()
     """Cost of the answers that led to this attempt."""
@@ -139,9 +142,11 @@ Outcome = Literal[
     "all_failed",
     "unevaluable",
     "skipped",
+    "at_the_floor",
 ]
 """`no_kernel`: the team has none for this reference, and `StageSummary.left` says why. `skipped`: hardware tuning that
-nothing could show to pay, because nothing is timed."""
+nothing could show to pay, because nothing is timed. `at_the_floor`: the kernel takes hardly longer than the task's
+floor, so that no further optimization was planned."""
 
 
 class StageSummary(Value):

@@ -4,6 +4,7 @@ import hashlib
 from typing import Literal
 
 from egg_graph.schema.base import Value
+from egg_graph.schema.program import program_digest
 
 StageName = Literal["algorithmic_structure", "parallel_mapping", "tensor_tiling", "memory_optimization"]
 Mode = Literal["seed", "optimize", "repair", "tune"]
@@ -36,3 +37,8 @@ class Candidate(Value):
     def id(self) -> str:
         """SHA-256 of the source (and of the problem, where there is none), as 12 hex digits."""
         return hashlib.sha256((self.source + "\0" + self.problem).encode()).hexdigest()[:12]
+
+    @property
+    def program(self) -> str:
+        """Equal for candidates whose sources differ in comments, docstrings and formatting alone."""
+        return program_digest(self.source + "\0" + self.problem) if self.problem else program_digest(self.source)
