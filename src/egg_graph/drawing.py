@@ -38,8 +38,8 @@ timed, elsewhere what follows from the compiled kernel (limits of occupancy, wav
 After the evaluator a run goes on to `repair`, to `optimize` or to `accept`; a spent budget leads to `accept`. A stage
 that is left out goes from `open` to the next stage (`skip`); so do the tuning stages where nothing is timed and a model
 would have to be paid, which one event, the summaries and the verdict tell (knob `tune_untimed`). A kernel at the task's
-floor goes to the tuner at once (knob `near_floor`). Sources that differ in comments, docstrings and formatting alone are
-one program, and judged once: such an attempt tells which one it repeats.
+floor goes to the tuner at once (knob `near_floor`). Sources that differ in comments, docstrings and formatting alone
+are one program, and judged once: such an attempt tells which one it repeats.
 From the analyst a plan that changes the source goes to the coder (`rewrite`), one that only turns knobs to the tuner
 (`sweep`), and so does a kernel that no plan would improve (`accept`).
 

@@ -96,14 +96,15 @@ def test_entering_and_opening_a_stage():
     assert routing.after_opening(state(GOOD), Context(max_attempts=1), STAGE, paid=False) == "exhausted"
 
 
+CLOCKED = Baseline(task="t", eager_ms=1.0)
+
+
 def test_nobody_is_paid_to_tune_what_nothing_times():
     given = state(("seed", "correct", "algorithmic_structure"))
     routes = {
         "free": routing.after_opening(given, KNOBS, STAGE, paid=False),
         "asked for": routing.after_opening(given, Context(tune_untimed=True), STAGE, paid=True),
-        "timed": routing.after_opening(
-            {**given, "baseline": Baseline(task="t", eager_ms=1.0)}, KNOBS, STAGE, paid=True
-        ),
+        "timed": routing.after_opening({**given, "baseline": CLOCKED}, KNOBS, STAGE, paid=True),
         "structure": routing.after_opening(given, KNOBS, "algorithmic_structure", paid=True),
         "seed": routing.after_opening(state(), KNOBS, STAGE, paid=True),
         "paid": routing.after_opening(given, KNOBS, STAGE, paid=True),
