@@ -15,6 +15,8 @@ class Team(Protocol):
 
     A team whose answers cost calls of a model says so by an attribute `calls_models = True`. No call is made before the
     embedded expert's kernel is judged, and none for hardware tuning that nothing times; `Context` has a knob for each.
+    One that makes nothing of profiling metrics may say so by `reads_metrics = False`: no kernel is profiled again for
+    it.
     """
 
     name: str

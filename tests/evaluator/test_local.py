@@ -238,11 +238,16 @@ def test_the_same_seed_gives_the_same_evidence(evaluator: LocalEvaluator, h200: 
         assert evaluation.spent.memory == Memory(), "no GPU, nothing measured"
 
 
-def test_further_shapes_are_checked_too(evaluator: LocalEvaluator, h200: Hardware) -> None:
+def test_further_shapes_are_checked_too_and_another_stage_gets_metrics(
+    evaluator: LocalEvaluator, h200: Hardware
+) -> None:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=h200, further_shapes=({"rows": 3, "width": 33},))
     evaluation = evaluator.evaluate(task, candidate(RIGHT))
     assert evaluation.status == "correct"
     assert any(check.shapes == {"x": (3, 33)} for check in evaluation.checks)
+    profile = evaluator.profile(task, candidate(RIGHT), evaluation, stage="parallel_mapping")
+    assert profile.source == "compiled" and profile.metrics["launch__waves_per_multiprocessor"].value
+    assert profile.metrics["sm__cycles_active.avg"].missing == "needs Nsight Compute on a GPU"
 
 
 def test_the_environment_tells_the_versions() -> None:

@@ -115,7 +115,7 @@ class Attempt(Value):
     """One step of a stage: an analysis or a diagnosis, the candidate that answers it, and its evaluation."""
 
     number: int
-    """Number of the attempt in the whole run, from 1."""
+    """Number of the attempt in the whole run, from 1; 0 is the contender, which cost the team nothing."""
     candidate: Candidate
     evaluation: Evaluation
     analysis: Analysis | None = None
