@@ -120,6 +120,7 @@ def test_an_ablation_is_of_matched_pairs():
 def test_only_what_knobs_switch_off_can_be_left_out():
     whole = Context()
     assert knobs_without("tuner", whole) == {"tune": False}
+    assert knobs_without("contender", whole) == {"expert_seed": False}
     assert knobs_without("stage-two", whole) == {"stages": ("algorithmic_structure",)}
     assert knobs_without("tensor-tiling", whole)["stages"].count("tensor_tiling") == 0
     flat = knobs_without("hierarchy", whole)

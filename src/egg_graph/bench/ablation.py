@@ -29,6 +29,7 @@ PARTS: dict[str, str] = {
     "principles": "no expert principles in any brief",
     "debugger": "no repair of a broken kernel (max_repairs=0)",
     "analyst": "no optimization after the seed (max_optimizations=0); the tuner stays",
+    "contender": "no attempt 0 of the embedded expert's before a model is asked (expert_seed=False)",
     "profile": "no Nsight Compute metrics (profile=False)",
 }
 """What can be left out, and what that does."""
@@ -78,6 +79,8 @@ def knobs_without(part: str, context: Context) -> dict[str, Any]:
             return {"max_repairs": 0}
         case "analyst":
             return {"max_optimizations": 0}
+        case "contender":
+            return {"expert_seed": False}
         case "profile":
             return {"profile": False}
         case "hierarchy":
