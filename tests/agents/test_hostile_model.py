@@ -23,7 +23,8 @@ Answers = dict[str, Callable[[], str]]
 
 def bad(line: str = "") -> str:
     """A module that is wrong, and another one each time."""
-    return f"# bad {next(NUMBER)}\n{MODULE}{line}"
+    number = next(NUMBER)
+    return f"# bad {number}\n{MODULE}BAD = {number}\n{line}"
 
 
 def plan(**changes: object) -> str:
@@ -83,8 +84,9 @@ def run(answers: Answers, **knobs):
         return completion(text or answers[role](), input_tokens=2000, output_tokens=1000)
 
     with OpenAIServer([step]) as server:
-        graph = build_egg_graph(load_chat_model("hostile", base_url=server.url), evaluator=Printing())
-        context = Context(target="h100", stages=("algorithmic_structure", "tensor_tiling"), **knobs)
+        graph = build_egg_graph(load_chat_model("hostile", base_url=server.url), evaluator=Printing(clock=True))
+        stages = ("algorithmic_structure", "tensor_tiling")
+        context = Context(target="h100", expert_seed=False, accept="right", stages=stages, **knobs)
         return graph.invoke({"reference": REFERENCE}, context=context), server.requests
 
 

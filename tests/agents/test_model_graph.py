@@ -50,7 +50,8 @@ class FondEvaluator(ScriptedEvaluator):
 def run(server: OpenAIServer, evaluator: ScriptedEvaluator | None = None, timeout: float = 10.0, **knobs):
     model = load_chat_model("scripted", base_url=server.url, timeout=timeout)
     graph = build_egg_graph(model, evaluator=evaluator or ScriptedEvaluator(clock=True))
-    return graph.invoke({"reference": REFERENCE}, context=Context(target="h100", expert_seed=False, **knobs))
+    context = Context(target="h100", expert_seed=False, accept="right", **knobs)
+    return graph.invoke({"reference": REFERENCE}, context=context)
 
 
 def modes(state) -> list[str]:

@@ -67,5 +67,7 @@ def _rest(call: CallKind, at_work: CallAtWork) -> Part:
     """What the time of a call that nobody tells is spent on: the role's answer, or what only the evaluator knows."""
     if call in ("baseline", "evaluation", "finalist", "sweep"):
         return "other"
+    if call == "profile":
+        return "profile"
     usage = at_work.told.get("usage")
     return "model" if usage is not None and usage.calls else "team"

@@ -164,7 +164,8 @@ class Services:
             return _compiled(evaluation, stage, task)
         if not context.profile or not reads_metrics(self.get_team()):
             return None
-        profile: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage.name)
+        with call_told("profile", stage=stage.name, candidate=candidate.id):
+            profile: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage.name)
         return profile
 
     def match_principles(

@@ -12,7 +12,7 @@ from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import StageName
 from egg_graph.schema.spending import PART_WORDS, PARTS, Memory, Part
 
-CallKind = Literal["baseline", "evaluation", "finalist", "sweep", "analyst", "coder", "debugger"]
+CallKind = Literal["baseline", "evaluation", "finalist", "sweep", "profile", "analyst", "coder", "debugger"]
 
 
 class CallEntry(Value):
