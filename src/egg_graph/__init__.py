@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         InfrastructureError,
         KernelTask,
         ModelRefused,
+        ModelUnavailable,
         Trial,
     )
     from egg_graph.state import InputState, OutputState, State, to_json
@@ -62,6 +63,7 @@ _HOMES = {
     "Insert": "steering.topology",
     "KernelTask": "schema",
     "ModelRefused": "schema",
+    "ModelUnavailable": "schema",
     "OutputState": "state",
     "Run": "runs.results",
     "State": "state",
@@ -102,6 +104,7 @@ __all__ = [
     "Insert",
     "KernelTask",
     "ModelRefused",
+    "ModelUnavailable",
     "OutputState",
     "Run",
     "State",

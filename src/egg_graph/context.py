@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from egg_graph.schema import BadInput, Domain, Hardware, Precision, StageName
+from egg_graph.asking import DEFAULT_TIMEOUT
+from egg_graph.schema import ROLES, BadInput, Domain, Hardware, Precision, StageName
 
 ATTEMPTS_CEILING = 1000
 """Largest value of `max_attempts`. The graph's recursion limit is derived from it."""
@@ -22,6 +23,12 @@ SAME_NAME = 0.85
 Device = Literal["auto", "gpu", "none"]
 Accept = Literal["faster", "right"]
 Count = Annotated[int, Field(ge=0)]
+MEASURES = ("calls", "tokens", "dollars")
+"""What a budget of a part of the run may limit."""
+BUDGETS = frozenset(
+    {"max_attempts", "max_calls", "max_tokens", "max_dollars", "max_gpu_seconds", "max_seconds", "budgets", "timeout"}
+)
+"""Knobs that may be given anew when a run is resumed."""
 
 
 def describe(description: str) -> dict[str, str]:
@@ -81,8 +88,32 @@ class Context:
     max_tokens: Count = field(
         default=2_000_000,
         metadata=describe(
-            "Start no new attempt after this many model tokens, input and output together; 0 means no limit."
+            "Send no request to a model after this many tokens, input and output together; 0 means no limit."
         ),
+    )
+    max_calls: Count = field(
+        default=0, metadata=describe("Most requests to models, those that fail included; 0 means no limit.")
+    )
+    max_dollars: Annotated[float, Field(ge=0)] = field(
+        default=0.0,
+        metadata=describe(
+            "Send no request to a model after this much money [USD]; needs the price of every model; 0 means no limit."
+        ),
+    )
+    budgets: tuple[str, ...] = field(
+        default=(),
+        metadata=describe(
+            "Budgets of single stages and roles, PART.MEASURE=LIMIT each, such as coder.tokens=50000 or "
+            "tensor_tiling.calls=4; the measures are calls, tokens and dollars."
+        ),
+    )
+    max_gpu_seconds: Annotated[float, Field(ge=0)] = field(
+        default=0.0,
+        metadata=describe("Start no new attempt after a GPU was at work for so long [s]; 0 means no limit."),
+    )
+    timeout: Annotated[float, Field(gt=0)] = field(
+        default=DEFAULT_TIMEOUT,
+        metadata=describe("Silence of a model's endpoint after which a request counts as failed [s]."),
     )
     stages: tuple[StageName, ...] = field(
         default=get_args(StageName), metadata=describe("Stages that run; leave some out to measure what each is worth.")
@@ -140,6 +171,7 @@ class Context:
             except ValidationError as error:
                 raise BadInput(_complaint(name, error)) from error
             object.__setattr__(self, name, value)
+        read_budgets(self.budgets)
 
 
 _fill = Context.__init__
@@ -152,6 +184,29 @@ def _check_and_fill(self: Context, **knobs: Any) -> None:
 
 
 Context.__init__ = _check_and_fill  # type: ignore[method-assign]  # the dataclass's own answers with a TypeError
+
+
+@cache
+def read_budgets(words: tuple[str, ...]) -> dict[tuple[str, str], float]:
+    """Read the budgets of stages and roles: the limit by part and measure.
+
+    Raises:
+        BadInput: if one is not of the form PART.MEASURE=LIMIT, or names no part, no measure or no limit.
+    """
+    parts, limits = (*get_args(StageName), *ROLES), {}
+    for word in words:
+        name, _, limit = word.partition("=")
+        part, _, measure = name.strip().partition(".")
+        try:
+            limits[part, measure] = float(limit)
+        except ValueError:
+            limits[part, measure] = -1.0
+        if part not in parts or measure not in MEASURES or not limits[part, measure] >= 0:
+            raise BadInput(
+                f"budgets: {word!r}: write PART.MEASURE=LIMIT, such as coder.tokens=50000, with a part of "
+                f"{', '.join(parts)} and a measure of {', '.join(MEASURES)}"
+            )
+    return limits
 
 
 def _complaint(name: str, error: ValidationError) -> str:
@@ -235,7 +290,7 @@ def _check_names(knobs: Mapping[str, Any]) -> None:
 
 def save_knobs(context: Context) -> dict[str, Any]:
     """The knobs as JSON values, which every checkpointer can keep; `make_context` reads them."""
-    return {**asdict(context), "stages": list(context.stages)}
+    return {**asdict(context), "stages": list(context.stages), "budgets": list(context.budgets)}
 
 
 def resolve(context: object, state: Mapping[str, Any] | None = None) -> Context:

@@ -16,6 +16,8 @@ ends.
 
 from typing import Literal
 
+from egg_graph.budgets import exhausted as exhausted
+from egg_graph.budgets import part_exhausted
 from egg_graph.context import Context
 from egg_graph.schema import Attempt, Evaluation, StageName
 from egg_graph.stages import TUNING_STAGES
@@ -30,19 +32,6 @@ def tried(state: OutputState) -> list[Attempt]:
 def contender_of(state: OutputState) -> Attempt | None:
     """The embedded expert's kernel that the team must beat; None where there is no usable one."""
     return next((a for a in state.get("attempts", []) if a.number == 0 and a.evaluation.usable), None)
-
-
-def exhausted(state: OutputState, context: Context) -> str:
-    """Name the budget of the run that is used up; empty while none is."""
-    usage = state.get("usage")
-    tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
-    if len(tried(state)) >= context.max_attempts:
-        return f"max_attempts ({context.max_attempts}) reached"
-    if tokens >= context.max_tokens > 0:
-        return f"max_tokens ({context.max_tokens}) reached"
-    if state.get("seconds", 0.0) >= context.max_seconds:
-        return f"max_seconds ({context.max_seconds:g}) reached"
-    return ""
 
 
 def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
@@ -160,12 +149,14 @@ def after_opening(
         return "exhausted"
     if at_the_floor(state, context):
         return "tune"
+    spent = part_exhausted(state, context, stage)
     best, contender = state.get("best"), contender_of(state)
     if best is None or (contender is not None and best.id == contender.candidate.id and not tried(state)):
-        return "seed"
+        return "exhausted" if spent else "seed"
     if unjudged(state):
         return "judge"
-    return "optimize" if context.max_optimizations > 0 else "tune"
+    asked = context.max_optimizations > 0 and not spent and not part_exhausted(state, context, "analyst")
+    return "optimize" if asked else "tune"
 
 
 def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_accept"]:
@@ -205,15 +196,18 @@ def after_evaluation(
         paid: whether the team's answers cost calls of a model.
     """
     attempts = stage_attempts(state, stage)
-    if not attempts or exhausted(state, context) or attempts[-1].evaluation.status == "unevaluable":
+    spent = exhausted(state, context) or part_exhausted(state, context, stage)
+    if not attempts or spent or attempts[-1].evaluation.status == "unevaluable":
         return "accept"
     analysis = state.get("analysis")
     if analysis is not None and not analysis.worth_optimizing:  # the coder declined to write
         return "accept"
-    if not attempts[-1].evaluation.usable and _repairable(attempts, context):
+    repairable = _repairable(attempts, context) and not part_exhausted(state, context, "debugger")
+    if not attempts[-1].evaluation.usable and repairable:
         return "repair"
     if untimed_tuning(state, context, stage, paid=paid) or at_the_floor(state, context):
         return "accept"
-    if state.get("best") is not None and optimizations(attempts) < context.max_optimizations:
+    optimizations_left = optimizations(attempts) < context.max_optimizations
+    if state.get("best") is not None and optimizations_left and not part_exhausted(state, context, "analyst"):
         return "optimize"
     return "accept"

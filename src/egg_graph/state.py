@@ -117,6 +117,8 @@ class OutputState(TypedDict, total=False):
     """What the tuner of each stage tried."""
     usage: Usage
     """Cost of all answers of the run."""
+    costs: dict[str, Usage]
+    """The same by role and by stage: each answer counts in both."""
     seconds: float
     """Seconds spent inside the nodes. A pause between two nodes (an interrupt, a kill and a resume) is not counted."""
 

@@ -49,6 +49,16 @@ def calls_models(model: Any) -> bool:
     return model is not None and bool(getattr(model, "calls_models", not isinstance(model, Team)))
 
 
+def model_prices(team: Team, folder: str | None) -> dict[str, tuple[str, Any]]:
+    """Model and price of each role (see `ModelTeam.prices`); nothing of a team that tells none.
+
+    Raises:
+        BadInput: if the user's own prices are wrong.
+    """
+    ask = getattr(team, "prices", None)
+    return {} if ask is None else dict(ask(folder))
+
+
 def check_model(model: Any) -> None:
     """Refuse a `model=` argument that can never become a team.
 
@@ -79,7 +89,7 @@ def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dic
     """Make a `model=` argument of words: `NAME` for all roles, `ROLE=NAME` for one.
 
     Args:
-        names: the words, such as `["openai:gpt-5", "coder=anthropic:claude-opus-4-1"]`.
+        names: the words, such as `["openai:gpt-5", "coder=anthropic:claude-opus-5"]`.
         otherwise: such words in one text, separated by commas or spaces, that hold where `names` says nothing.
 
     Returns:

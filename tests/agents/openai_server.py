@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -32,7 +33,27 @@ class Stall:
     seconds: float
 
 
-Step = Response | Stall | Callable[[dict[str, Any]], "Response | Stall"]
+@dataclass(frozen=True)
+class Trickle:
+    """A completion that comes in pieces, with a pause before each; without its end, the connection then stays silent.
+
+    A request that is not streamed gets the whole after all the pauses. `thoughts` come first, as `reasoning_content`.
+    """
+
+    pieces: tuple[str, ...]
+    pause: float
+    ends: bool = True
+    thoughts: tuple[str, ...] = ()
+    usage: bool = True
+
+    @property
+    def whole(self) -> "Response":
+        return completion("".join(self.pieces))
+
+
+Step = Response | Stall | Trickle | Callable[[dict[str, Any]], "Response | Stall | Trickle"]
+SILENCE = 5.0
+"""Seconds that a `Trickle` without an end stays silent."""
 
 
 def completion(
@@ -56,10 +77,13 @@ def completion(
     return Response(200, json.dumps(body).encode())
 
 
-def failure(status: int, message: str = "scripted failure", code: str | None = None) -> Response:
+def failure(
+    status: int, message: str = "scripted failure", code: str | None = None, retry_after: str | None = None
+) -> Response:
     """An error in OpenAI's form."""
     body = {"error": {"message": message, "type": "scripted", "param": None, "code": code}}
-    return Response(status, json.dumps(body).encode())
+    headers = {"Content-Type": "application/json"} | ({"Retry-After": retry_after} if retry_after else {})
+    return Response(status, json.dumps(body).encode(), headers)
 
 
 def raw(body: str, content_type: str = "application/json") -> Response:
@@ -82,11 +106,25 @@ def streamed(completed: Response) -> Response:
     return Response(completed.status, events.encode(), {"Content-Type": "text/event-stream"})
 
 
+def chunks(step: Trickle, tell_usage: bool) -> list[str]:
+    """The server-sent events of a `Trickle`."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    deltas = [{"content": "", "reasoning_content": text} for text in step.thoughts]
+    deltas += [{"role": "assistant", "content": text} for text in step.pieces]
+    sent = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    if step.ends:
+        sent.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        if step.usage and tell_usage:
+            sent.append({**head, "choices": [], "usage": json.loads(step.whole.body)["usage"]})
+    return [f"data: {json.dumps(chunk)}\n\n" for chunk in sent] + (["data: [DONE]\n\n"] if step.ends else [])
+
+
 class OpenAIServer:
-    """Serves the script in a thread; `requests` holds every body received, in order."""
+    """Serves the script in a thread; `requests` and `headers` hold those received, in order."""
 
     def __init__(self, script: Sequence[Step]) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self._script = list(script)
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -114,7 +152,7 @@ class OpenAIServer:
         self._server.server_close()
         self._thread.join()
 
-    def next_step(self, body: dict[str, Any]) -> Response | Stall:
+    def next_step(self, body: dict[str, Any]) -> Response | Stall | Trickle:
         """The step that answers this request."""
         with self._lock:
             step = self._script[min(len(self.requests), len(self._script) - 1)]
@@ -132,12 +170,24 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
             step = server.next_step(body)
             if isinstance(step, Stall):
                 server.stall(step.seconds)
                 self.close_connection = True
                 return
-            if body.get("stream") and step.status == 200 and b'"choices": [{' in step.body:
+            if isinstance(step, Trickle):
+                if body.get("stream"):
+                    self._trickle(step, bool((body.get("stream_options") or {}).get("include_usage")))
+                    return
+                server.stall(step.pause * len(step.pieces))
+                step = step.whole
+            if (
+                body.get("stream")
+                and step.status == 200
+                and step.body.startswith(b"{")
+                and b'"choices": [{' in step.body
+            ):
                 step = streamed(step)
             self.send_response(step.status)
             for name, value in step.headers.items():
@@ -145,6 +195,19 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(step.body)))
             self.end_headers()
             self.wfile.write(step.body)
+
+        def _trickle(self, step: Trickle, tell_usage: bool) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(ConnectionError):
+                for chunk in chunks(step, tell_usage):
+                    server.stall(step.pause)
+                    self.wfile.write(chunk.encode())
+                    self.wfile.flush()
+            if not step.ends:
+                server.stall(SILENCE)
+            self.close_connection = True
 
         def log_message(self, *_: object) -> None:
             pass

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.agents import load_chat_model
+from egg_graph.agents import load_chat_model, requests
 from egg_graph.schema import ModelRefused
 from tests.agents.answers import ANALYSIS, DIAGNOSIS, HOPELESS, MENDED, MODULE, fenced
 from tests.agents.openai_server import OpenAIServer, Response, Stall, completion, failure
@@ -109,13 +109,15 @@ def test_roles_that_never_answer_usefully_end_in_the_reference_kept():
     assert len(server.requests) == 2 * (2 + 1), "each question asked twice: two modules, one diagnosis"
 
 
-def test_429_500_and_timeouts_are_recovered_from():
+def test_429_500_and_timeouts_are_recovered_from(monkeypatch):
+    monkeypatch.setattr(requests, "FIRST_WAIT", 0.01)
     good = completion(fenced(module("ok 3")))
     with OpenAIServer([failure(429), failure(500), good, Stall(9), NOT_WORTH]) as server:
         state = run(server, timeout=0.5)
     assert state["status"] == "correct"
     assert modes(state) == ["seed"]
     assert len(server.requests) == 3 + 2 + 3, "two failed seeds, one failed analysis, three further analyses"
+    assert (state["usage"].calls, state["usage"].failed) == (8, 3), "a request that failed is booked"
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])

@@ -16,7 +16,7 @@ from tests.agents.openai_server import OpenAIServer, Stall, completion, failure,
 
 
 def team_at(server: OpenAIServer, timeout: float = 10.0) -> ModelTeam:
-    return ModelTeam(load_chat_model("scripted-model", base_url=server.url, timeout=timeout))
+    return ModelTeam(load_chat_model("scripted-model", base_url=server.url, timeout=timeout), tries=1)
 
 
 WRITE = [
@@ -285,7 +285,7 @@ def test_a_busy_or_broken_endpoint_is_worth_another_try(step, said, write):
     with OpenAIServer([step]) as server, pytest.raises(InfrastructureError) as error:
         write(team_at(server, timeout=0.3), seed_brief())
     assert said in str(error.value) and server.url in str(error.value) and "\n" not in str(error.value)
-    assert len(server.requests) == 1, "the graph's policy retries, not the client"
+    assert len(server.requests) == 1, "the client retries nothing"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_refused_request_is_one_clear_line_and_never_repeated(step, said):
 def test_an_endpoint_that_is_not_there_is_named():
     with OpenAIServer([completion("x")]) as server:
         url = server.url
-    team = ModelTeam(load_chat_model("m", base_url=url))
+    team = ModelTeam(load_chat_model("m", base_url=url), tries=1)
     with pytest.raises(InfrastructureError, match="check that it runs"):
         team.write(seed_brief())
 

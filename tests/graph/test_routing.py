@@ -5,7 +5,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 from egg_graph import Context, build_egg_graph, routing
-from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, StageName, Usage
+from egg_graph.budgets import gpu_seconds
+from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, Spending, StageName, Usage
 from egg_graph.steering.topology import all_steps
 from tests.graph.scripted import ScriptedEvaluator, kernel
 
@@ -72,17 +73,45 @@ def test_the_attempts_of_other_stages_count_against_the_run_and_not_the_stage():
     [
         ({"usage": Usage(input_tokens=60, output_tokens=40)}, "max_tokens (100)"),
         ({"seconds": 10.0}, "max_seconds (10)"),
+        ({"usage": Usage(calls=7)}, "max_calls (7)"),
+        ({"usage": Usage(dollars=0.5)}, "max_dollars (0.5)"),
+        ({"costs": {"coder": Usage(output_tokens=30)}}, "coder.tokens (30)"),
         ({}, ""),
-        ({"usage": Usage(input_tokens=60), "seconds": 9.9}, ""),
+        ({"usage": Usage(input_tokens=60, calls=6, dollars=0.4), "seconds": 9.9}, ""),
+        ({"costs": {"coder": Usage(output_tokens=29), "debugger": Usage(output_tokens=99)}}, ""),
     ],
 )
 def test_budgets(spent, which):
-    knobs = Context(max_tokens=100, max_seconds=10)
+    limits = {"max_tokens": 100, "max_seconds": 10, "max_calls": 7, "max_dollars": 0.5}
+    knobs = Context(**limits, budgets=("coder.tokens=30", "debugger.tokens=200"))
     assert routing.exhausted(state(GOOD, **spent), knobs).startswith(which)
     assert bool(routing.exhausted(state(GOOD, **spent), knobs)) == bool(which)
     assert routing.after_evaluation(state(GOOD, **spent), knobs, STAGE, paid=False) == (
         "accept" if which else "optimize"
     )
+
+
+def test_roles_and_stages_that_spent_their_budget_are_not_asked():
+    spent = {"costs": {part: Usage(calls=2) for part in ("debugger", "analyst", "tensor_tiling")}}
+    knobs = Context(budgets=("debugger.calls=2", "analyst.calls=2"))
+    assert routing.after_evaluation(state(BAD, best=False, **spent), knobs, STAGE, paid=False) == "accept"
+    assert routing.after_evaluation(state(GOOD, **spent), knobs, STAGE, paid=False) == "accept"
+    assert routing.after_opening(state(GOOD, **spent), knobs, STAGE, paid=False) == "tune"
+    of_stage = Context(budgets=("tensor_tiling.calls=2",))
+    assert routing.after_opening(state(GOOD, **spent), of_stage, "tensor_tiling", paid=False) == "tune"
+    assert routing.after_opening(state(**spent), of_stage, "tensor_tiling", paid=False) == "exhausted"
+    assert routing.after_opening(state(GOOD, **spent), of_stage, "parallel_mapping", paid=False) == "optimize"
+
+
+def test_seconds_of_a_gpu_are_those_of_baseline_attempts_and_sweeps():
+    took = Spending(seconds={"correctness": 2.0, "timing": 3.0, "compile": 9.0})
+    on_gpu = Baseline(task="t", eager_ms=1.0, spent=took)
+    (good,) = state(GOOD)["attempts"]
+    judged = good.model_copy(update={"evaluation": good.evaluation.model_copy(update={"spent": took})})
+    spent = {**state(GOOD), "attempts": [judged, judged], "baseline": on_gpu}
+    assert gpu_seconds(spent) == 10.0, "an evaluation that was kept for a second attempt was made once"
+    assert routing.exhausted(spent, Context(max_gpu_seconds=10)) == "max_gpu_seconds (10) reached"
+    assert gpu_seconds({**spent, "baseline": Baseline(task="t")}) == 0.0, "nothing ran on a GPU"
 
 
 def test_entering_and_opening_a_stage():

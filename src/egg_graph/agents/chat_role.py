@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
-from egg_graph.agents.asked import Asked
 from egg_graph.agents.conversation import Conversation, converse
+from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.parsing import Reply
 from egg_graph.agents.prompts import Prompts
-from egg_graph.schema import BadInput, Brief, Mode, ModelRefused, Role, RoleAnswer
+from egg_graph.agents.requests import Line
+from egg_graph.asking import request_log
+from egg_graph.schema import BadInput, Brief, Message, Mode, ModelRefused, ModelRequest, Role, RoleAnswer, Usage
 
 A = TypeVar("A", bound=RoleAnswer)
 
@@ -66,30 +68,40 @@ class ChatRole(Generic[A]):
             metadata={"role": self.name, "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode},
         )
 
-    async def answer(self, asked: Asked, prompts: Prompts, brief: Brief) -> A:
+    async def answer(self, line: Line, prompts: Prompts, brief: Brief) -> A:
         """Ask the model, at most twice; in words where its endpoint refuses the schema.
 
         Raises:
             BadInput: see `prompt`.
-            ModelRefused, InfrastructureError: if the endpoint fails.
+            ModelRefused, ModelUnavailable: if the endpoint fails.
         """
         prompt = prompts.system(self.name, brief), self.prompt(prompts, brief)
-        told: tuple[str, ...] = ()
+        told, refused = "", Usage()
         try:
-            conversation = await self._converse(asked.model, prompt, brief)
+            conversation = await self._converse(line, prompt, brief)
         except ModelRefused as refusal:
-            if not (line := asked.give_up_schema(refusal)):
+            if not (told := line.asked.give_up_schema(refusal)):
                 raise
-            told = (line,)
-            conversation = await self._converse(asked.model, prompt, brief)
+            if request_log() is None:  # a log books it
+                refused = Usage(calls=1, failed=1)
+            conversation = await self._converse(line, prompt, brief)
         answer = conversation.value
         if answer is None:
             answer = self.fallback(conversation.problem, brief)
-        mended = (*told, *conversation.mended, *answer.mended)
-        return answer.model_copy(update={"usage": conversation.usage, "mended": mended})
+        mended = (*filter(None, [told]), *conversation.mended, *answer.mended)
+        return answer.model_copy(update={"usage": refused + conversation.usage, "mended": mended})
 
-    async def _converse(self, model: Runnable[Any, Any], prompt: tuple[str, str], brief: Brief) -> Conversation[A]:
+    async def _converse(self, line: Line, prompt: tuple[str, str], brief: Brief) -> Conversation[A]:
         def read(reply: Reply) -> A:
             return self.read(reply, brief)
 
-        return await converse(model, self._call_config(brief), *prompt, read)
+        system, user = prompt
+        question = ModelRequest(
+            role=self.name,
+            stage=brief.stage,
+            attempt=brief.attempt,
+            mode=brief.mode,
+            model=model_name(line.model),
+            prompt=(Message(role="system", text=system), Message(role="user", text=user)),
+        )
+        return await converse(line, self._call_config(brief), question, read)

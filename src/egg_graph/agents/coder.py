@@ -11,7 +11,7 @@ def _read(reply: Reply, brief: Brief) -> Draft:
 
 
 def _no_module(problem: str, brief: Brief) -> Draft:
-    return Draft(problem=f"no usable module in two answers: {problem}")
+    return Draft(problem=f"no usable module: {problem}")
 
 
 CODER = ChatRole(

@@ -1,22 +1,17 @@
 """One question to a chat model, one re-ask if the answer cannot be read, and what it cost."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
-from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply, Unreadable
-from egg_graph.calls import Call
-from egg_graph.schema import Usage
+from egg_graph.agents.requests import BudgetSpent, Line
+from egg_graph.asking import request_log, terms
+from egg_graph.schema import Message, ModelRequest, Usage
 
 T = TypeVar("T")
-
-_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS"})
-"""Finish reasons by which providers report that an answer hit the output limit."""
 
 _QUOTED = 4000
 """Most characters of an unreadable answer that the model is shown again."""
@@ -35,53 +30,42 @@ class Conversation(Generic[T]):
 
 
 async def converse(
-    model: Runnable[Any, Any], config: RunnableConfig, system: str, prompt: str, read: Callable[[Reply], T]
+    line: Line, config: RunnableConfig, question: ModelRequest, read: Callable[[Reply], T]
 ) -> Conversation[T]:
-    """Ask once; if `read` finds the answer unreadable, ask once more with the reason.
+    """Ask once; if `read` finds the answer unreadable and there is budget left, ask once more with the reason.
 
     Args:
         config: of every call; tags, name and metadata by which a trace shows it.
+        question: who asks, and the prompt.
 
     Raises:
         ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
-        InfrastructureError: if the endpoint is busy, broken or out of reach.
+        ModelUnavailable: if the endpoint stays busy, broken or out of reach.
     """
-    messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(prompt)]
-    usage = Usage()
-    problem = ""
+    usage, problem, asked = Usage(), "", question.prompt
     mended: tuple[str, ...] = ()
     for _ in range(2):
-        reply, cost = await _ask(model, config, messages)
+        if problem and (budget := terms().spent(usage)):
+            problem = f"{problem}; not asked again: {budget}"
+            break
+        try:
+            reply, cost = await line.ask(question.model_copy(update={"prompt": asked}), config, usage)
+        except BudgetSpent as spent:
+            usage, problem = usage + spent.cost, str(spent)
+            break
         usage += cost
         try:
-            return Conversation(read(reply), "", usage, mended)
+            return Conversation(read(reply), "", _booked(usage), mended)
         except Unreadable as unreadable:
             problem = unreadable.reason
             mended = (*mended, f"an answer that cannot be used: {problem}")
-            messages = [
-                *messages[:2],
-                AIMessage(reply.text[:_QUOTED] or "(no text)"),
-                HumanMessage(f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"),
-            ]
-    return Conversation(None, problem, usage, mended)
+            complaint = f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"
+            answer = Message(role="assistant", text=reply.text[:_QUOTED] or "(no text)")
+            asked = (*question.prompt, answer, Message(role="user", text=complaint))
+    return Conversation(None, problem, _booked(usage), mended)
 
 
-async def _ask(model: Runnable[Any, Any], config: RunnableConfig, messages: list[BaseMessage]) -> tuple[Reply, Usage]:
-    start = time.monotonic()
-    try:
-        message: Any = await Call(model.invoke, messages, config=config)
-    except Exception as error:
-        failure = endpoint_failure(error, model)
-        if failure is None:
-            raise
-        raise failure from error
-    counted = message.usage_metadata or {}
-    usage = Usage(
-        calls=1,
-        input_tokens=counted.get("input_tokens", 0),
-        output_tokens=counted.get("output_tokens", 0),
-        seconds=time.monotonic() - start,
-    )
-    meta = message.response_metadata
-    truncated = bool({meta.get("finish_reason"), meta.get("stop_reason")} & _CUT_OFF)
-    return Reply(text=str(message.text), truncated=truncated), usage
+def _booked(usage: Usage) -> Usage:
+    """The cost of this conversation; where a log keeps every request, with what it is still owed for others."""
+    log = request_log()
+    return usage if log is None else log.owed()

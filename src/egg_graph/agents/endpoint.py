@@ -41,7 +41,7 @@ def endpoint_failure(error: Exception, model: Runnable[Any, Any]) -> EggError | 
             return InfrastructureError(f"{said}; it is busy or broken, try again later")
         return ModelRefused(f"{said}; {_cure(status, model)}")
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        return InfrastructureError(f"{who}: no answer in time; raise the model's timeout, or try again later")
+        return InfrastructureError(f"{who}: no answer in time; raise --timeout (timeout=), or try again later")
     if is_lost_connection(error):
         where = " and OPENAI_BASE_URL names it" if _of_openai(model) else ""
         return InfrastructureError(f"{who}: {_message(error)}; check that it runs{where}")
@@ -64,10 +64,19 @@ def _of_openai(model: Runnable[Any, Any]) -> bool:
     return getattr(model, "_llm_type", "openai-chat") == "openai-chat"
 
 
+def endpoint_url(model: Runnable[Any, Any]) -> str:
+    """The address of a chat model's endpoint; empty where its library keeps it to itself."""
+    return next((u for u in (getattr(model, name, None) for name in _URLS) if isinstance(u, str)), "")
+
+
+def model_name(model: Runnable[Any, Any]) -> str:
+    """The name of a chat model, or else of its class."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+
+
 def _endpoint(model: Runnable[Any, Any]) -> str:
-    name = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
-    url = next((u for u in (getattr(model, name, None) for name in _URLS) if isinstance(u, str)), None)
-    return f"model {name}" + (f" at {url}" if url else "")
+    url = endpoint_url(model)
+    return f"model {model_name(model)}" + (f" at {url}" if url else "")
 
 
 def _message(error: Exception) -> str:

@@ -11,8 +11,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from egg_graph.asking import request_log
 from egg_graph.calls import Call, arun, run
-from egg_graph.schema import ROLES, ModelRefused
+from egg_graph.evaluator.progress import report_progress
+from egg_graph.schema import ROLES, BadInput, ModelRefused
+
+PATIENCE = 86_400.0
+"""Seconds that a run waits for one answer, where nobody says how long."""
+FOLDER = "handoff"
+"""The folder of the files, in a run's folder."""
 
 
 class HandoffModel(BaseChatModel):
@@ -24,16 +31,19 @@ class HandoffModel(BaseChatModel):
 
     An answer is taken once the file has text and has not changed for one poll. A prompt with the same text as an
     earlier one keeps its number, and an answer that is already there is taken, so that an interrupted run goes on where
-    it stopped. Token counts are unknown and stay zero.
+    it stopped. In a team the tokens are estimated from the texts.
     """
 
-    folder: Path
+    folder: Path | None = None
+    """None: the folder `handoff` in the folder of the run."""
     timeout: float = 3600.0
     """Seconds to wait for one answer. After that `ModelRefused` names the missing file."""
     poll: float = 0.2
     """Seconds between two looks at the file."""
     on_poll: Callable[[], None] | None = None
     """Called before every look; what it raises ends the wait."""
+    keeps_time: bool = True
+    """A team leaves the time-out to this model."""
 
     @property
     def _llm_type(self) -> str:
@@ -65,18 +75,27 @@ class HandoffModel(BaseChatModel):
 
     def _prompt_file(self, role: str, text: str) -> Path:
         """The file that holds this prompt; a new one with the next number if there is none yet."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        asked = sorted(self.folder.glob("*.prompt.md"))
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        asked = sorted(folder.glob("*.prompt.md"))
         for file in asked:
             if file.name.endswith(f"-{role}.prompt.md") and file.read_text(encoding="utf-8") == text:
                 return file
         numbers = [file.name.partition("-")[0] for file in asked]
         number = max((int(given) for given in numbers if given.isdigit()), default=0) + 1
-        file = self.folder / f"{number:03d}-{role}.prompt.md"
+        file = folder / f"{number:03d}-{role}.prompt.md"
         file.write_text(text, encoding="utf-8")
         return file
 
+    def _folder(self) -> Path:
+        if self.folder is not None:
+            return self.folder
+        if (log := request_log()) is None:
+            raise BadInput("handoff: there is no run whose folder could hold the prompts; name one: handoff:FOLDER")
+        return log.folder / FOLDER
+
     async def _wait(self, answer: Path) -> str:
+        report_progress(f"waits for {answer}")
         deadline = time.monotonic() + self.timeout
         before = None
         while time.monotonic() < deadline:

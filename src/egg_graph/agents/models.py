@@ -1,10 +1,12 @@
 """Chat models by name: any provider that LangChain knows, and any OpenAI-compatible endpoint."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
+from egg_graph.asking import read_requests
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
@@ -69,12 +71,14 @@ def load_chat_model(
     base_url: str | None = None,
     api_key: str | None = None,
     temperature: float | None = None,
-    timeout: float = 120.0,
+    timeout: float | None = None,
 ) -> "BaseChatModel":
     """Load a chat model by name.
 
     | name | goes to |
     | --- | --- |
+    | `handoff`, `handoff:folder` | files that another agent, or a person, answers: `HandoffModel` |
+    | `replay:folder` | the answers that a run's folder keeps, and no others: `ReplayModel` |
     | `provider:model` with one of `PROVIDERS`, as for LangChain's `init_chat_model` | that provider, and to no other endpoint |
     | `openai:model` | `base_url`, or OPENAI_BASE_URL, or OpenAI |
     | anything else, with `base_url` or OPENAI_BASE_URL | that endpoint, the name as it is |
@@ -85,21 +89,36 @@ def load_chat_model(
             that provider's endpoint.
         api_key: by default, the provider's environment variable. An endpoint of your own needs none.
         temperature: the server's default if None (some models accept no other).
-        timeout: seconds that one request may take.
+        timeout: seconds of silence after which a request fails. None: in a team those of the run, else the library's.
 
-    The model itself retries nothing (max_retries is 0), because the graph's retry policy does.
+    The model itself retries nothing (max_retries is 0), because the team does.
 
     Raises:
         BadInput: if the name is empty or its provider unknown, if the provider's package is not installed, if the URL
             is no http(s) URL, or if there is no key.
     """  # noqa: E501
-    given = {"base_url": base_url, "api_key": api_key, "temperature": temperature}
-    options = {"timeout": timeout, "max_retries": 0, **{k: v for k, v in given.items() if v is not None}}
+    kind, _, place = name.strip().partition(":")
+    if kind in ("handoff", "replay") and base_url is None:
+        return _of_files(name, kind, place, timeout)
+    given = {"base_url": base_url, "api_key": api_key, "temperature": temperature, "timeout": timeout}
+    options = {"max_retries": 0, **{k: v for k, v in given.items() if v is not None}}
     endpoint = base_url or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
     provider, bare = _split(name, endpoint)
     if provider == "openai":
         return _openai(name, bare, endpoint, options)
     return _of_provider(name, provider, bare, options)
+
+
+def _of_files(name: str, kind: str, place: str, timeout: float | None) -> "BaseChatModel":
+    """A model whose answers are files."""
+    from egg_graph.agents.handoff import PATIENCE, HandoffModel
+    from egg_graph.agents.replay import ReplayModel
+
+    if kind == "handoff":
+        return HandoffModel(folder=Path(place) if place else None, timeout=timeout or PATIENCE)
+    if not (requests := read_requests(Path(place)) if place else []):
+        raise BadInput(f"model {name!r}: that folder keeps no request; name a run's folder, such as replay:runs/<id>")
+    return ReplayModel(requests=requests)
 
 
 def _split(name: str, endpoint: str | None) -> tuple[str, str]:
@@ -132,8 +151,14 @@ def _openai(name: str, bare: str, endpoint: str | None, options: dict[str, Any])
     if endpoint is not None:
         # Names such as gpt-5.2-pro would go to /v1/responses, which other servers do not have.
         options = {**options, "base_url": endpoint, "use_responses_api": False}
+    # A team watches for silence itself; the library's own watch would end a model that thinks for two minutes.
+    options["stream_chunk_timeout"] = None
 
     from langchain_openai import ChatOpenAI  # imports openai, which `import egg_graph` must not
+    from openai import DefaultAsyncHttpxClient
+
+    # A client of its own: the library shares one among all models, with connections that belong to other event loops.
+    options["http_async_client"] = DefaultAsyncHttpxClient()
 
     # Without stream_usage, streaming loses the token counts on such endpoints.
     return ChatOpenAI(model=bare, stream_usage=True, **{**options, "api_key": api_key})

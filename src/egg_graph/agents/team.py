@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from egg_graph.agents.analyst import ANALYST
 from egg_graph.agents.asked import Asked
+from egg_graph.agents.booking import price_of
 from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
+from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.models import load_chat_model
 from egg_graph.agents.prompts import Prompts
+from egg_graph.agents.requests import TRIES, Line
 from egg_graph.calls import arun, run
+from egg_graph.knowledge import Price
 from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
 
 Model = Runnable[Any, Any] | str
@@ -24,16 +29,23 @@ _SCHEMAS: dict[str, Mapping[str, Any] | None] = {role.name: role.schema for role
 class ModelTeam:
     """Analyst, coder and debugger played by chat models (implements `egg_graph.team.Team`).
 
-    Each answer takes one prompt, rendered from the brief alone, and at most one re-ask with the reason. An answer that
-    stays unreadable raises nothing: it becomes a draft with a `problem`, an analysis that is not worth optimizing, or a
-    diagnosis made from the evaluator's finding. In traces every call carries
-    the tags "egg" and the role, a name, and `role`, `stage`, `attempt` and `mode` as metadata.
+    Each answer takes one prompt, rendered from the brief alone, and at most one re-ask with the reason. It is streamed.
+    A request that finds the endpoint busy, broken or silent is sent again; the answer's cost holds every request. An
+    answer that stays unreadable raises nothing: it becomes a draft with a `problem`, an analysis that is not worth
+    optimizing, or a diagnosis made from the evaluator's finding. In traces every call carries the tags "egg" and the
+    role, a name, and `role`, `stage`, `attempt` and `mode` as metadata.
     """
 
     calls_models = True
 
     def __init__(
-        self, models: Model | Mapping[str, Model], *, prompts: str | Path | None = None, name: str | None = None
+        self,
+        models: Model | Mapping[str, Model],
+        *,
+        prompts: str | Path | None = None,
+        name: str | None = None,
+        timeout: float | None = None,
+        tries: int = TRIES,
     ) -> None:
         """
         Args:
@@ -41,38 +53,53 @@ class ModelTeam:
                 one.
             prompts: a folder with templates of your own; each takes the place of the shipped one of its name.
             name: the author that candidates carry; the coder's model by default.
+            timeout: seconds of silence after which a request counts as failed; by default the run's `Context.timeout`.
+            tries: most requests for one answer, where the endpoint is busy, broken or silent.
 
         Raises:
             BadInput: if a role is missing or unknown, or a model cannot be loaded by its name.
         """
         loaded = _by_role(models)
-        self._models = {role: Asked(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
+        asked = {role: Asked(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
+        self._lines = {role: Line(one, timeout, tries) for role, one in asked.items()}
         self._prompts = Prompts(prompts)
-        self.name = name or _model_name(loaded["coder"])
+        self.name = name or model_name(loaded["coder"])
+
+    def prices(self, folder: str | None = None) -> dict[str, tuple[str, Price | None]]:
+        """The model of each role, and its price; None where the price is not known.
+
+        Args:
+            folder: a folder with a `prices.toml` of the user's own.
+
+        Raises:
+            BadInput: if that file is wrong.
+        """
+        models = {role: line.model for role, line in self._lines.items()}
+        return {role: (model_name(model), price_of(model, folder)) for role, model in models.items()}
 
     def analyze(self, brief: Brief) -> Analysis:
-        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return run(ANALYST.answer(self._models["analyst"], self._prompts, brief))
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
+        return run(ANALYST.answer(self._lines["analyst"], self._prompts, brief))
 
     async def aanalyze(self, brief: Brief) -> Analysis:
         """`analyze` in an event loop."""
-        return await arun(ANALYST.answer(self._models["analyst"], self._prompts, brief))
+        return await arun(ANALYST.answer(self._lines["analyst"], self._prompts, brief))
 
     def write(self, brief: Brief) -> Draft:
-        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return run(CODER.answer(self._models["coder"], self._prompts, brief))
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
+        return run(CODER.answer(self._lines["coder"], self._prompts, brief))
 
     async def awrite(self, brief: Brief) -> Draft:
         """`write` in an event loop."""
-        return await arun(CODER.answer(self._models["coder"], self._prompts, brief))
+        return await arun(CODER.answer(self._lines["coder"], self._prompts, brief))
 
     def debug(self, brief: Brief) -> Diagnosis:
-        """See `egg_graph.team.Team`. Raises `ModelRefused` or `InfrastructureError` for failures of the endpoint."""
-        return run(DEBUGGER.answer(self._models["debugger"], self._prompts, brief))
+        """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
+        return run(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief))
 
     async def adebug(self, brief: Brief) -> Diagnosis:
         """`debug` in an event loop."""
-        return await arun(DEBUGGER.answer(self._models["debugger"], self._prompts, brief))
+        return await arun(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief))
 
 
 def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:
@@ -95,8 +122,7 @@ def _loaded(model: Model) -> Runnable[Any, Any]:
         return load_chat_model(model)
     if not isinstance(model, Runnable):
         raise BadInput(f"model: a {type(model).__name__}; give a LangChain chat model or its name")
+    own = "stream_chunk_timeout"
+    if isinstance(model, BaseChatModel) and hasattr(model, own) and own not in model.model_fields_set:
+        return model.model_copy(update={own: None})  # our own watch for silence takes its place
     return model
-
-
-def _model_name(model: Runnable[Any, Any]) -> str:
-    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)

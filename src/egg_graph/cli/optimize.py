@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,8 +15,9 @@ from egg_graph.cli.console import REJECTED, plain, stderr, stdout
 from egg_graph.cli.files import read_source
 from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
 from egg_graph.cli.progress import Progress
-from egg_graph.cli.verdict import show_verdict
-from egg_graph.context import Accept, Device
+from egg_graph.cli.stopping import stoppable
+from egg_graph.cli.verdict import show_verdict, tell_cost
+from egg_graph.context import BUDGETS, Accept, Device
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.team import name_models, read_models
 
@@ -59,6 +60,11 @@ def optimize(
     max_configs: Annotated[int | None, knob("max_configs")] = None,
     max_seconds: Annotated[float | None, knob("max_seconds")] = None,
     max_tokens: Annotated[int | None, knob("max_tokens")] = None,
+    max_calls: Annotated[int | None, knob("max_calls")] = None,
+    max_dollars: Annotated[float | None, knob("max_dollars")] = None,
+    max_gpu_seconds: Annotated[float | None, knob("max_gpu_seconds")] = None,
+    budget: Annotated[list[str] | None, knob("budgets", "--budget")] = None,
+    timeout: Annotated[float | None, knob("timeout")] = None,
     stage: Annotated[list[str] | None, knob("stages", "--stage")] = None,
     tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
     near_floor: Annotated[float | None, knob("near_floor")] = None,
@@ -71,8 +77,12 @@ def optimize(
     Shows each stage and attempt as it happens; leaves kernel.py, evidence.json, history.jsonl and report.html in
     runs/<id>/. Set EGG_MODEL instead of --model to use the same model every time.
 
+    At the limit of a budget the run ends with the best kernel so far; --resume with a higher one goes on with it.
+    Ctrl-C and SIGTERM stop a run before the next request to a model; it can be resumed.
+
     Exit status 0 if a usable kernel was accepted, 1 if the reference is kept, 2 for bad usage or input, 3 if the
-    machine failed, 4 if an evaluator elsewhere has yet to answer: resume the run when it has.
+    machine failed, 4 if an evaluator elsewhere has yet to answer: resume the run when it has; 130 or 143 where it was
+    stopped.
     """
     knobs = given(
         target=target,
@@ -87,6 +97,11 @@ def optimize(
         max_configs=max_configs,
         max_seconds=max_seconds,
         max_tokens=max_tokens,
+        max_calls=max_calls,
+        max_dollars=max_dollars,
+        max_gpu_seconds=max_gpu_seconds,
+        budgets=None if budget is None else tuple(budget),
+        timeout=timeout,
         stages=None if stage is None else tuple(stage),
         tune=tune,
         near_floor=near_floor,
@@ -96,8 +111,11 @@ def optimize(
     )
     kernel_text = None if kernel is None else read_source(kernel, "kernel")
     handed_in = given(kernel=kernel_text, plan=plan, evaluator=evaluator)
-    if resume is not None and (reference is not None or knobs or handed_in):
-        raise BadInput("--resume finishes a run with the reference and knobs it was started with; give it alone")
+    if resume is not None and (reference is not None or set(knobs) - BUDGETS or handed_in):
+        raise BadInput(
+            "--resume finishes a run with the reference and knobs it was started with; give it alone, or with higher "
+            "budgets"
+        )
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
@@ -115,17 +133,36 @@ def _run(
     name: str | None,
     runs: Path,
     resume: str | None,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> "Run":
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
         console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
     import egg_graph
 
-    with Progress(console) as progress, _resume_hint(runs, resume):
-        if resume is not None:
-            return egg_graph.resume(resume, runs_dir=runs, on_event=progress, model=model)
-        return egg_graph.optimize(reference, model=model, name=name, runs_dir=runs, on_event=progress, **options)  # type: ignore[arg-type]
+    with Progress(console) as progress, stoppable(), _resume_hint(runs, resume):
+        if reference is None:
+            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **options)
+
+        def begin(folder: Path) -> None:
+            _show_estimate(console, folder, model)
+
+        return egg_graph.optimize(
+            reference, model=model, name=name, runs_dir=runs, on_start=begin, on_event=progress, **options
+        )
+
+
+def _show_estimate(console: Console, folder: Path, model: str | dict[str, str] | None) -> None:
+    """Print what the run in this folder will probably cost, if models play the team."""
+    from egg_graph.context import make_context
+    from egg_graph.runs.estimate import estimate_run
+    from egg_graph.runs.folder import read_request
+    from egg_graph.team import resolve_team
+
+    request = read_request(folder)
+    estimate = estimate_run(resolve_team(model), make_context(request["context"]), request["reference"])
+    if estimate is not None:
+        console.print(f"estimate  {plain(estimate)} (what such runs took; no promise)", soft_wrap=True)
 
 
 @contextmanager
@@ -157,8 +194,7 @@ def conclude(console: Console, run: "Run") -> None:
             console.print(Padding(plain(line), (0, 0, 0, len(line) - len(line.lstrip()))))
     else:
         show_verdict(console, run.evaluation, title=f"{task.name}, target {task.target.name}, {task.precision}")
-    tokens = run.usage.input_tokens + run.usage.output_tokens
-    spent = f"{run.usage.calls} model calls, {tokens:,} tokens" if run.usage.calls else "no model call"
+    spent = tell_cost(run.usage)
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
     seconds = run.seconds if run.ledger is None else run.ledger.seconds
     console.print(f"{tried} in {seconds:.0f} s, {spent}")

@@ -14,7 +14,7 @@ DOMAIN = typer.Option(help="Inputs on which the kernel has to be right; nonfinit
 OUT = typer.Option(help="Results: .json, and a page .md beside it.")
 MODEL = typer.Option(
     metavar="[ROLE=]NAME",
-    help="Chat model that plays the team, such as openai:gpt-5 or anthropic:claude-opus-4-1; repeat it with "
+    help="Chat model that plays the team, such as openai:gpt-5 or anthropic:claude-opus-5; repeat it with "
     "analyst=, coder= or debugger= before the name to give that role another.",
     show_default="the embedded expert",
 )
@@ -38,7 +38,7 @@ def knob(name: str, *flags: str, panel: str = "Budgets and knobs") -> Any:
 
 def _default_text(default: Any) -> str:
     if isinstance(default, tuple):
-        return "all four"
+        return "all four" if default else "none"
     if isinstance(default, bool):
         return "yes" if default else "no"
     return f"{default:,}" if isinstance(default, int) else str(default)

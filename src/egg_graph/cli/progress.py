@@ -67,6 +67,8 @@ class Progress:
                 self._stage(event)
             case "role":
                 self._role(event)
+            case "request":
+                self._request(event)
             case "trial":
                 self._trial(event)
             case "attempt":
@@ -137,6 +139,13 @@ class Progress:
             self._detail("coder", f"[red]no code[/] {reason}")
         elif status == "declined":
             self._detail("coder", reason)
+
+    def _request(self, event: Any) -> None:
+        """Tell of a request that failed; what the others cost is told at the end."""
+        if event.get("status") != "answered":
+            again = event.get("again_in")
+            then = "" if again is None else f"; asked again in {again:.0f} s"
+            self._detail("model", f"[yellow]{plain(event.get('status'))}[/] {plain(event.get('reason', ''))}{then}")
 
     def _trial(self, event: Any) -> None:
         self.trials += 1

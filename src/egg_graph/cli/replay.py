@@ -13,7 +13,10 @@ Place = Literal["recorded", "gpu", "none"]
 
 
 def replay(
-    evidence: Annotated[Path, typer.Argument(help="A record of evaluate --evidence, or the evidence.json of a run.")],
+    evidence: Annotated[
+        Path,
+        typer.Argument(help="A record of evaluate --evidence, the evidence.json of a run, or the folder of a run."),
+    ],
     device: Annotated[Place, typer.Option(help="Where to repeat it: as recorded, on a GPU, or without.")] = "recorded",
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON: what agrees, what not.")] = False,
 ) -> None:
@@ -22,12 +25,18 @@ def replay(
     Correctness has to come out bit for bit; times are taken anew where there is a GPU. On another GPU, or with other
     versions of torch or triton, bitwise equality is not promised: differences are told with what may explain them.
 
+    The folder of a run is run again as a whole, from the answers of models and evaluator that it keeps: with no key and
+    no GPU, to the same end.
+
     Exit status 0 if the replay agrees, 1 if it differs, 2 if the record is damaged or tampered with, 3 if the machine
     failed.
     """
     from egg_graph.evaluator.replay import compare_replay
     from egg_graph.runs.evidence import read_evidence
 
+    if evidence.is_dir():
+        _replay_run(evidence, as_json)
+        return
     record = read_evidence(evidence)
     repeated = _repeat(record, device)
     comparison = compare_replay(record.evaluation, repeated)
@@ -43,6 +52,21 @@ def replay(
     else:
         _show(record, lines)
     if not comparison.same:
+        raise typer.Exit(REJECTED)
+
+
+def _replay_run(folder: Path, as_json: bool) -> None:
+    """Run a whole run again, and tell whether it ends as it did."""
+    from egg_graph.runs.replay import replay_run
+
+    replayed = replay_run(folder)
+    lines = {"agrees": replayed.agrees, "differs": replayed.differs}
+    if as_json:
+        typer.echo(json.dumps({"same": not replayed.differs, **lines}))
+    else:
+        _show_lines(lines)
+        stdout().print("[red]it ends otherwise[/]" if replayed.differs else "[green]it ends as it did[/]")
+    if replayed.differs:
         raise typer.Exit(REJECTED)
 
 
@@ -84,11 +108,16 @@ def _show(record: EvidenceRecord, lines: dict[str, tuple[str, ...]]) -> None:
         f"{record.evaluation.status}; {signed} ({record.signed_with})",
         soft_wrap=True,
     )
-    for name, mark, color in (("agrees", "=", "green"), ("differs", "!", "red"), ("not_repeated", "-", "yellow")):
-        for line in lines[name]:
-            console.print(f"  [{color}]{mark}[/] {name.replace('_', ' ')}: {plain(line)}", soft_wrap=True)
+    _show_lines({name: lines[name] for name in ("agrees", "differs", "not_repeated")})
     if lines["other_machine"]:
         console.print("  bitwise equality is not promised here, for this is not the machine of the record:")
         for line in lines["other_machine"]:
             console.print(f"    {plain(line)}", soft_wrap=True)
     console.print("[red]it differs[/]" if lines["differs"] else "[green]it agrees[/]")
+
+
+def _show_lines(lines: dict[str, tuple[str, ...]]) -> None:
+    console = stdout()
+    for name, mark, color in (("agrees", "=", "green"), ("differs", "!", "red"), ("not_repeated", "-", "yellow")):
+        for line in lines.get(name, ()):
+            console.print(f"  [{color}]{mark}[/] {name.replace('_', ' ')}: {plain(line)}", soft_wrap=True)

@@ -5,7 +5,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from egg_graph.cli.console import plain
-from egg_graph.schema import Check, Evaluation
+from egg_graph.schema import Check, Evaluation, Usage
 
 COLORS = {"faster": "green", "correct": "green", "inconclusive": "yellow", "slower": "yellow"}
 """Colour of a status; every other status is red."""
@@ -79,3 +79,19 @@ def _numbers(evaluation: Evaluation) -> Table:
     if evaluation.triton_share is not None:
         table.add_row("triton", f"{evaluation.triton_share:.0%} of the work is in the kernel's own Triton")
     return table
+
+
+def tell_cost(usage: Usage) -> str:
+    """What the answers of models cost, in a few words."""
+    if not usage.calls:
+        return "no model call"
+    parts = [f"{usage.calls} model calls"]
+    if usage.failed:
+        parts[0] += f" ({usage.failed} failed)"
+    estimated = f" ({usage.estimated} calls' estimated)" if usage.estimated else ""
+    parts.append(f"{usage.tokens:,} tokens{estimated}")
+    if usage.dollars:
+        parts.append(f"${usage.dollars:.2f}")
+    if usage.unpriced:
+        parts.append(f"price of {usage.unpriced} calls unknown")
+    return ", ".join(parts)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from egg_graph.schema import Trial
+from egg_graph.schema import ModelRequest, Trial
 from egg_graph.schema.base import Value
 
 Arguments = ParamSpec("Arguments")
@@ -28,17 +28,21 @@ class Progress(Value):
     """Which configuration of a sweep, from 0, in the order in which they were given; None outside of a sweep."""
     trial: Trial | None = None
     """What screening that configuration came to; None while it is at work."""
+    request: ModelRequest | None = None
+    """A request to a model that has ended; None in every other report."""
 
 
 Listener = Callable[[Progress], None]
 _LISTENER: ContextVar[Listener | None] = ContextVar("egg_graph_progress", default=None)
 
 
-def report_progress(doing: str = "", *, number: int | None = None, trial: Trial | None = None) -> None:
+def report_progress(
+    doing: str = "", *, number: int | None = None, trial: Trial | None = None, request: ModelRequest | None = None
+) -> None:
     """Tell whoever listens; nothing happens where nobody does. The arguments are the fields of `Progress`."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener(Progress(doing=doing, number=number, trial=trial))
+        listener(Progress(doing=doing, number=number, trial=trial, request=request))
 
 
 @contextmanager

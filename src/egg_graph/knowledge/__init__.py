@@ -2,15 +2,19 @@
 
 from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_hardware
 from egg_graph.knowledge.matching import match_principles
+from egg_graph.knowledge.prices import Price, find_price, load_prices
 from egg_graph.knowledge.principles import load_principles
 from egg_graph.knowledge.scoring import PrincipleScore, score_principles
 from egg_graph.knowledge.shipped import prompt_files, prompt_text
 
 __all__ = [
+    "Price",
     "PrincipleScore",
     "detect_hardware",
+    "find_price",
     "hardware_keys",
     "load_hardware",
+    "load_prices",
     "load_principles",
     "match_principles",
     "prompt_files",

@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context
 from egg_graph.evaluator.progress import Progress, hear_progress
-from egg_graph.nodes.events import Event
+from egg_graph.nodes.events import Event, request_event
 from egg_graph.routing import tried
 from egg_graph.schema import Mode, Role
 
@@ -121,6 +121,9 @@ class _Announcer:
             LOG.warning("%s failed: %s", _words(self._about), error, extra=self._extra(self._about))
 
     def _hear(self, progress: Progress) -> None:
+        if progress.request is not None:
+            self._send(request_event(progress.request))
+            return
         self._doing = progress.doing
         self._send(self._working())
 

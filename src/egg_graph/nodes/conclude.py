@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
+from egg_graph.budgets import reached
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import Event, numbers
@@ -164,8 +165,9 @@ def write_verdict(
         lines.append(f"  no further optimization was planned: the kernel takes {factor:.2f} times the task's floor")
     if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
         lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
-    if budget := exhausted(state, context):
-        lines.append(f"  the run stopped early: {budget}")
+    stopped = exhausted(state, context)
+    for budget in reached(state, context):
+        lines.append(f"  the run stopped early: {budget}" if budget == stopped else f"  a part ended early: {budget}")
     return evaluation.status, "\n".join(lines)
 
 

@@ -9,6 +9,7 @@
 | `contender` | contender, where the embedded expert has no kernel | `status` (`none`), `reason` |
 | `stage` | open, close | `stage`, `status` (`opened`, `skipped` (once, of the first stage that would tune untimed), or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`), `reason` |
+| `request` | analyst, coder, debugger, for each request to a model that has ended | `stage`, `role`, `attempt`, `mode`, `number` (in the run; 0 where nobody counts), `model`, `status` (`answered`, `failed`, `stopped`), `reason`, `again_in` (seconds until it is sent again, or None), `input_tokens`, `output_tokens`, `estimated` (nobody told the tokens), `dollars` (None where the price is not known), `seconds` |
 | `attempt` | evaluator, tuner; contender (attempt 0) | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
 | `ledger` | baseline, contender, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, `profile`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
@@ -35,6 +36,7 @@ from egg_graph.schema import (
     Evaluation,
     Knob,
     Mode,
+    ModelRequest,
     Part,
     Role,
     StageName,
@@ -46,7 +48,17 @@ class Event(TypedDict, total=False):
     """One event. The table above lists the keys of each kind."""
 
     event: Literal[
-        "started", "working", "baseline", "contender", "stage", "role", "attempt", "trial", "ledger", "verdict"
+        "started",
+        "working",
+        "baseline",
+        "contender",
+        "stage",
+        "role",
+        "request",
+        "attempt",
+        "trial",
+        "ledger",
+        "verdict",
     ]
     node: str
     stage: StageName
@@ -77,6 +89,12 @@ class Event(TypedDict, total=False):
     eager_ms: float | None
     compile_ms: float | None
     floor_ms: float
+    model: str
+    again_in: float | None
+    input_tokens: int
+    output_tokens: int
+    estimated: bool
+    dollars: float | None
 
 
 def numbers(evaluation: Evaluation) -> Event:
@@ -101,6 +119,27 @@ def baseline_event(baseline: Baseline) -> Event:
         eager_ms=baseline.eager_ms,
         compile_ms=baseline.compile_ms,
         floor_ms=baseline.floor_ms,
+    )
+
+
+def request_event(request: ModelRequest) -> Event:
+    usage = request.usage
+    return Event(
+        event="request",
+        stage=request.stage,
+        role=request.role,
+        attempt=request.attempt,
+        mode=request.mode,
+        number=request.number,
+        model=request.model,
+        status=request.outcome,
+        reason=request.reason,
+        again_in=request.again_in,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        estimated=usage.estimated > 0,
+        dollars=None if usage.unpriced else usage.dollars,
+        seconds=round(usage.seconds, 1),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langgraph.runtime import Runtime
 
-from egg_graph.context import Context, choose_target, resolve, save_knobs
+from egg_graph.context import Context, choose_target, read_budgets, resolve, save_knobs
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import baseline_event
@@ -15,6 +15,7 @@ from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.state import OVERWRITE, OutputState, State
+from egg_graph.team import Team, model_prices
 
 
 @dataclass
@@ -34,8 +35,9 @@ class PrepareNodes:
             BadInput: if there is no readable reference, if what was handed in cannot be read, or if the team's model
                 cannot be loaded.
         """
-        self.services.get_team()  # refuse it now, before the seconds of a baseline
+        team = self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
+        check_prices(team, context)
         task = make_task(state.get("reference"), state.get("name"), await self.services.aim(context))
         kernel = read_kernel(state.get("kernel"))
         seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
@@ -55,6 +57,7 @@ class PrepareNodes:
             summaries={OVERWRITE: []},  # type: ignore[typeddict-item]
             sweeps={OVERWRITE: []},  # type: ignore[typeddict-item]
             usage=Usage(),
+            costs={},
             seconds=0.0,
         )
 
@@ -67,6 +70,21 @@ class PrepareNodes:
             call.spent = baseline.spent
             runtime.stream_writer(baseline_event(baseline))
         return OutputState(baseline=baseline)
+
+
+def check_prices(team: Team, context: Context) -> None:
+    """Refuse a budget of money for a team that has a model whose price is not known.
+
+    Raises:
+        BadInput: if there is such a budget and such a model, or the user's own prices cannot be read.
+    """
+    limited = context.max_dollars or any(measure == "dollars" for _, measure in read_budgets(context.budgets))
+    prices = model_prices(team, context.knowledge_dir)
+    if limited and (unpriced := [name for name, price in prices.values() if price is None]):
+        raise BadInput(
+            f"a budget of money needs prices, and that of {unpriced[0]!r} is not known: add it to prices.toml in the "
+            "folder that --knowledge (knowledge_dir=) names, or limit tokens instead"
+        )
 
 
 def read_reference(reference: object, name: str | None) -> tuple[str, str]:

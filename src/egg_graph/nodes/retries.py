@@ -5,7 +5,7 @@ A kernel that fails is data and raises nothing.
 
 from langgraph.types import RetryPolicy
 
-from egg_graph.schema import EggError, InfrastructureError
+from egg_graph.schema import EggError, InfrastructureError, ModelUnavailable
 from egg_graph.schema.errors import is_lost_connection, is_transient_status
 
 
@@ -15,9 +15,12 @@ def is_infrastructure(error: Exception) -> bool:
 
 
 def model_may_recover(error: Exception) -> bool:
-    """True for HTTP 408, 409, 425, 429 and 5xx, time-outs and lost connections; false for other HTTP errors."""
+    """True for HTTP 408, 409, 425, 429 and 5xx, time-outs and lost connections; false for other HTTP errors.
+
+    False also where a team has tried several times itself.
+    """
     if isinstance(error, EggError):
-        return is_infrastructure(error)
+        return is_infrastructure(error) and not isinstance(error, ModelUnavailable)
     code = getattr(error, "status_code", None)
     if isinstance(code, int):
         return is_transient_status(code)

@@ -7,6 +7,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from egg_graph.asking import asking_under
+from egg_graph.budgets import add_cost, spent_by, terms_of
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced, tell
@@ -25,6 +27,7 @@ from egg_graph.schema import (
     Draft,
     Mode,
     Principle,
+    Role,
     StageName,
     Usage,
 )
@@ -129,7 +132,8 @@ class RoleNodes:
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             brief = analyst_brief(self._shown(state, runtime), self.stage, principles, guidance)
-            with call_told("analyst") as call:
+            terms = terms_of(state, resolve(runtime.context, state), self.stage.name, "analyst")
+            with call_told("analyst") as call, asking_under(terms):
                 analysis = await Call(team.analyze, brief)
                 call.answered(analysis.usage)
             if refusal:
@@ -139,24 +143,28 @@ class RoleNodes:
                 analysis = analysis.model_copy(update={"root_cause": root_cause})
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
-        return State(analysis=analysis, mode="optimize", plan="", **_add_usage(state, analysis.usage))  # type: ignore[typeddict-item]
+        return State(analysis=analysis, mode="optimize", plan="", **self._costs(state, "analyst", analysis.usage))  # type: ignore[typeddict-item]
 
     @announced
     @count_seconds
     async def coder(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write a module: a seed, an optimization that follows the analysis, or a repair that follows the diagnosis.
 
-        A kernel that a person put in place of the best one is not optimized before it is judged.
+        A kernel that a person put in place of the best one is not optimized before it is judged. Where the answer that
+        asks for the module used up a budget, nothing is written.
         """
         if state.get("mode") == "optimize" and unjudged(state):
             return StageState(analysis=None)
         analysis = state.get("analysis")
         if state.get("mode") == "optimize" and analysis is not None and analysis.by == "config":
             return self._turn_knobs(analysis, state, runtime)
+        context = resolve(runtime.context, state)
+        if spent_by(state, context, self.stage.name, "coder"):
+            return StageState(drafted=None)
         team = self.services.get_team()
         principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
         brief = coder_brief(self._shown(state, runtime), self.stage, principles, guidance)
-        with call_told("coder") as call:
+        with call_told("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
         if draft.declined:
@@ -170,8 +178,8 @@ class RoleNodes:
             status="no_code" if candidate.problem else "drafted",
             reason=candidate.problem or candidate.plan,
         )
-        cost = _add_usage(state, draft.usage)
-        return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)  # type: ignore[typeddict-item]
+        cost = self._costs(state, "coder", draft.usage)
+        return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)
 
     def _turn_knobs(self, analysis: Analysis, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Write the values that the analyst chose into the best kernel. No model is asked."""
@@ -203,19 +211,19 @@ class RoleNodes:
             analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
         else:
             analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": draft.declined})
-        return StageState(analysis=analysis, drafted=None, **_add_usage(state, draft.usage))  # type: ignore[typeddict-item]
+        return StageState(analysis=analysis, drafted=None, **self._costs(state, "coder", draft.usage))
 
     @announced
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        with call_told("debugger") as call:
-            diagnosis: Diagnosis = await Call(
-                self.services.get_team().debug, repair_brief(self._shown(state, runtime), self.stage)
-            )
+        team, brief = self.services.get_team(), repair_brief(self._shown(state, runtime), self.stage)
+        terms = terms_of(state, resolve(runtime.context, state), self.stage.name, "debugger")
+        with call_told("debugger") as call, asking_under(terms):
+            diagnosis: Diagnosis = await Call(team.debug, brief)
             call.answered(diagnosis.usage)
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
-        return StageState(diagnosis=diagnosis, mode="repair", **_add_usage(state, diagnosis.usage))  # type: ignore[typeddict-item]
+        return StageState(diagnosis=diagnosis, mode="repair", **self._costs(state, "debugger", diagnosis.usage))
 
     @announced
     async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -249,6 +257,10 @@ class RoleNodes:
         return make_candidate(
             draft, author=author, stage=self.stage.name, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
+
+    def _costs(self, state: StageState, role: Role, usage: Usage) -> StageState:
+        """Add an answer's cost to the run, to its stage and role, and to the attempt that it leads to."""
+        return {**add_cost(state, self.stage.name, role, usage), "pending": state.get("pending", Usage()) + usage}
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
         base = Event(event="role", stage=self.stage.name, attempt=len(tried(state)) + 1)
@@ -307,11 +319,3 @@ def _plan(state: StageState, mode: Mode, draft: Draft) -> str:
     if mode == "repair" and diagnosis is not None:
         return diagnosis.modification_plan
     return draft.note
-
-
-def _add_usage(state: StageState, usage: Usage) -> dict[str, Usage]:
-    """Add an answer's cost to the run, and to the attempt that it leads to."""
-    return {
-        "usage": state.get("usage", Usage()) + usage,
-        "pending": state.get("pending", Usage()) + usage,
-    }

@@ -1,5 +1,6 @@
 """Summarize a finished stage for the stages that follow: the INTER-stage context."""
 
+from egg_graph.budgets import part_exhausted
 from egg_graph.context import Context
 from egg_graph.routing import at_the_floor, evaluation_of_best, exhausted, floor_factor, stage_attempts
 from egg_graph.schema import Attempt, Outcome, StageName, StageSummary, Usage
@@ -13,7 +14,7 @@ def summarize(state: StageState, stage: StageName, context: Context) -> StageSum
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
     return StageSummary(
         stage=stage,
-        outcome=_outcome(state, attempts, context),
+        outcome=_outcome(state, stage, attempts, context),
         attempts=len(attempts),
         tried=tuple(_line(a) for a in attempts),
         paid=tuple(_line(a) for a in attempts if a.improved),
@@ -36,7 +37,7 @@ def _left(state: StageState, context: Context) -> str:
     return "" if analysis is None else analysis.root_cause or analysis.bottleneck
 
 
-def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Outcome:
+def _outcome(state: StageState, stage: StageName, attempts: list[Attempt], context: Context) -> Outcome:
     analysis = state.get("analysis")
     if any(a.improved for a in attempts):
         return "improved"
@@ -48,7 +49,7 @@ def _outcome(state: StageState, attempts: list[Attempt], context: Context) -> Ou
         return "no_kernel"
     if at_the_floor(state, context):
         return "at_the_floor"
-    if exhausted(state, context):
+    if exhausted(state, context) or part_exhausted(state, context, stage):
         return "budget_exhausted"
     if analysis is not None and not analysis.worth_optimizing:
         return "not_worth_optimizing"

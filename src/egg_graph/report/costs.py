@@ -62,8 +62,7 @@ def _role_row(name: str, answers: int, usage: Usage, seconds: float) -> tuple[st
 
 
 def _money(usage: Usage) -> str:
-    """Dollars, as far as prices are known; "-" where no model was asked or nobody knows a price."""
-    dollars, unpriced = getattr(usage, "dollars", 0.0), getattr(usage, "unpriced", usage.calls)
-    if not usage.calls or (unpriced and not dollars):
+    """Dollars, as far as prices are known; "-" where nobody knows one."""
+    if not usage.dollars:
         return "-"
-    return f"${dollars:.4f}" + (f" and {unpriced} requests without a known price" if unpriced else "")
+    return f"${usage.dollars:.4f}" + (f" and {usage.unpriced} requests without a known price" if usage.unpriced else "")

@@ -3,6 +3,8 @@
 <runs_dir>/<id>/run.json            the request: the reference and the knobs
 <runs_dir>/<id>/checkpoints.sqlite  every step of the graph, so that a killed run goes on where it stopped
 <runs_dir>/<id>/lock                locked while a process works on the run; names that process
+<runs_dir>/<id>/requests/           every request to a model: prompt, raw answer, cost
+<runs_dir>/<id>/evaluations/        every answer of the evaluator
 <runs_dir>/<id>/kernel.py           the kernel, if the run ended with one
 <runs_dir>/<id>/evidence.json       verdict, evaluation, baseline, summaries, sweeps, cost
 <runs_dir>/<id>/history.jsonl       one attempt a line, then one call a line; calls alone while the run works
@@ -60,6 +62,18 @@ def write_request(folder: Path, request: dict[str, Any]) -> None:
         if isinstance(error, InfrastructureError):
             raise
         raise cannot_write(folder, error, ANEW) from error
+
+
+def change_request(folder: Path, request: dict[str, Any]) -> None:
+    """Write run.json anew.
+
+    Raises:
+        InfrastructureError: if it cannot be written.
+    """
+    try:
+        write_whole(folder / "run.json", json.dumps(request, indent=2) + "\n")
+    except OSError as error:
+        raise cannot_write(folder, error, RESUME) from error
 
 
 def read_request(folder: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """One call from a PyTorch module to a proven kernel, with a folder that keeps everything and can be resumed."""
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, closing, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,24 @@ from typing import Any
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
+from egg_graph.asking import logging_requests
 from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
-from egg_graph.context import check_device, choose_target, make_context
+from egg_graph.context import BUDGETS, Context, check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.nodes.events import Event, ledger_entry
-from egg_graph.nodes.prepare import read_kernel, read_plan, read_reference
+from egg_graph.nodes.prepare import check_prices, read_kernel, read_plan, read_reference
+from egg_graph.nodes.services import local_evaluator
 from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
-from egg_graph.runs.folder import lock, make_folder, read_request, write_request
+from egg_graph.runs.evaluations import RecordedEvaluator
+from egg_graph.runs.folder import change_request, lock, make_folder, read_request, write_request
+from egg_graph.runs.reopening import reopen
+from egg_graph.runs.request_log import FolderLog
 from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
+from egg_graph.steering.compiled import EggGraph
 from egg_graph.team import Team, check_model, plan_refusal, resolve_team
 
 Listener = Callable[[Event], Awaitable[None] | None]
@@ -103,8 +109,11 @@ async def resume(
     principles: Sequence[Principle] | None = None,
     runs_dir: str | Path = "runs",
     on_event: Listener | None = None,
+    **budgets: Any,
 ) -> Run:
-    """Finish an interrupted run. No finished evaluation is repeated. A run that has ended is read again.
+    """Finish an interrupted run. No finished evaluation is repeated, and no answer that had come is paid again.
+
+    A run that has ended is read again. If a budget ended it, and that one is raised, it goes on where it stopped.
 
     Args:
         run_id: name of the run's folder in `runs_dir`.
@@ -112,15 +121,17 @@ async def resume(
             its name is remembered.
         runs_dir: the folder that holds the run's folder.
         on_event: called with every event from here on.
+        **budgets: knobs of `Context` that limit the run (`max_tokens`, `max_dollars` ..., `timeout`), in place of those
+            it was started with. They are kept.
 
     Raises:
-        BadInput: if there is no such run, or its model has to be given again.
+        BadInput: if there is no such run, its model has to be given again, or a knob is given that limits nothing.
         InfrastructureError: as `optimize`; if another process works on the run; or if its run.json or its
             checkpoints.sqlite is damaged.
         ModelRefused, AnswerPending: see `optimize`.
     """
     services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
-    return await _run_to_end(Path(runs_dir) / run_id, on_event, services)
+    return await _run_to_end(Path(runs_dir) / run_id, on_event, services, budgets)
 
 
 aresume = asynchronous(resume)
@@ -143,6 +154,7 @@ def _make_run(
     if context.target != "auto" or not getattr(_evaluator(evaluator), "judges_elsewhere", False):
         choose_target(context.target, context.knowledge_dir)
     services = {**services, "team": resolve_team(model) if team is None else team}
+    check_prices(services["team"], context)
     if handed_in["plan"] and plan_refusal(services["team"]):
         raise BadInput("the embedded expert follows no plan: give --model (model=), or leave out --plan (plan=)")
     if evaluator is None:
@@ -150,7 +162,10 @@ def _make_run(
     folder = make_folder(runs_dir, task_name)
     request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(context)}
     named = evaluator if isinstance(evaluator, str) else None
-    write_request(folder, {**request, "model": _saved_model(model, team), "evaluator": named})
+    principles = services["principles"]
+    kept = None if principles is None else [principle.model_dump(mode="json") for principle in principles]
+    saved = {"model": _saved_model(model, team), "evaluator": named, "principles": kept}
+    write_request(folder, {**request, **saved})
     return folder, services
 
 
@@ -172,35 +187,39 @@ async def _start(folder: Path, on_event: Listener | None, services: dict[str, An
         raise
 
 
-async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[str, Any]) -> Run:
+async def _run_to_end(
+    folder: Path, on_event: Listener | None, services: dict[str, Any], budgets: Mapping[str, Any] | None = None
+) -> Run:
     """Lock the folder, run the graph from its last checkpoint to its end, and write the results."""
     started = monotonic()
     request = await in_thread(read_request, folder)
     evaluator = _evaluator(services["evaluator"] or request.get("evaluator"))
-    services = {**services, "model": _choose_model(request["model"], services), "evaluator": evaluator}
-    context = make_context(request["context"])
+    before = make_context(request["context"])
+    context = _with_budgets(before, budgets or {})
+    services = {**services, "model": _choose_model(request["model"], services)}
+    recorded = RecordedEvaluator(
+        (lambda: evaluator) if evaluator is not None else partial(local_evaluator, context.device, context.profile),
+        folder,
+    )
     config: Any = {"configurable": {"thread_id": folder.name}}
     async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:
-        graph = build_egg_graph(**services, checkpointer=checkpointer)
+        graph = build_egg_graph(**{**services, "evaluator": recorded}, checkpointer=checkpointer)
         await in_thread(checkpointer.check_keys, graph.channels)
+        if context != before:
+            await in_thread(_check_budgets, services, context)
+            await in_thread(change_request, folder, {**request, "context": asdict(context)})
+            await reopen(graph, config, before, context)
         saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:
             given = {key: request[key] for key in InputState.__annotations__ if key in request}
-            start = None if saved.values else given
-            control = RunControl()
-            stream = graph.astream(
-                start,
-                config,
-                context=context,
-                stream_mode="custom",
-                subgraphs=True,
-                durability="sync",
-                control=control,
-            )
+            log = await in_thread(FolderLog, folder, saved.values.get("usage"))
             async with entered(history.sitting(folder, started)):
-                await _tell(stream, folder, on_event, control)
+                with closing(log), logging_requests(log):
+                    await _work(graph, None if saved.values else given, config, context, folder, on_event)
                 saved = await graph.aget_state(config)
+            await in_thread(log.files.flush)
+            await in_thread(recorded.files.flush)
         if "status" not in saved.values:
             raise BadInput(
                 f"run {folder.name} stopped at a step that this egg-graph does not have: finish it with the version "
@@ -210,6 +229,42 @@ async def _run_to_end(folder: Path, on_event: Listener | None, services: dict[st
         run = make_run(folder, saved.values, ledger)  # type: ignore[arg-type]
         await in_thread(write_results, run)
     return run
+
+
+def _with_budgets(context: Context, budgets: Mapping[str, Any]) -> Context:
+    """The knobs of a run, with some of its budgets given anew."""
+    if wrong := sorted(set(budgets) - BUDGETS):
+        raise BadInput(
+            f"{wrong[0]}: a run is resumed with the knobs it was started with; only its budgets may be given anew: "
+            f"{', '.join(sorted(BUDGETS))}"
+        )
+    return make_context({**asdict(context), **budgets}) if budgets else context
+
+
+def _check_budgets(services: dict[str, Any], context: Context) -> None:
+    check_prices(services["team"] or resolve_team(services["model"]), context)
+
+
+async def _work(
+    graph: EggGraph[Any, Any, Any, Any],
+    given: Any,
+    config: Any,
+    context: Context,
+    folder: Path,
+    on_event: Listener | None,
+) -> None:
+    """Run the graph to its end, and tell what happens."""
+    control = RunControl()
+    stream = graph.astream(
+        given,
+        config,
+        context=context,
+        stream_mode="custom",
+        subgraphs=True,
+        durability="sync",
+        control=control,
+    )
+    await _tell(stream, folder, on_event, control)
 
 
 async def _tell(stream: AsyncIterator[Any], folder: Path, on_event: Listener | None, control: RunControl) -> None:

@@ -20,7 +20,14 @@ from egg_graph.schema.answers import (
 from egg_graph.schema.base import Value
 from egg_graph.schema.brief import Brief
 from egg_graph.schema.candidate import Candidate, ConfigSpace, Knob, Mode, StageName
-from egg_graph.schema.errors import AnswerPending, BadInput, EggError, InfrastructureError, ModelRefused
+from egg_graph.schema.errors import (
+    AnswerPending,
+    BadInput,
+    EggError,
+    InfrastructureError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from egg_graph.schema.evaluation import (
     SMALL_SPILL,
     USABLE,
@@ -47,6 +54,7 @@ from egg_graph.schema.evaluation import (
 from egg_graph.schema.ledger import CallEntry, CallKind, Ledger, RoleCost, Sitting
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
+from egg_graph.schema.request import Message, ModelRequest
 from egg_graph.schema.spending import Memory, Part, Spending
 from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
 
@@ -94,9 +102,12 @@ __all__ = [
     "Knob",
     "Ledger",
     "Memory",
+    "Message",
     "Metric",
     "Mode",
     "ModelRefused",
+    "ModelRequest",
+    "ModelUnavailable",
     "Outcome",
     "Part",
     "Precision",

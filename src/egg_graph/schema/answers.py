@@ -28,19 +28,29 @@ class Usage(Value):
     """What an answer cost."""
 
     calls: int = 0
-    """Requests to a model."""
+    """Requests to a model, those that failed included."""
+    failed: int = 0
+    """Requests that brought no answer."""
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Part of `input_tokens` that the provider had in its prompt cache."""
+    estimated: int = 0
+    """Requests of which nobody told the tokens; theirs are estimated from the texts."""
+    dollars: float = 0.0
+    """Price of the requests whose price is known [USD]."""
+    unpriced: int = 0
+    """Requests whose price is not known."""
     seconds: float = 0.0
     """Time until the answer [s]."""
 
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            seconds=self.seconds + other.seconds,
-        )
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
 
 
 class Expectation(Value):

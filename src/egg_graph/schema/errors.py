@@ -25,6 +25,10 @@ class AnswerPending(EggError):
     """An evaluator elsewhere has not answered yet; the question is kept there. Run or resume again, and it is taken."""
 
 
+class ModelUnavailable(InfrastructureError):
+    """The model's endpoint stayed busy, broken or silent, in spite of several tries."""
+
+
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 _TRANSIENT_CLASSES = frozenset(
     {"APIConnectionError", "APITimeoutError", "RateLimitError", "InternalServerError", "TransportError"}
@@ -38,6 +42,10 @@ def is_transient_status(status: int) -> bool:
 
 
 def is_lost_connection(error: Exception) -> bool:
-    """True for a connection that broke or was never made, as sockets and HTTP libraries report it."""
+    """True for a connection that broke or was never made, as sockets and HTTP libraries report it.
+
+    Also for one that was kept open in an event loop that has ended: the next try opens another.
+    """
     names = {cls.__name__ for cls in type(error).__mro__}
-    return isinstance(error, ConnectionError) or bool(names & _TRANSIENT_CLASSES)
+    stale = isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
+    return isinstance(error, ConnectionError) or stale or bool(names & _TRANSIENT_CLASSES)

@@ -1,0 +1,128 @@
+"""One question to a model: asked again where that may help, and every request booked."""
+
+import asyncio
+import datetime
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from egg_graph.agents.asked import Asked
+from egg_graph.agents.booking import book, cost_of
+from egg_graph.agents.endpoint import endpoint_failure
+from egg_graph.agents.incoming import Incoming
+from egg_graph.agents.parsing import Reply
+from egg_graph.agents.transfer import receive
+from egg_graph.asking import request_log, terms
+from egg_graph.calls import Call
+from egg_graph.schema import InfrastructureError, ModelRequest, ModelUnavailable, Usage
+
+TRIES = 4
+"""Most requests for one answer."""
+FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 3.0, 60.0
+"""Seconds before the second request, how much longer each further wait is, and most seconds that an endpoint may ask
+for."""
+
+
+class BudgetSpent(Exception):
+    """Raised where a request failed and no budget is left to send another one.
+
+    Attributes:
+        cost: what the requests cost that were sent.
+    """
+
+    def __init__(self, problem: str, cost: Usage) -> None:
+        super().__init__(problem)
+        self.cost = cost
+
+
+@dataclass(frozen=True)
+class Line:
+    """The way to one model.
+
+    Args:
+        asked: the model, as the role asks it.
+        timeout: seconds of silence after which a request counts as failed; None for those of the run.
+        tries: most requests for one answer.
+    """
+
+    asked: Asked
+    timeout: float | None = None
+    tries: int = TRIES
+
+    @property
+    def model(self) -> Runnable[Any, Any]:
+        """What the next question goes to."""
+        return self.asked.model
+
+    async def ask(self, question: ModelRequest, config: RunnableConfig, before: Usage) -> tuple[Reply, Usage]:
+        """Send the prompt of `question`, and again where the endpoint is busy, broken or silent.
+
+        An answer that came before the run was stopped is not asked for again.
+
+        Args:
+            question: who asks, and the prompt.
+            config: of every request.
+            before: what the step that asks has spent already.
+
+        Returns:
+            The answer, and what all requests for it cost.
+
+        Raises:
+            ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
+            ModelUnavailable: if every request failed.
+            BudgetSpent: if a request failed, and a budget forbids another one.
+        """
+        log, cost = request_log(), Usage()
+        if log is not None and (known := log.recall(question)):
+            return Reply(text=known.answer, truncated=known.truncated), cost
+        for number in range(1, self.tries + 1):
+            request, failure = await self._send(question, config, number)
+            cost += request.usage
+            if failure is None:
+                return Reply(text=request.answer, truncated=request.truncated), cost
+            if request.again_in is None:
+                times = f" (asked {number} times)" if number > 1 else ""
+                raise ModelUnavailable(f"{failure}{times}") from failure
+            if budget := terms().spent(before + cost):
+                raise BudgetSpent(f"{failure}; {budget}", cost) from failure
+            await Call(time.sleep, request.again_in, twin=asyncio.sleep)
+        raise AssertionError("the last request returns or raises")
+
+    async def _send(
+        self, question: ModelRequest, config: RunnableConfig, number: int
+    ) -> tuple[ModelRequest, InfrastructureError | None]:
+        """Send one request; return it as it was booked, and why it failed where another one may not."""
+        incoming, start = Incoming(), time.monotonic()
+        sent = question.model_copy(update={"sent": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
+
+        def booked(error: BaseException | None, **told: Any) -> ModelRequest:
+            usage = cost_of(question, self.model, incoming, start, error)
+            return book(sent.model_copy(update={"answer": incoming.text, "usage": usage, **told}))
+
+        try:
+            await receive(self.model, config, question.prompt, incoming, self.timeout or terms().timeout)
+            return booked(None, truncated=incoming.truncated), None
+        except Exception as error:
+            failure = endpoint_failure(error, self.model)
+            passing = isinstance(failure, InfrastructureError)
+            wait = _wait(error, number) if passing and number < self.tries else None
+            request = booked(error, outcome="failed", reason=str(failure or error), again_in=wait)
+            if isinstance(failure, InfrastructureError):
+                return request, failure
+            if failure is None or failure is error:
+                raise
+            raise failure from error
+        except BaseException as error:
+            booked(error, outcome="stopped", reason="the run was stopped")
+            raise
+
+
+def _wait(error: Exception, number: int) -> float:
+    """Seconds before the next request: what the endpoint asks for, else three times as long as the last."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    try:
+        return min(float(headers.get("retry-after", "")), LONGEST_WAIT)
+    except ValueError:
+        return FIRST_WAIT * GROWTH ** (number - 1)

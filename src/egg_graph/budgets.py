@@ -1,0 +1,84 @@
+"""The budgets of a run, of a stage and of a role: which one is used up."""
+
+from functools import partial
+from typing import get_args
+
+from egg_graph.asking import Terms
+from egg_graph.context import MEASURES, Context, read_budgets
+from egg_graph.schema import Part, Role, StageName, Usage
+from egg_graph.state import OutputState
+
+ON_GPU: tuple[Part, ...] = ("correctness", "timing", "profile", "sanitizer")
+"""The parts of an evaluator's time in which its GPU works."""
+
+
+def exhausted(state: OutputState, context: Context) -> str:
+    """Name the budget of the run that is used up; empty while none is.
+
+    Without its coder a run can make no attempt, so the coder's budgets are the run's. The contender, attempt 0, counts
+    for none.
+    """
+    spent = state.get("usage", Usage())
+    if sum(attempt.number > 0 for attempt in state.get("attempts", [])) >= context.max_attempts:
+        return f"max_attempts ({context.max_attempts}) reached"
+    if spent.calls >= context.max_calls > 0:
+        return f"max_calls ({context.max_calls}) reached"
+    if spent.tokens >= context.max_tokens > 0:
+        return f"max_tokens ({context.max_tokens}) reached"
+    if spent.dollars >= context.max_dollars > 0:
+        return f"max_dollars ({context.max_dollars:g}) reached"
+    if context.max_gpu_seconds and gpu_seconds(state) >= context.max_gpu_seconds:
+        return f"max_gpu_seconds ({context.max_gpu_seconds:g}) reached"
+    if state.get("seconds", 0.0) >= context.max_seconds:
+        return f"max_seconds ({context.max_seconds:g}) reached"
+    return part_exhausted(state, context, "coder")
+
+
+def gpu_seconds(state: OutputState) -> float:
+    """Seconds for which the run kept a GPU at work, for its baseline, evaluations and sweeps; 0 where there is none."""
+    baseline = state.get("baseline")
+    if baseline is None or baseline.eager_ms is None:
+        return 0.0
+    judged = {attempt.evaluation.candidate: attempt.evaluation for attempt in state.get("attempts", [])}
+    trials = [trial for sweep in state.get("sweeps", []) for trial in sweep.trials]
+    spent = [baseline.spent, *(one.spent for one in judged.values()), *(trial.spent for trial in trials)]
+    return sum(spending.seconds.get(part, 0.0) for spending in spent for part in ON_GPU)
+
+
+def part_exhausted(state: OutputState, context: Context, part: StageName | Role) -> str:
+    """Name the budget of one stage or role that is used up; empty while none is."""
+    spent = state.get("costs", {}).get(part, Usage())
+    for measure in MEASURES:
+        limit = read_budgets(context.budgets).get((part, measure))
+        if limit is not None and getattr(spent, measure) >= limit:
+            return f"{part}.{measure} ({limit:g}) reached"
+    return ""
+
+
+def reached(state: OutputState, context: Context) -> list[str]:
+    """Every budget that is used up: the run's first, then those of stages and roles."""
+    parts: list[StageName | Role] = [*get_args(StageName), "analyst", "debugger"]
+    return list(filter(None, [exhausted(state, context), *(part_exhausted(state, context, part) for part in parts)]))
+
+
+def add_cost(state: OutputState, stage: StageName, role: Role, usage: Usage) -> OutputState:
+    """What the run and its parts have spent, with the cost of one more answer: it counts for its stage and its role."""
+    costs = state.get("costs", {})
+    parts: dict[str, Usage] = {part: costs.get(part, Usage()) + usage for part in (stage, role)}
+    return OutputState(usage=state.get("usage", Usage()) + usage, costs={**costs, **parts})
+
+
+def spent_by(state: OutputState, context: Context, stage: StageName, role: Role, more: Usage | None = None) -> str:
+    """Name the budget that forbids one more request of a role in a stage; empty where none does.
+
+    Args:
+        more: what the role has spent beside what the state holds.
+    """
+    after: OutputState = {**state, **add_cost(state, stage, role, more or Usage())}
+    return exhausted(after, context) or part_exhausted(after, context, stage) or part_exhausted(after, context, role)
+
+
+def terms_of(state: OutputState, context: Context, stage: StageName, role: Role) -> Terms:
+    """The terms under which a role asks its model in this state."""
+    spent = partial(spent_by, state, context, stage, role)
+    return Terms(timeout=context.timeout, knowledge_dir=context.knowledge_dir, spent=spent)

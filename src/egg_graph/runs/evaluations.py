@@ -1,0 +1,164 @@
+"""What an evaluator said in a run, kept in the run's folder, and an evaluator that says it again.
+
+evaluations/baseline.json             the task, and its baseline
+evaluations/<candidate>-<hash>.json   a candidate, how it was to be judged, and its evaluation
+evaluations/screen-<hash>.json        the candidates of a sweep, and their trials
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from egg_graph.calls import Call, arun, run
+from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.runs.kept_files import KeptFiles
+from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, StageName, Trial
+
+EVALUATIONS = "evaluations"
+"""Folder of the evaluator's answers, in the run's folder."""
+T = TypeVar("T")
+_TRIALS: TypeAdapter[tuple[Trial, ...]] = TypeAdapter(tuple[Trial, ...])
+_BASELINE: TypeAdapter[Baseline] = TypeAdapter(Baseline)
+_EVALUATION: TypeAdapter[Evaluation] = TypeAdapter(Evaluation)
+
+
+def _baseline_file(task: KernelTask) -> str:
+    return "baseline.json"
+
+
+def _evaluation_file(task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool) -> str:
+    return f"{candidate.id}-{_digest(task.digest, candidate.source, stage, finalist)}.json"
+
+
+def _screen_file(task: KernelTask, candidates: Sequence[Candidate]) -> str:
+    return f"screen-{_digest(task.digest, *(candidate.source for candidate in candidates))}.json"
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+class RecordedEvaluator:
+    """Asks another evaluator, and keeps each answer in a run's folder.
+
+    Args:
+        evaluator: makes the evaluator that is asked, on first use.
+        folder: the run's folder.
+    """
+
+    def __init__(self, evaluator: Callable[[], Evaluator], folder: Path) -> None:
+        self._make = evaluator
+        self.files = KeptFiles(folder, EVALUATIONS)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the evaluator has beside the protocol's methods (`judges_elsewhere`, `environment`, `cache_key`)."""
+        return getattr(self._make(), name)
+
+    def baseline(self, task: KernelTask) -> Baseline:
+        """See `Evaluator.baseline`."""
+        return run(self._baseline(task))
+
+    async def abaseline(self, task: KernelTask) -> Baseline:
+        """`baseline` in an event loop."""
+        return await arun(self._baseline(task))
+
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
+        """See `Evaluator.evaluate`."""
+        return run(self._evaluate(task, candidate, stage, finalist))
+
+    async def aevaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
+        """`evaluate` in an event loop."""
+        return await arun(self._evaluate(task, candidate, stage, finalist))
+
+    def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+        """See `Evaluator.screen`."""
+        return run(self._screen(task, candidates))
+
+    async def ascreen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+        """`screen` in an event loop."""
+        return await arun(self._screen(task, candidates))
+
+    async def _baseline(self, task: KernelTask) -> Baseline:
+        answer: Baseline = await Call(self._make().baseline, task)
+        self._keep(_baseline_file(task), {"task": task.model_dump(mode="json")}, _BASELINE.dump_json(answer))
+        return answer
+
+    async def _evaluate(
+        self, task: KernelTask, candidate: Candidate, stage: StageName | None, finalist: bool
+    ) -> Evaluation:
+        answer: Evaluation = await Call(self._make().evaluate, task, candidate, stage=stage, finalist=finalist)
+        if answer.status != "infra_error":
+            asked = {"candidate": candidate.model_dump(mode="json"), "stage": stage, "finalist": finalist}
+            self._keep(_evaluation_file(task, candidate, stage, finalist), asked, _EVALUATION.dump_json(answer))
+        return answer
+
+    async def _screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+        answer: tuple[Trial, ...] = await Call(self._make().screen, task, candidates)
+        asked = {"configs": [candidate.config for candidate in candidates]}
+        self._keep(_screen_file(task, candidates), asked, _TRIALS.dump_json(answer))
+        return answer
+
+    def _keep(self, name: str, asked: dict[str, Any], answer: bytes) -> None:
+        self.files.write(name, json.dumps({**asked, "answer": json.loads(answer)}, indent=1) + "\n")
+
+
+class ReplayEvaluator:
+    """Gives the answers that a run's evaluator gave (implements `egg_graph.evaluator.Evaluator`); needs no GPU.
+
+    Anything that was not asked in the run raises `BadInput`.
+
+    Args:
+        folder: the run's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / EVALUATIONS
+
+    @property
+    def task(self) -> KernelTask:
+        """The task of the run."""
+        return KernelTask.model_validate(self._read("baseline.json", "it has no baseline")["task"])
+
+    def baseline(self, task: KernelTask) -> Baseline:
+        """See `Evaluator.baseline`."""
+        answer = self._answer(_BASELINE, _baseline_file(task), "it has no baseline")
+        if answer.task != task.digest:
+            raise BadInput("the replay has another task than the run: its reference, target or knobs differ")
+        return answer
+
+    def evaluate(
+        self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
+    ) -> Evaluation:
+        """See `Evaluator.evaluate`."""
+        what = f"it did not evaluate kernel {candidate.id} in {stage}" + (" as a finalist" if finalist else "")
+        return self._answer(_EVALUATION, _evaluation_file(task, candidate, stage, finalist), what)
+
+    def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+        """See `Evaluator.screen`."""
+        return self._answer(_TRIALS, _screen_file(task, candidates), f"it did not sweep these {len(candidates)} knobs")
+
+    def _answer(self, kind: TypeAdapter[T], name: str, missing: str) -> T:
+        found = self._read(name, missing)
+        try:
+            return kind.validate_python(found["answer"])
+        except (KeyError, ValidationError) as error:
+            raise BadInput(f"{self._folder / name}: no answer of an evaluator, or a damaged one") from error
+
+    def _read(self, name: str, missing: str) -> Any:
+        path = self._folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise BadInput(
+                f"the replay needs what the run {self._folder.parent.name} does not keep: {missing}"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path}: cannot be read: {error}") from error

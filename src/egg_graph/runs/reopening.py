@@ -1,0 +1,69 @@
+"""Go on with a run that a budget ended, once that budget is raised."""
+
+from itertools import pairwise
+from typing import Any, cast
+
+from langgraph.types import StateSnapshot
+
+from egg_graph.budgets import reached
+from egg_graph.context import Context, save_knobs
+from egg_graph.state import OutputState
+from egg_graph.steering.compiled import EggGraph
+from egg_graph.steering.topology import SEPARATOR
+
+
+async def reopen(graph: EggGraph[Any, Any, Any, Any], config: Any, before: Context, after: Context) -> None:
+    """Lead a run that a budget ended back to the step at which that budget changed its way, with its new knobs.
+
+    What was done since without a model is left out: sweeps, and the choice of the finalist. A run that has not ended,
+    or that none of the raised budgets ended, stays as it is.
+
+    Args:
+        before: the knobs of the run.
+        after: its new knobs.
+    """
+    now = await graph.aget_state(config)
+    if "status" not in now.values or now.tasks or now.values["status"] == "unevaluable":
+        return
+    if turn := _turn(await _way(graph, config, now), before, after):
+        place, step = turn
+        await graph.aupdate_state(place.config, {"knobs": save_knobs(after)}, as_node=step)
+
+
+async def _way(graph: EggGraph[Any, Any, Any, Any], config: Any, now: StateSnapshot) -> list[StateSnapshot]:
+    """The checkpoints that led here, the first one first."""
+    known = {_id(snapshot.config): snapshot async for snapshot in graph.aget_state_history(config)}
+    way = [now]
+    while (parent := known.get(_id(way[-1].parent_config))) is not None:
+        way.append(parent)
+    return way[::-1]
+
+
+def _id(config: Any) -> str:
+    return "" if config is None else config["configurable"]["checkpoint_id"]
+
+
+def _turn(way: list[StateSnapshot], before: Context, after: Context) -> tuple[StateSnapshot, str] | None:
+    """The first checkpoint after which a budget, now raised, changed the way, and the step that it is to go on from."""
+    for (earlier, last), here in zip(pairwise(way), way[2:], strict=False):
+        step = _next(last)
+        name = step.rpartition(SEPARATOR)[2]
+        if not _freed(here, before, after):
+            continue
+        if name == "coder" and here.values.get("drafted") is None:  # it was not asked
+            return last, _next(earlier)
+        if name in ("open", "evaluator"):  # after these the way depends on budgets
+            return here, step
+    return None
+
+
+def _next(snapshot: StateSnapshot) -> str:
+    """The step that followed a checkpoint."""
+    return snapshot.next[0] if snapshot.next else ""
+
+
+def _freed(snapshot: StateSnapshot, before: Context, after: Context) -> bool:
+    """True where a budget was used up that is not any more."""
+    state = cast(OutputState, snapshot.values)
+    then, now = ({line.partition(" ")[0] for line in reached(state, knobs)} for knobs in (before, after))
+    return bool(then - now)

@@ -1,0 +1,225 @@
+"""Runs played by a model behind a real HTTP server: what they keep, how they are stopped, go on and are replayed."""
+
+import functools
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import egg_graph
+import egg_graph.report
+from egg_graph.agents import requests
+from egg_graph.agents.handoff_folder import open_prompts, write_answer
+from egg_graph.asking import read_requests
+from egg_graph.cli import app
+from egg_graph.runs.replay import replay_run
+from egg_graph.schema import BadInput, ModelUnavailable
+from tests.agents.answers import ANALYSIS, fenced
+from tests.agents.openai_server import OpenAIServer, completion, failure
+from tests.agents.test_model_graph import NOT_WORTH, by_role, module, role_of
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator
+
+WORTH = completion(json.dumps(ANALYSIS))
+KNOBS = {"target": "h100", "expert_seed": False, "accept": "right"}
+OK = [completion(fenced(module(f"ok {9 - n}"))) for n in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(requests, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(egg_graph.report, "render", lambda run: "")  # its plots would take most of the time
+    for name in ("EGG_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "relu.py").write_text(REFERENCE)
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Start a server with a script, which the environment then names."""
+    servers = []
+
+    def start(*script):
+        server = OpenAIServer(script).__enter__()
+        servers.append(server)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        return server
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+def optimize(**options):
+    return egg_graph.optimize(
+        "relu.py", model="openai:scripted", evaluator=ScriptedEvaluator(clock=True), principles=(), **KNOBS, **options
+    )
+
+
+def resume(folder, **options):
+    return egg_graph.resume(folder.name, evaluator=ScriptedEvaluator(clock=True), principles=(), **options)
+
+
+def egg(monkeypatch, *words):
+    """Run the command with a scripted evaluator."""
+    parts = {"evaluator": ScriptedEvaluator(clock=True), "principles": (), **KNOBS}
+    monkeypatch.setattr(egg_graph, "optimize", functools.partial(egg_graph.optimize, **parts))
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def the_run():
+    (path,) = (os.path.join("runs", name) for name in os.listdir("runs"))
+    return Path(path)
+
+
+def test_every_request_is_kept_and_the_run_is_replayed_without_key_endpoint_or_gpu(serve, monkeypatch):
+    coder = [failure(429), completion("no code"), *OK]
+    serve(*by_role(coder, analyst=WORTH))
+    run = optimize(max_optimizations=1)
+    calls = read_requests(run.folder)
+    assert [call.outcome for call in calls[:3]] == ["failed", "answered", "answered"]
+    assert (calls[1].answer, calls[2].answer) == ("no code", fenced(module("ok 9")))
+    assert [message.role for message in calls[2].prompt] == ["system", "user", "assistant", "user"]
+    assert sum(call.usage.calls for call in calls) == run.usage.calls == len(calls)
+    assert sum(call.usage.input_tokens for call in calls) == run.usage.input_tokens
+    assert run.state["costs"]["coder"].calls + run.state["costs"]["analyst"].calls == run.usage.calls
+    assert run.state["costs"]["algorithmic_structure"].failed == 1
+
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    result = CliRunner().invoke(app, ["replay", str(run.folder), "--json"])
+    told = json.loads(result.output)
+    assert result.exit_code == 0 and told["differs"] == []
+    assert {"kernel", "cost", "attempts", "verdict"} <= set(told["agrees"])
+
+    path = run.folder / "requests" / "0003-coder.json"
+    kept = json.loads(path.read_text())
+    kept["prompt"][1]["text"] = kept["prompt"][1]["text"].replace("relu", "gelu")
+    path.write_text(json.dumps(kept))
+    with pytest.raises(
+        BadInput, match=r"asks what the run did not: the coder, attempt 1 .*gelu.* in line .*relu"
+    ) as miss:
+        replay_run(run.folder)
+    assert "\n" not in str(miss.value)
+    path.write_text("{")
+    result = CliRunner().invoke(app, ["replay", str(run.folder)])
+    assert result.exit_code == 2 and "0003-coder.json: no request of a run, or a damaged one" in result.stderr
+
+
+def test_a_run_that_lost_its_endpoint_goes_on_without_paying_twice(serve):
+    first = serve(completion("no code"), failure(503))
+    with pytest.raises(ModelUnavailable):
+        optimize(stages=("algorithmic_structure",))
+    assert len(first.requests) == 1 + 4
+    second = serve(*by_role([OK[0]], analyst=NOT_WORTH))
+    run = resume(the_run())
+    assert run.status == "correct"
+    assert len(second.requests) == 2, "the answer that had come is not asked for again: a re-ask, and the analyst"
+    assert "Your answer cannot be used" in second.prompts[0]
+    assert (run.usage.calls, run.usage.failed) == (7, 4), "what failed is booked as well"
+    assert run.usage == sum((a.usage for a in run.attempts), run.state["pending"])
+
+
+def test_a_budget_ends_the_run_at_its_best_kernel_and_a_resume_may_raise_it(serve):
+    server = serve(*by_role(list(OK), analyst=WORTH))
+    run = optimize(max_calls=4, max_optimizations=1)
+    assert len(server.requests) == 4, "hard: the coder that the fourth answer asks for is not called"
+    assert run.status == "correct" and run.kernel == module("ok 8")
+    assert "the run stopped early: max_calls (4) reached" in run.verdict
+    with pytest.raises(BadInput, match="only its budgets may be given anew"):
+        resume(run.folder, max_repairs=9)
+    longer = resume(run.folder, max_calls=7)
+    assert len(server.requests) == 7 and longer.usage.calls == 7
+    assert len(longer.attempts) == 4 and longer.kernel == module("ok 6")
+    assert [role_of(body) for body in server.requests] == ["coder", *["analyst", "coder"] * 3]
+    assert "max_calls (7) reached" in longer.verdict
+    whole = resume(run.folder, max_calls=0)
+    assert len(whole.attempts) == 5 and "stopped early" not in whole.verdict
+    assert len(whole.summaries) == 4
+
+
+def test_a_stage_and_a_role_have_budgets_of_their_own(serve):
+    server = serve(*by_role(list(OK), analyst=WORTH))
+    run = optimize(budgets=("parallel_mapping.calls=1", "tensor_tiling.calls=0"), max_optimizations=1)
+    tried = [a.candidate.stage for a in run.attempts]
+    assert tried == ["algorithmic_structure", "algorithmic_structure", "memory_optimization"]
+    assert len(server.requests) == 3 + 1 + 0 + 2, "an analyst's plan of the second stage is not carried out"
+    assert "a part ended early: parallel_mapping.calls (1) reached" in run.verdict
+    outcomes = {summary.stage: summary.outcome for summary in run.summaries}
+    assert outcomes["parallel_mapping"] == outcomes["tensor_tiling"] == "budget_exhausted"
+
+    serve(*by_role([completion(fenced(module("bad 1"))), *OK], analyst=WORTH))
+    unrepaired = optimize(budgets=("debugger.calls=0",), max_optimizations=1)
+    assert [a.candidate.mode for a in unrepaired.attempts] == ["seed"]
+    assert unrepaired.status == "reference_kept"
+
+
+def test_a_budget_of_money_needs_prices(serve, tmp_path):
+    server = serve(*by_role(list(OK), analyst=WORTH))
+    with pytest.raises(BadInput, match=r"that of 'scripted' is not known: add it to prices\.toml"):
+        optimize(max_dollars=1)
+    row = 'model = "scripted"\ninput = 10.0\noutput = 100.0\nsource = "a bill"\n'
+    (tmp_path / "prices.toml").write_text(f"[[price]]\n{row}")
+    run = optimize(max_dollars=0.008, knowledge_dir=str(tmp_path))
+    assert len(server.requests) == 3 and round(run.usage.dollars, 6) == 0.009
+    assert "max_dollars (0.008) reached" in run.verdict
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_run_before_the_next_request(serve, monkeypatch, sent, status):
+    def step(body):
+        os.kill(os.getpid(), sent)
+        return OK[0]
+
+    server = serve(step)
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts a command in the background
+    try:
+        result = egg(monkeypatch, "optimize", "relu.py", "--model", "openai:scripted")
+        time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    assert result.exit_code == status
+    assert f"stopped; go on with: egg-graph optimize --resume {the_run().name}" in result.stderr
+    assert len(server.requests) == 1
+    (call,) = read_requests(the_run())
+    assert call.outcome in ("stopped", "answered") and call.usage.input_tokens > 0
+
+
+def test_the_command_estimates_before_and_tells_failures_and_cost(serve, monkeypatch):
+    serve(failure(500, "oops"), *by_role([OK[0]]))
+    result = egg(monkeypatch, "optimize", "relu.py", "--model", "openai:scripted", "--timeout", 5, "--max-calls", 9)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert (
+        "estimate about 11 requests, " in said and "price of scripted unknown (what such runs took; no promise)" in said
+    )
+    assert "model failed model scripted at http" in said and "HTTP 500: oops" in said and "asked again in 0 s" in said
+    assert "model calls (1 failed)" in said and "calls' estimated)" in said and "price of" in said
+    request = json.loads((the_run() / "run.json").read_text())
+    assert request["context"]["timeout"] == 5.0
+
+
+def test_handoff_from_the_command_line(monkeypatch):
+    answers = {"coder": fenced(module("ok 3")), "analyst": '{"worth_optimizing": false, "root_cause": "at the floor"}'}
+    ended, whole = [], egg_graph.optimize
+
+    def listen(event):
+        if event.get("event") == "working" and "waits for" in event.get("doing", ""):
+            folder = the_run() / "handoff"
+            for prompt in open_prompts(folder):
+                write_answer(folder, prompt.id, answers[prompt.role])
+
+    def watched(*args, on_event, **options):
+        ended.append(whole(*args, on_event=listen, **options))
+        return ended[0]
+
+    monkeypatch.setattr(egg_graph, "optimize", watched)
+    result = egg(monkeypatch, "optimize", "relu.py", "--model", "handoff", "--stage", "algorithmic_structure")
+    assert result.exit_code == 0, result.output
+    usage = ended[0].usage
+    assert (usage.calls, usage.estimated, usage.failed) == (2, 2, 0) and usage.input_tokens > 3000
+    assert (the_run() / "handoff" / "001-coder.answer.md").exists()
