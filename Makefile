@@ -47,12 +47,15 @@ docs: $(VENV)/.dev  ## redraw the graph in docs/graph.md and README.md, and buil
 	$(BIN)/python -m egg_graph.drawing > docs/graph.md
 	$(BIN)/python -m egg_graph.expert.playbooks.page > docs/playbooks.md
 	$(BIN)/python -m egg_graph.evaluator.evidence.tables docs/evaluator/findings.md
+	$(BIN)/python -m tests.lab.briefs > docs/briefs.md
 	$(BIN)/egg-graph graph --write README.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json, weight.json
+bench: $(VENV)/.dev  ## what the library itself costs -> docs/results/overhead.json, weight.json, brief_building.json, briefs_no_gpu.json
 	$(BIN)/python -m pytest tests/bench/test_overhead.py --benchmark-only --benchmark-min-rounds=5 --benchmark-json=docs/results/overhead.json
+	$(BIN)/python -m pytest tests/bench/test_briefs.py --benchmark-only --benchmark-json=docs/results/brief_building.json
 	$(BIN)/python -m tests.bench.weight docs/results/weight.json
+	$(BIN)/python -m tests.lab briefs --out docs/results/briefs_no_gpu
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .langgraph_api

@@ -34,8 +34,8 @@ PARALLEL_MAPPING = Stage(
     title="Parallel mapping",
     objective=(
         "Map the work onto the machine: which axis each program takes, how large the grid is against the number of "
-        "multiprocessors, warps per program, split or persistent programs, the order in which programs visit tiles. "
-        "Keep the algorithm."
+        "multiprocessors, warps per program, persistent programs, the order in which programs visit tiles. "
+        "Keep the algorithm and the number of kernels."
     ),
     prompt="system_parallel_mapping.j2",
     metrics=STAGE_METRICS["parallel_mapping"],

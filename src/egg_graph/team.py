@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
+from egg_graph.schema import ROLES, Analysis, AnalystBrief, BadInput, CoderBrief, DebuggerBrief, Diagnosis, Draft
 
 
 @runtime_checkable
@@ -21,15 +21,15 @@ class Team(Protocol):
 
     name: str
 
-    def analyze(self, brief: Brief) -> Analysis | Awaitable[Analysis]:
+    def analyze(self, brief: AnalystBrief) -> Analysis | Awaitable[Analysis]:
         """Find the bottleneck of `brief.kernel` and plan one optimization, or say that none is worth it."""
         ...
 
-    def write(self, brief: Brief) -> Draft | Awaitable[Draft]:
+    def write(self, brief: CoderBrief) -> Draft | Awaitable[Draft]:
         """Write a module in `brief.mode`: seed, optimize (follow `brief.analysis`) or repair (`brief.diagnosis`)."""
         ...
 
-    def debug(self, brief: Brief) -> Diagnosis | Awaitable[Diagnosis]:
+    def debug(self, brief: DebuggerBrief) -> Diagnosis | Awaitable[Diagnosis]:
         """Name the root cause of the failure in `brief.evaluation`."""
         ...
 

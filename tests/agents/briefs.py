@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from egg_graph.agents import Prompts
+from egg_graph.agents.chat_role import ChatRole
 from egg_graph.knowledge import load_hardware, load_principles, match_principles
+from egg_graph.nodes.history import read_chains
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -20,10 +23,13 @@ from egg_graph.schema import (
     KernelTask,
     Metric,
     Profile,
+    Remaining,
     StageSummary,
     Sweep,
     Trial,
 )
+
+PROMPTS = Prompts()
 
 REFERENCE = """import torch
 from torch import nn
@@ -162,21 +168,23 @@ def make_brief(**changes: Any) -> Brief:
         "summaries": (summary,),
         "sweeps": (sweep,),
         "attempts": (attempt,),
+        "chains": read_chains((attempt,), None, attempt.candidate.stage),
+        "measurable": ("launches", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
+        "ranked_by": "The faster one stays.",
+        "remaining": Remaining(attempts=9, seconds=600, optimizations=2, repairs=3, others=("$ 1.50 may be spent.",)),
         "principles": match_principles(load_principles(), task=task, stage=stage, baseline=baseline),
         "guidance": {"gemm": "Keep the pointwise chain in the epilogue.", "row": "Read each row once."},
     }
     return Brief(**(fields | changes))
 
 
+def whole(role: ChatRole[Any], brief: Brief) -> str:
+    """All that a model is sent: the system prompt and the prompt."""
+    return PROMPTS.system(role.name, brief) + "\n" + role.prompt(PROMPTS, brief)
+
+
 def seed_brief(**changes: Any) -> Brief:
     """The first brief of a run: nothing but the task."""
-    empty = {
-        "kernel": None,
-        "evaluation": None,
-        "analysis": None,
-        "diagnosis": None,
-        "summaries": (),
-        "attempts": (),
-        "sweeps": (),
-    }
+    nothing = dict.fromkeys(("kernel", "evaluation", "analysis", "diagnosis"))
+    empty = nothing | dict.fromkeys(("summaries", "attempts", "chains", "sweeps"), ())
     return make_brief(mode="seed", **(empty | changes))

@@ -40,7 +40,7 @@ def test_the_coder_writes_a_seed():
     assert draft.usage.seconds > 0
     system, human = server.requests[0]["messages"]
     assert system["role"] == "system" and "Your role: CODER" in system["content"]
-    assert "Rules of Triton" in human["content"]
+    assert "Rules of Triton" in system["content"] and "Write a Triton implementation" in human["content"]
 
 
 def test_a_malformed_module_is_mended_without_asking_again():

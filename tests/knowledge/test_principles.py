@@ -4,7 +4,13 @@ from typing import get_args
 
 import pytest
 
-from egg_graph.knowledge import PrincipleScore, load_hardware, load_principles, match_principles, score_principles
+from egg_graph.knowledge import (
+    load_hardware,
+    load_principles,
+    match_principles,
+    score_principles,
+    structures_of,
+)
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -15,6 +21,7 @@ from egg_graph.schema import (
     Evaluation,
     Expectation,
     KernelTask,
+    PrincipleScore,
     StageName,
 )
 
@@ -45,7 +52,7 @@ def test_operators_are_matched_by_prefix_however_they_are_spelt():
     for name in ("aten.softmax.int", "aten._softmax.default", "aten::softmax"):
         assert "online_softmax" in ids("algorithmic_structure", [name])
     assert "online_softmax" not in ids("algorithmic_structure", ["aten.relu.default"])
-    assert "fuse_pointwise_chain" in ids("algorithmic_structure", ["aten.relu.default"])
+    assert "fuse_pointwise_chain" in ids("algorithmic_structure", ["aten.relu.default", "aten.mul.Tensor"])
     assert "online_softmax" in ids("algorithmic_structure", []), "no operators known: the agent judges"
 
 
@@ -149,3 +156,63 @@ def test_principles_are_scored_by_predicted_against_measured():
     assert second == PrincipleScore(principle="b", applied=1, held=1, improved=1)
     assert score_principles([attempt(1, ("a",), None)])[0].rate is None
     assert score_principles([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("operators", "found"),
+    [
+        (["aten.relu.default"], set()),
+        (["aten.mul.Tensor", "aten.view.default", "aten.relu_.default"], {"pointwise_chain"}),
+        (["aten.mm.default"], {"plain_product"}),
+        (["aten.addmm.default", "aten.gelu.default", "aten.sum.dim_IntList"], {"product_tail", "product_reduction"}),
+        (["aten.bmm", "aten._softmax.default", "aten.bmm"], {"product_reduction", "attention"}),
+        (["aten.convolution.default", "aten.native_group_norm.default"], {"convolution", "product_reduction"}),
+        (["aten.cumsum.default"], {"scan"}),
+    ],
+)
+def test_structures_are_read_from_the_operators(operators, found):
+    assert (structures_of(operators) or frozenset()) - {"row_reduction"} == found
+
+
+def test_structures_narrow_what_the_operators_let_through():
+    linear = "aten.linear.default"
+    assert "leave_plain_gemm_to_library" in ids("algorithmic_structure", [linear])
+    assert "leave_plain_gemm_to_library" not in ids("algorithmic_structure", [linear, "aten.relu.default"])
+    assert "flash_attention" not in ids("algorithmic_structure", ["aten._softmax.default"])
+    unknown = ids("algorithmic_structure", [linear, "aten.some_new_operator.default"])
+    assert {"leave_plain_gemm_to_library", "fuse_pointwise_epilogue"} <= set(unknown), "what is not known excludes none"
+
+
+def ranked(values=None, scores=(), stage="tensor_tiling"):
+    task = KernelTask(name="t", reference="", target=load_hardware("h200"))
+    baseline = Baseline(task=task.digest, operators=("aten.linear.default",))
+    found = match_principles(
+        load_principles(), task=task, stage=stage, baseline=baseline, values=values or {}, scores=scores
+    )
+    return [principle.id for principle in found]
+
+
+def test_measurements_bring_a_principle_forward_or_leave_it_out():
+    assert ranked({"spill_bytes": 4000.0})[0] == "no_spills"
+    assert "no_spills" not in ranked({"spill_bytes": 8.0, "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum": 0.0})
+    assert "no_spills" in ranked({"spill_bytes": 0.0}), "one of its two metrics was not measured"
+    assert "no_spills" in ranked()
+
+
+def test_a_principle_whose_prediction_was_missed_comes_last_and_one_that_held_first():
+    missed = PrincipleScore(principle="tile_tf32_hopper", applied=1, missed=1)
+    held = PrincipleScore(principle="fit_shared_memory", applied=1, held=1)
+    order = ranked(scores=(missed, held))
+    assert order[0] == "fit_shared_memory" and order[-1] == "tile_tf32_hopper"
+
+
+def test_a_kernel_and_its_repairs_count_as_one_attempt_at_a_principle():
+    broken = attempt(1, ("a",), None)
+    repair = attempt(2, ("a",), True, improved=True)
+    repair = repair.model_copy(update={"candidate": repair.candidate.model_copy(update={"mode": "repair"})})
+    assert score_principles([broken, repair]) == (PrincipleScore(principle="a", applied=1, held=1, improved=1),)
+
+
+def test_an_unknown_structure_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="structures: no 'gemm_tail'; the structures are pointwise_chain"):
+        load_principles(own(tmp_path, extra='structures = ["gemm_tail"]'))

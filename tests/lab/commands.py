@@ -287,6 +287,14 @@ def capture(
 
 
 @lab.command()
+def briefs(out: Annotated[Path | None, OUT] = None) -> None:
+    """Measure the briefs of a recorded run, in estimated tokens."""
+    from tests.lab.briefs import measure_briefs, sizes_table, write_sizes
+
+    typer.echo(sizes_table(measure_briefs() if out is None else write_sizes(out)))
+
+
+@lab.command()
 def figures(
     folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
     page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,

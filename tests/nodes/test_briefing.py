@@ -40,7 +40,7 @@ def test_the_debugger_and_the_repairing_coder_see_the_broken_kernel_and_why():
 def test_the_second_diagnosis_sees_the_first():
     debuggers = [b for role, b in briefs([kernel("bad", 1), kernel("bad", 2), kernel("ok")]) if role == "debugger"]
     assert debuggers[1].diagnosis.modification_plan == "mend 1" and len(debuggers[1].attempts) == 2
-    assert "attempt 1 (seed)" in debuggers[1].dead_ends[0]
+    assert [step.attempt for step in debuggers[1].at_hand.steps] == [1, 2] and debuggers[1].dead_ends == ()
 
 
 def test_the_optimizing_coder_follows_the_analysts_plan_on_the_best_kernel():

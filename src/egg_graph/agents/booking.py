@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from langchain_core.runnables import Runnable
 
 from egg_graph.agents.endpoint import endpoint_url, model_name
-from egg_graph.agents.incoming import Incoming, estimate_tokens
+from egg_graph.agents.incoming import Incoming
+from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.asking import request_log, terms
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.knowledge import Price, find_price

@@ -9,11 +9,15 @@ from langchain_core.runnables import RunnableConfig
 from egg_graph.agents.conversation import Conversation, converse
 from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.parsing import Reply
+from egg_graph.agents.parts import Prompt
 from egg_graph.agents.prompts import Prompts
 from egg_graph.agents.requests import Line
+from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.asking import request_log
 from egg_graph.schema import BadInput, Brief, Message, Mode, ModelRefused, ModelRequest, Role, RoleAnswer, Usage
 
+BRIEF_TOKENS = 12_000
+"""Most tokens of a prompt, as estimated: its least important parts are left out for it."""
 A = TypeVar("A", bound=RoleAnswer)
 
 
@@ -33,7 +37,7 @@ def in_every_mode(template: Template) -> dict[Mode, Template]:
 class ChatRole(Generic[A]):
     """One role as a chat model plays it.
 
-    The system prompt also needs `_role_<name>.j2`, one sentence about the role.
+    The system prompt also needs `fixed_<name>.j2`, and `_role_<name>.j2`, one sentence about the role.
     """
 
     name: Role
@@ -47,7 +51,11 @@ class ChatRole(Generic[A]):
     """JSON schema of the answer, for endpoints that take one; None where it is no JSON."""
 
     def prompt(self, prompts: Prompts, brief: Brief) -> str:
-        """Render the prompt of `brief.mode`.
+        """Render the prompt of `brief.mode` whole. Raises what `compose` raises."""
+        return self.compose(prompts, brief, None).text
+
+    def compose(self, prompts: Prompts, brief: Brief, limit: int | None) -> Prompt:
+        """Render the prompt of `brief.mode` in at most `limit` tokens, the system prompt counted in.
 
         Raises:
             BadInput: if the role has no such mode, or the brief lacks what the mode needs.
@@ -58,7 +66,9 @@ class ChatRole(Generic[A]):
         for field in template.needs:
             if getattr(brief, field) is None:
                 raise BadInput(f"brief.{field}: missing; the {self.name} needs it in {brief.mode} mode")
-        return prompts.render(template.file, brief)
+        if limit is not None:
+            limit = max(0, limit - estimate_tokens(prompts.system(self.name, brief)))
+        return prompts.compose(template.file, brief, limit)
 
     def _call_config(self, brief: Brief) -> RunnableConfig:
         """How a call of the model is named in traces, and what is told about it there."""
@@ -68,14 +78,17 @@ class ChatRole(Generic[A]):
             metadata={"role": self.name, "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode},
         )
 
-    async def answer(self, line: Line, prompts: Prompts, brief: Brief) -> A:
+    async def answer(self, line: Line, prompts: Prompts, brief: Brief, limit: int = BRIEF_TOKENS) -> A:
         """Ask the model, at most twice; in words where its endpoint refuses the schema.
 
+        Args:
+            limit: most tokens of the prompt; see `compose`.
+
         Raises:
-            BadInput: see `prompt`.
+            BadInput: see `compose`.
             ModelRefused, ModelUnavailable: if the endpoint fails.
         """
-        prompt = prompts.system(self.name, brief), self.prompt(prompts, brief)
+        prompt = prompts.system(self.name, brief), self.compose(prompts, brief, limit).text
         told, refused = "", Usage()
         try:
             conversation = await self._converse(line, prompt, brief)

@@ -6,11 +6,10 @@ from typing import Any
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.ai import add_ai_message_chunks
 
+from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.schema import Usage
 
-CHARACTERS_PER_TOKEN = 4
-"""For estimates alone: what English and code come to."""
 _TELL = 0.5
 """Least seconds between two reports."""
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS"})
@@ -69,8 +68,3 @@ class Incoming:
             output_tokens=counted.get("output_tokens", 0),
             cached_tokens=(counted.get("input_token_details") or {}).get("cache_read") or 0,
         )
-
-
-def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)

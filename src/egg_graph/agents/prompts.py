@@ -5,6 +5,7 @@ from pathlib import Path
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
 from egg_graph.agents.filters import FILTERS
+from egg_graph.agents.parts import PartList, Prompt
 from egg_graph.knowledge import prompt_files, prompt_text
 from egg_graph.schema import BadInput, Brief, Role
 
@@ -34,13 +35,26 @@ class Prompts:
         for name in ("fewshot_reference", "fewshot_kernel"):
             self._environment.globals[name] = prompt_text(f"{name}.py.txt")
 
+    def fixed(self, role: Role, brief: Brief) -> str:
+        """What every system prompt of a role begins with: it is the same in all calls of a run.
+
+        So providers that keep the beginning of a prompt between calls need not read it again.
+        """
+        return self.render(f"fixed_{role}.j2", brief, role=role)
+
     def system(self, role: Role, brief: Brief) -> str:
-        """The system prompt of `brief.stage`, with the sentence about the role (`_role_<role>.j2`)."""
-        return self.render(f"system_{brief.stage}.j2", brief, role=role)
+        """The system prompt: the fixed part (`fixed_<role>.j2`), and the stage's (`system_<stage>.j2`)."""
+        return f"{self.fixed(role, brief)}\n{self.render(f'system_{brief.stage}.j2', brief, role=role)}"
 
     def render(self, template: str, brief: Brief, **more: str) -> str:
-        """Render one template file with `brief`, and further variables."""
-        return self._environment.get_template(template).render(brief=brief, **more).strip() + "\n"
+        """Render one template file with `brief`, and further variables. All its parts are kept."""
+        return self.compose(template, brief, None, **more).text
+
+    def compose(self, template: str, brief: Brief, limit: int | None, **more: str) -> Prompt:
+        """Render one template file in at most `limit` tokens: the parts that it marks as cuttable go in their order."""
+        parts = PartList()
+        rendered = self._environment.get_template(template).render(brief=brief, part=parts.part, **more)
+        return parts.assemble(rendered, limit)
 
 
 def _shipped(name: str) -> str | None:

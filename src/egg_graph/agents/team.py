@@ -10,6 +10,7 @@ from langchain_core.runnables import Runnable
 from egg_graph.agents.analyst import ANALYST
 from egg_graph.agents.asked import Asked
 from egg_graph.agents.booking import price_of
+from egg_graph.agents.chat_role import BRIEF_TOKENS
 from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.agents.endpoint import model_name
@@ -46,6 +47,7 @@ class ModelTeam:
         name: str | None = None,
         timeout: float | None = None,
         tries: int = TRIES,
+        brief_tokens: int = BRIEF_TOKENS,
     ) -> None:
         """
         Args:
@@ -55,6 +57,8 @@ class ModelTeam:
             name: the author that candidates carry; the coder's model by default.
             timeout: seconds of silence after which a request counts as failed; by default the run's `Context.timeout`.
             tries: most requests for one answer, where the endpoint is busy, broken or silent.
+            brief_tokens: most tokens of a prompt, as estimated. Where it is more, the parts that its template marks
+                are left out in their order, and the prompt says which.
 
         Raises:
             BadInput: if a role is missing or unknown, or a model cannot be loaded by its name.
@@ -63,6 +67,7 @@ class ModelTeam:
         asked = {role: Asked(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
         self._lines = {role: Line(one, timeout, tries) for role, one in asked.items()}
         self._prompts = Prompts(prompts)
+        self._limit = brief_tokens
         self.name = name or model_name(loaded["coder"])
 
     def prices(self, folder: str | None = None) -> dict[str, tuple[str, Price | None]]:
@@ -79,27 +84,27 @@ class ModelTeam:
 
     def analyze(self, brief: Brief) -> Analysis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(ANALYST.answer(self._lines["analyst"], self._prompts, brief))
+        return run(ANALYST.answer(self._lines["analyst"], self._prompts, brief, self._limit))
 
     async def aanalyze(self, brief: Brief) -> Analysis:
         """`analyze` in an event loop."""
-        return await arun(ANALYST.answer(self._lines["analyst"], self._prompts, brief))
+        return await arun(ANALYST.answer(self._lines["analyst"], self._prompts, brief, self._limit))
 
     def write(self, brief: Brief) -> Draft:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(CODER.answer(self._lines["coder"], self._prompts, brief))
+        return run(CODER.answer(self._lines["coder"], self._prompts, brief, self._limit))
 
     async def awrite(self, brief: Brief) -> Draft:
         """`write` in an event loop."""
-        return await arun(CODER.answer(self._lines["coder"], self._prompts, brief))
+        return await arun(CODER.answer(self._lines["coder"], self._prompts, brief, self._limit))
 
     def debug(self, brief: Brief) -> Diagnosis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief))
+        return run(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief, self._limit))
 
     async def adebug(self, brief: Brief) -> Diagnosis:
         """`debug` in an event loop."""
-        return await arun(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief))
+        return await arun(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief, self._limit))
 
 
 def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:

@@ -4,12 +4,13 @@ from egg_graph.knowledge.hardware import detect_hardware, hardware_keys, load_ha
 from egg_graph.knowledge.matching import match_principles
 from egg_graph.knowledge.prices import Price, find_price, load_prices
 from egg_graph.knowledge.principles import load_principles
-from egg_graph.knowledge.scoring import PrincipleScore, score_principles
+from egg_graph.knowledge.scoring import score_principles
 from egg_graph.knowledge.shipped import prompt_files, prompt_text
+from egg_graph.knowledge.structure import STRUCTURES, structures_of
 
 __all__ = [
+    "STRUCTURES",
     "Price",
-    "PrincipleScore",
     "detect_hardware",
     "find_price",
     "hardware_keys",
@@ -20,4 +21,5 @@ __all__ = [
     "prompt_files",
     "prompt_text",
     "score_principles",
+    "structures_of",
 ]

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from egg_graph.knowledge.structure import STRUCTURES
 from egg_graph.knowledge.toml_files import complaint, tables
 from egg_graph.schema import BadInput, Principle
 
@@ -40,7 +41,13 @@ def _principles(where: str, table: dict[str, Any]) -> list[Principle]:
         if stage is not None:
             entry.setdefault("stages", [stage])
         try:
-            principles.append(Principle.model_validate(entry))
+            principle = Principle.model_validate(entry)
         except ValidationError as error:
             raise complaint(f"{where}: principle {entry.get('id', f'number {number}')}", error) from error
+        for structure in set(principle.structures) - set(STRUCTURES):
+            known = ", ".join(STRUCTURES)
+            raise BadInput(
+                f"{where}: principle {principle.id}: structures: no {structure!r}; the structures are {known}"
+            )
+        principles.append(principle)
     return principles

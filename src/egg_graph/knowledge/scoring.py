@@ -2,36 +2,21 @@
 
 from collections.abc import Iterable
 
-from egg_graph.schema import Attempt, Value
-
-
-class PrincipleScore(Value):
-    """How one principle did over some attempts. All counts are attempts."""
-
-    principle: str
-    """Id of the principle."""
-    applied: int = 0
-    """Attempts whose analysis named the principle."""
-    held: int = 0
-    """Attempts in which the predicted metric moved in the predicted direction."""
-    missed: int = 0
-    """Attempts in which it did not."""
-    unmeasured: int = 0
-    """Attempts whose kernel failed, or whose metric was not measured."""
-    improved: int = 0
-    """Attempts that became the best kernel."""
-
-    @property
-    def rate(self) -> float | None:
-        """Share of the measured predictions that held, 0 to 1; None where none was measured."""
-        measured = self.held + self.missed
-        return self.held / measured if measured else None
+from egg_graph.schema import Attempt, PrincipleScore
 
 
 def score_principles(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
-    """Score every principle that an analysis named: the most applied first, then by id."""
-    scores: dict[str, PrincipleScore] = {}
+    """Score every principle that an analysis named: the most applied first, then by id.
+
+    A kernel and its repairs follow one analysis. They count as one attempt: the last.
+    """
+    last: list[Attempt] = []
     for attempt in attempts:
+        if attempt.candidate.mode == "repair" and last:
+            last.pop()
+        last.append(attempt)
+    scores: dict[str, PrincipleScore] = {}
+    for attempt in last:
         if attempt.analysis is None:
             continue
         held = attempt.effect.held if attempt.effect is not None else None

@@ -1,96 +1,174 @@
 """Make the brief of each role from the state of the run.
 
-Every brief holds the task, the baseline, the stage's objective, what ranks kernels here, the contender to beat, the
-best kernel with its evaluation, the summaries of the finished stages, the tuner's sweeps and the attempts of this
-stage. Beyond that:
+Every brief holds the task, the baseline, what ranks kernels here, the stage's objective, the contender to beat, the
+best kernel with its evaluation, the summaries of the finished stages, the tuner's sweeps, the attempts of this stage
+as chains, the metrics that were measured in the run and what is left of its limits. Beyond that:
 
-| role | kernel at hand | analysis | diagnosis | principles | playbooks' guidance |
+| role | kernel at hand | analysis | diagnosis | principles, with scores | playbooks' guidance |
 | --- | --- | --- | --- | --- | --- |
 | analyst | the best kernel | the stage's last one | no | those that match | yes |
 | coder, seed | none | no | no | those that match | yes |
-| coder, optimize | the best kernel | the plan to follow | no | those the plan names, else those that match | yes |
-| coder, repair | the broken candidate | the plan it was made by | the one to follow | no | no |
-| debugger | the broken candidate | the plan it was made by | the last one, if it did not help | no | no |
+| coder, optimize | the best kernel | the plan to follow | no | those it names, else those that match | yes |
+| coder, repair | the broken one, its origin | the plan it was made by | the one to follow | no | no |
+| debugger | the broken one, its origin | the plan it was made by | the last, if it did not help | no | no |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from egg_graph.nodes.improvement import RANKED_BY_TIME, RANKED_UNTIMED
-from egg_graph.routing import contender_of, evaluation_of_best, stage_attempts, timed
-from egg_graph.schema import Attempt, Brief, Principle
+from egg_graph.budgets import gpu_seconds
+from egg_graph.context import Context
+from egg_graph.knowledge import score_principles
+from egg_graph.nodes.history import read_chains, right_ancestor
+from egg_graph.nodes.improvement import acceptance_rule, read_metrics
+from egg_graph.routing import (
+    contender_of,
+    evaluation_of_best,
+    optimizations,
+    repairs_in_a_row,
+    stage_attempts,
+    timed,
+    tried,
+)
+from egg_graph.schema import (
+    AnalystBrief,
+    Attempt,
+    CoderBrief,
+    DebuggerBrief,
+    Evaluation,
+    OptimizeBrief,
+    Principle,
+    Remaining,
+    RepairBrief,
+    SeedBrief,
+    Usage,
+)
 from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 
 def analyst_brief(
-    state: StageState, stage: Stage, principles: Sequence[Principle], guidance: Mapping[str, str]
-) -> Brief:
-    return Brief(
-        **_common(state, stage),
-        mode="optimize",
-        kernel=state["best"],
-        evaluation=evaluation_of_best(state),
+    state: StageState, stage: Stage, context: Context, principles: Sequence[Principle], guidance: Mapping[str, str]
+) -> AnalystBrief:
+    return AnalystBrief(
+        **_common(state, stage, context),
+        **_best_at_hand(state),
         analysis=state.get("analysis"),
-        principles=tuple(principles),
-        guidance=dict(guidance),
+        **_knowledge(known_attempts(state, stage, context), principles, guidance),
     )
 
 
-def coder_brief(state: StageState, stage: Stage, principles: Sequence[Principle], guidance: Mapping[str, str]) -> Brief:
+def coder_brief(
+    state: StageState,
+    stage: Stage,
+    context: Context,
+    principles: Sequence[Principle],
+    guidance: Mapping[str, str],
+) -> CoderBrief:
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
+    known = known_attempts(state, stage, context)
     match state.get("mode") or "seed":
         case "repair":
-            return repair_brief(state, stage)
+            diagnosis = state.get("diagnosis")
+            assert diagnosis is not None, "the debugger stands before a repair"
+            return RepairBrief(**_broken(state, stage, context), diagnosis=diagnosis)
         case "optimize":
-            analysis = state["analysis"]
-            named = tuple(p for p in principles if analysis is not None and p.id in analysis.principles)
-            return Brief(
-                **_common(state, stage),
-                mode="optimize",
-                kernel=state["best"],
-                evaluation=evaluation_of_best(state),
+            analysis = state.get("analysis")
+            assert analysis is not None, "the analyst stands before an optimization"
+            named = tuple(p for p in principles if p.id in analysis.principles)
+            return OptimizeBrief(
+                **_common(state, stage, context),
+                **_best_at_hand(state),
                 analysis=analysis,
-                principles=named or tuple(principles),
-                guidance=dict(guidance),
+                **_knowledge(known, named or principles, guidance),
             )
-    return Brief(
-        **_common(state, stage),
-        mode="seed",
-        principles=tuple(principles),
-        guidance=dict(guidance),
-    )
+    return SeedBrief(**_common(state, stage, context), **_knowledge(known, principles, guidance))
 
 
-def repair_brief(state: StageState, stage: Stage) -> Brief:
-    """Brief the debugger, or the coder in repair mode, on the latest candidate, which is broken."""
-    broken = _last(state, stage)
-    return Brief(
-        **_common(state, stage),
-        mode="repair",
-        kernel=broken.candidate,
-        evaluation=broken.evaluation,
-        analysis=state.get("analysis"),
-        diagnosis=state.get("diagnosis"),
-    )
+def debugger_brief(state: StageState, stage: Stage, context: Context) -> DebuggerBrief:
+    return DebuggerBrief(**_broken(state, stage, context), diagnosis=state.get("diagnosis"))
 
 
-def _common(state: StageState, stage: Stage) -> dict[str, Any]:
+def known_attempts(state: StageState, stage: Stage, context: Context) -> list[Attempt]:
+    """The attempts that a stage may learn from: all of the run, or only its own where the knobs say so."""
+    return state.get("attempts", []) if context.inter_stage_context else stage_attempts(state, stage.name)
+
+
+def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]:
+    attempts, best = state.get("attempts", []), state.get("best")
+    of_stage = stage_attempts(state, stage.name)
     return {
         "task": state["task"],
         "baseline": state["baseline"],
         "stage": stage.name,
         "objective": stage.objective,
-        "ranked_by": RANKED_BY_TIME if timed(state) else RANKED_UNTIMED,
+        "ranked_by": acceptance_rule(timed(state), context.accept),
         "metrics": stage.metrics,
+        "measurable": _measured(state),
         "contender": contender_of(state),
-        "best": state.get("best"),
+        "best": best,
         "best_evaluation": evaluation_of_best(state),
-        "summaries": tuple(state.get("summaries", [])),
-        "sweeps": tuple(state.get("sweeps", [])),
-        "attempts": tuple(stage_attempts(state, stage.name)),
+        "summaries": tuple(state.get("summaries", [])) if context.inter_stage_context else (),
+        "sweeps": tuple(s for s in state.get("sweeps", []) if context.inter_stage_context or s.stage == stage.name),
+        "attempts": tuple(of_stage),
+        "chains": read_chains(attempts, best, stage.name),
+        "remaining": _remaining(state, of_stage, context),
     }
 
 
-def _last(state: StageState, stage: Stage) -> Attempt:
-    return stage_attempts(state, stage.name)[-1]
+def _best_at_hand(state: StageState) -> dict[str, Any]:
+    return {"kernel": state["best"], "evaluation": evaluation_of_best(state)}
+
+
+def _knowledge(
+    attempts: Sequence[Attempt], principles: Sequence[Principle], guidance: Mapping[str, str]
+) -> dict[str, Any]:
+    ids = {principle.id for principle in principles}
+    scores = tuple(score for score in score_principles(attempts) if score.principle in ids)
+    return {"principles": tuple(principles), "scores": scores, "guidance": dict(guidance)}
+
+
+def _broken(state: StageState, stage: Stage, context: Context) -> dict[str, Any]:
+    """The latest candidate, which is broken, and what it came from."""
+    common = _common(state, stage, context)
+    broken = common["attempts"][-1]
+    return {
+        **common,
+        "kernel": broken.candidate,
+        "evaluation": broken.evaluation,
+        "origin": right_ancestor(broken, state["attempts"]),
+        "analysis": state.get("analysis"),
+    }
+
+
+def _measured(state: StageState) -> tuple[str, ...]:
+    """Names of the metrics that the best kernel's evaluation holds, and that of the last kernel with right answers."""
+    right = (a.evaluation for a in reversed(state.get("attempts", [])) if a.evaluation.usable)
+    known: list[Evaluation | None] = [evaluation_of_best(state), next(right, None)]
+    return tuple(dict.fromkeys(name for e in known if e is not None for name in read_metrics(e)))
+
+
+def _remaining(state: StageState, attempts: list[Attempt], context: Context) -> Remaining:
+    """What is left of the limits of the run, and of those of a stage with these attempts."""
+    usage = state.get("usage")
+    broken = bool(attempts) and not attempts[-1].evaluation.usable
+    used = 0 if usage is None else usage.input_tokens + usage.output_tokens
+    return Remaining(
+        attempts=max(0, context.max_attempts - len(tried(state))),
+        seconds=max(0.0, context.max_seconds - state.get("seconds", 0.0)),
+        optimizations=max(0, context.max_optimizations - optimizations(attempts)),
+        repairs=max(0, context.max_repairs - (repairs_in_a_row(attempts) if broken else 0)),
+        tokens=max(0, context.max_tokens - used) if context.max_tokens else None,
+        others=tuple(_other_limits(state, context)),
+    )
+
+
+def _other_limits(state: StageState, context: Context) -> Iterator[str]:
+    """What is left of the limits that a run has only where it was given them."""
+    usage = state.get("usage", Usage())
+    if context.max_calls:
+        yield f"At most {max(0, context.max_calls - usage.calls)} further requests to models."
+    if context.max_dollars:
+        yield f"At most $ {max(0.0, context.max_dollars - usage.dollars):.2f} more."
+    if context.max_gpu_seconds:
+        yield f"At most {max(0.0, context.max_gpu_seconds - gpu_seconds(state)):.0f} s more of the GPU."

@@ -1,5 +1,6 @@
 """Does a kernel replace the best one, and did a predicted effect come true?"""
 
+from egg_graph.context import Accept
 from egg_graph.schema import SMALL_SPILL, Effect, Evaluation, Expectation
 
 NOISE = 0.01
@@ -40,6 +41,18 @@ def undecided(new: Evaluation, old: Evaluation | None) -> bool:
     return _passed(old) <= _passed(new) and new.merit == old.merit
 
 
+def acceptance_rule(timed: bool, accept: Accept) -> str:
+    """What makes one kernel better than another, and what a run hands over, in words for the agents.
+
+    Args:
+        timed: whether kernels are timed.
+        accept: which kernel the run hands over.
+    """
+    end = " At the end PyTorch stays unless the best kernel is faster with confidence."
+    told = RANKED_BY_TIME + end * (accept == "faster") if timed else RANKED_UNTIMED
+    return f"A kernel is accepted only if its answers are right. {told}"
+
+
 def _passed(evaluation: Evaluation) -> set[str]:
     return {check.name for check in evaluation.checks if check.passed}
 
@@ -57,12 +70,33 @@ def measure_effect(expected: Expectation | None, before: Evaluation | None, afte
     )
 
 
+EVERYWHERE = (
+    "milliseconds",
+    "bound_ms",
+    "launches",
+    "dram_bytes",
+    "occupancy",
+    "registers",
+    "spill_bytes",
+    "shared_bytes",
+)
+"""Metrics that no profiler is needed for."""
+
+
+def read_metrics(evaluation: Evaluation) -> dict[str, float]:
+    """All metrics that the evaluator established, by name."""
+    names = dict.fromkeys((*EVERYWHERE, *evaluation.profile.metrics))
+    found = {name: read_metric(evaluation, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def read_metric(evaluation: Evaluation, metric: str) -> float | None:
     """The value of one metric; None where the evaluator did not establish it.
 
     Args:
         metric: `milliseconds` [ms], `bound_ms` [ms], `launches`, `dram_bytes` [byte], `occupancy` (0 to 1, the smallest
-            of all kernels), `registers` (per thread, the largest of all kernels), or an Nsight Compute metric's name.
+            of all kernels), `registers` (per thread, the largest of all kernels), `spill_bytes` [byte per thread, their
+            sum], `shared_bytes` [byte per program, the largest], or an Nsight Compute metric's name.
     """
     timing, bound, resources = evaluation.timing, evaluation.bound, evaluation.resources
     match metric:
@@ -78,5 +112,9 @@ def read_metric(evaluation: Evaluation, metric: str) -> float | None:
             return min((r.occupancy for r in resources if r.occupancy is not None), default=None)
         case "registers":
             return max((float(r.registers) for r in resources if r.registers is not None), default=None)
+        case "spill_bytes":
+            return float(sum(r.spill_bytes for r in resources)) if resources else None
+        case "shared_bytes":
+            return float(max(r.shared_bytes for r in resources)) if resources else None
     found = evaluation.profile.metrics.get(metric)
     return None if found is None else found.value

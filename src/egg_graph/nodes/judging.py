@@ -207,6 +207,8 @@ class JudgingNodes:
         update = StageState(attempts=[attempt], candidate=candidate, profile=evaluation.profile)
         if planned:
             update["pending"] = Usage()
+        if evaluation.usable:  # what the diagnosis named is mended
+            update["diagnosis"] = None
         if improved:
             update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
         return update

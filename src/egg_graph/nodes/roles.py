@@ -12,9 +12,10 @@ from egg_graph.budgets import add_cost, spent_by, terms_of
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced, tell
-from egg_graph.nodes.briefing import analyst_brief, coder_brief, repair_brief
+from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief, known_attempts
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.nodes.events import Event
+from egg_graph.nodes.improvement import read_metrics
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
@@ -23,6 +24,7 @@ from egg_graph.schema import (
     Analysis,
     BadInput,
     Candidate,
+    CoderBrief,
     Diagnosis,
     Draft,
     Mode,
@@ -131,9 +133,9 @@ class RoleNodes:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-            brief = analyst_brief(self._shown(state, runtime), self.stage, principles, guidance)
-            terms = terms_of(state, resolve(runtime.context, state), self.stage.name, "analyst")
-            with call_told("analyst") as call, asking_under(terms):
+            context = resolve(runtime.context, state)
+            brief = analyst_brief(state, self.stage, context, principles, guidance)
+            with call_told("analyst") as call, asking_under(terms_of(state, context, self.stage.name, "analyst")):
                 analysis = await Call(team.analyze, brief)
                 call.answered(analysis.usage)
             if refusal:
@@ -143,7 +145,9 @@ class RoleNodes:
                 analysis = analysis.model_copy(update={"root_cause": root_cause})
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
         self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
-        return State(analysis=analysis, mode="optimize", plan="", **self._costs(state, "analyst", analysis.usage))  # type: ignore[typeddict-item]
+        return State(
+            analysis=analysis, diagnosis=None, mode="optimize", plan="", **self._costs(state, "analyst", analysis.usage)
+        )  # type: ignore[typeddict-item]
 
     @announced
     @count_seconds
@@ -162,8 +166,7 @@ class RoleNodes:
         if spent_by(state, context, self.stage.name, "coder"):
             return StageState(drafted=None)
         team = self.services.get_team()
-        principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-        brief = coder_brief(self._shown(state, runtime), self.stage, principles, guidance)
+        brief = self._coder_brief(state, runtime)
         with call_told("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
@@ -217,9 +220,9 @@ class RoleNodes:
     @count_seconds
     async def debugger(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Name the root cause of the last failure, and plan the repair."""
-        team, brief = self.services.get_team(), repair_brief(self._shown(state, runtime), self.stage)
-        terms = terms_of(state, resolve(runtime.context, state), self.stage.name, "debugger")
-        with call_told("debugger") as call, asking_under(terms):
+        context, team = resolve(runtime.context, state), self.services.get_team()
+        brief = debugger_brief(state, self.stage, context)
+        with call_told("debugger") as call, asking_under(terms_of(state, context, self.stage.name, "debugger")):
             diagnosis: Diagnosis = await Call(team.debug, brief)
             call.answered(diagnosis.usage)
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
@@ -239,14 +242,23 @@ class RoleNodes:
         )
         return StageState(summaries=[summary])
 
-    def _shown(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """The state as a role is shown it: without the earlier stages' summaries where the knobs say so."""
-        known = resolve(runtime.context, state).inter_stage_context
-        return state if known else StageState({**state, "summaries": []})
+    def _coder_brief(self, state: StageState, runtime: Runtime[Context]) -> CoderBrief:
+        """The coder's brief; in repair mode it takes neither principles nor guidance."""
+        principles: tuple[Principle, ...] = ()
+        guidance: dict[str, str] = {}
+        if state.get("mode") != "repair":
+            principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
+        return coder_brief(state, self.stage, resolve(runtime.context, state), principles, guidance)
 
     def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
+        context, evaluation = resolve(runtime.context, state), evaluation_of_best(state)
         return self.services.match_principles(
-            resolve(runtime.context, state), state["task"], self.stage.name, state["baseline"]
+            context,
+            state["task"],
+            self.stage.name,
+            state["baseline"],
+            {} if evaluation is None else read_metrics(evaluation),
+            known_attempts(state, self.stage, context),
         )
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:

@@ -2,7 +2,7 @@
 
 import atexit
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,6 +15,7 @@ from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.calls_told import call_told
 from egg_graph.schema import (
+    Attempt,
     Baseline,
     Brief,
     Candidate,
@@ -169,13 +170,25 @@ class Services:
         return profile
 
     def match_principles(
-        self, context: Context, task: KernelTask, stage: StageName, baseline: Baseline
+        self,
+        context: Context,
+        task: KernelTask,
+        stage: StageName,
+        baseline: Baseline,
+        values: Mapping[str, float],
+        attempts: Sequence[Attempt],
     ) -> tuple[Principle, ...]:
-        """The principles that apply to this task on this target in this stage."""
-        from egg_graph.knowledge import load_principles, match_principles
+        """The principles that apply to this task on this target in this stage, the most relevant first.
+
+        Args:
+            values: metric -> value, measured on the best kernel.
+            attempts: what the run has tried; what came of its principles counts.
+        """
+        from egg_graph.knowledge import load_principles, match_principles, score_principles
 
         principles = self.principles if self.principles is not None else load_principles(context.knowledge_dir)
-        return match_principles(principles, task=task, stage=stage, baseline=baseline)
+        scores = score_principles(attempts)
+        return match_principles(principles, task=task, stage=stage, baseline=baseline, values=values, scores=scores)
 
     def guidance_for(self, baseline: Baseline) -> dict[str, str]:
         """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""

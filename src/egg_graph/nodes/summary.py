@@ -2,8 +2,9 @@
 
 from egg_graph.budgets import part_exhausted
 from egg_graph.context import Context
+from egg_graph.nodes.history import read_chains
 from egg_graph.routing import at_the_floor, evaluation_of_best, exhausted, floor_factor, stage_attempts
-from egg_graph.schema import Attempt, Outcome, StageName, StageSummary, Usage
+from egg_graph.schema import Attempt, Chain, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
 
 
@@ -11,18 +12,16 @@ def summarize(state: StageState, stage: StageName, context: Context) -> StageSum
     """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do."""
     attempts = stage_attempts(state, stage)
     best, evaluation = state.get("best"), evaluation_of_best(state)
+    chains = read_chains(state.get("attempts", []), best, stage)
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
     return StageSummary(
         stage=stage,
         outcome=_outcome(state, stage, attempts, context),
         attempts=len(attempts),
-        tried=tuple(_line(a) for a in attempts),
-        paid=tuple(_line(a) for a in attempts if a.improved),
-        failed=tuple(
-            f"{_line(a)} -> {a.evaluation.status}: {a.evaluation.reason}"
-            for a in attempts
-            if not (a.improved or a.undecided)
-        ),
+        tried=tuple(map(_plan, chains)),
+        paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
+        failed=tuple(f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in ("no_better", "broken")),
+        undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
         left=_left(state, context),
         best=None if best is None else best.id,
         best_status=None if evaluation is None else evaluation.status,
@@ -56,6 +55,22 @@ def _outcome(state: StageState, stage: StageName, attempts: list[Attempt], conte
     return "kept"
 
 
-def _line(attempt: Attempt) -> str:
-    repeats = "" if attempt.repeats is None else f", the same program as attempt {attempt.repeats}"
-    return f"attempt {attempt.number} ({attempt.candidate.mode}): {attempt.candidate.plan or 'no plan told'}{repeats}"
+def _plan(chain: Chain) -> str:
+    """Numbers, mode and plan of a chain, and how many repairs its kernel took."""
+    repairs, repeats = chain.attempts - 1, chain.steps[-1].repeats
+    repaired = f" (repaired {repairs} times)" if repairs > 1 else " (repaired once)" if repairs else ""
+    again = "" if repeats is None else f", the same program as attempt {repeats}"
+    plan = chain.plan or ("the first kernel" if chain.mode == "seed" else "no plan told")
+    return f"{chain.numbers} ({chain.mode}): {plan}{repaired}{again}"
+
+
+def _deltas(chain: Chain) -> str:
+    told = (f"{d.metric} {d.before:.4g} to {d.after:.4g}" for d in chain.deltas)
+    return f" -> {', '.join(told)}" if chain.deltas else ""
+
+
+def _why_not(chain: Chain) -> str:
+    last = chain.steps[-1]
+    if chain.outcome == "broken":
+        return f"{last.status}: {last.failure}"
+    return f"{last.status}, but no better than the best kernel{_deltas(chain)}"

@@ -13,13 +13,24 @@ from egg_graph.schema.answers import (
     Principle,
     Role,
     RoleAnswer,
+    Sign,
     StageSummary,
     Sweep,
     Usage,
 )
 from egg_graph.schema.base import Value
-from egg_graph.schema.brief import Brief
+from egg_graph.schema.brief import (
+    AnalystBrief,
+    Brief,
+    CoderBrief,
+    DebuggerBrief,
+    OptimizeBrief,
+    Remaining,
+    RepairBrief,
+    SeedBrief,
+)
 from egg_graph.schema.candidate import Candidate, ConfigSpace, Knob, Mode, StageName
+from egg_graph.schema.chain import Chain, ChainOutcome, Delta, Step
 from egg_graph.schema.errors import (
     AnswerPending,
     BadInput,
@@ -51,10 +62,12 @@ from egg_graph.schema.evaluation import (
     Tolerance,
     Trial,
 )
+from egg_graph.schema.failure import Failure, failure_of, fingerprint, group_findings
 from egg_graph.schema.ledger import CallEntry, CallKind, Ledger, RoleCost, Sitting
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
 from egg_graph.schema.request import Message, ModelRequest
+from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.spending import Memory, Part, Spending
 from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
 
@@ -66,6 +79,7 @@ __all__ = [
     "TF32",
     "USABLE",
     "Analysis",
+    "AnalystBrief",
     "AnswerPending",
     "Attempt",
     "BadInput",
@@ -76,10 +90,15 @@ __all__ = [
     "CallKind",
     "Candidate",
     "Category",
+    "Chain",
+    "ChainOutcome",
     "Check",
     "Clock",
+    "CoderBrief",
     "ConfigSpace",
     "Confirmation",
+    "DebuggerBrief",
+    "Delta",
     "Diagnosis",
     "Domain",
     "Draft",
@@ -90,6 +109,7 @@ __all__ = [
     "EvaluatorSettings",
     "EvidenceRecord",
     "Expectation",
+    "Failure",
     "Figure",
     "Finding",
     "FindingKind",
@@ -108,24 +128,34 @@ __all__ = [
     "ModelRefused",
     "ModelRequest",
     "ModelUnavailable",
+    "OptimizeBrief",
     "Outcome",
     "Part",
     "Precision",
     "Principle",
+    "PrincipleScore",
     "Profile",
+    "Remaining",
+    "RepairBrief",
     "Role",
     "RoleAnswer",
     "RoleCost",
     "Rung",
+    "SeedBrief",
+    "Sign",
     "Sitting",
     "Spending",
     "StageName",
     "StageSummary",
     "Status",
+    "Step",
     "Sweep",
     "Timing",
     "Tolerance",
     "Trial",
     "Usage",
     "Value",
+    "failure_of",
+    "fingerprint",
+    "group_findings",
 ]

@@ -167,11 +167,13 @@ class StageSummary(Value):
     attempts: int = 0
     """Count of attempts."""
     tried: tuple[str, ...] = ()
-    """Number, mode and plan of each attempt."""
+    """Each plan: the attempts at it, by number, its mode and how often its kernel was repaired."""
     paid: tuple[str, ...] = ()
-    """Number, mode and plan of each attempt that improved the best kernel."""
+    """The plans that led to a better kernel, each with what was measured before and after."""
     failed: tuple[str, ...] = ()
-    """Number, mode, plan, status and reason of each attempt that did not."""
+    """The plans that did not, each with status and reason of its last attempt."""
+    undecided: tuple[str, ...] = ()
+    """The plans whose kernel is right and was neither better nor worse, because nothing was timed."""
     left: str = ""
     """What the last analysis named as left to do."""
     best: str | None = None
@@ -209,6 +211,19 @@ class Sweep(Value):
         return tuple(t for t in self.trials if t.status not in USABLE)
 
 
+class Sign(Value):
+    """What a measured metric shows where a principle applies. A limit that is None does not count."""
+
+    metric: str
+    """A name that `Expectation.metric` may have, `spill_bytes` or `shared_bytes`."""
+    above: float | None = None
+    below: float | None = None
+
+    def shown_by(self, value: float) -> bool:
+        """Return whether a measured value is within the limits, which themselves lie outside."""
+        return (self.above is None or value > self.above) and (self.below is None or value < self.below)
+
+
 class Principle(Value):
     """One expert rule: when it applies, what to do, what it should change."""
 
@@ -223,6 +238,10 @@ class Principle(Value):
     """The effect that it should have."""
     operators: tuple[str, ...] = Field(default=())
     """Prefixes of the ATen operators that the rule is about; empty means any."""
+    structures: tuple[str, ...] = ()
+    """Structures of operators that the rule is about (`egg_graph.knowledge.STRUCTURES`); empty means any."""
+    signs: tuple[Sign, ...] = ()
+    """Measurements of which one at least shows that the rule applies; empty means that none is needed."""
     vendors: tuple[str, ...] = ()
     """Vendors that the rule is for (`Hardware.vendor`); empty means any."""
     architectures: tuple[str, ...] = ()

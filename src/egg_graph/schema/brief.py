@@ -1,14 +1,35 @@
 """What one role sees of the run."""
 
+from typing import Literal
+
 from egg_graph.schema.answers import Analysis, Attempt, Diagnosis, Principle, StageSummary, Sweep
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Candidate, Mode, StageName
+from egg_graph.schema.chain import Chain
 from egg_graph.schema.evaluation import Baseline, Evaluation
+from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.task import KernelTask
 
 
+class Remaining(Value):
+    """What is left of the run's limits before the answer."""
+
+    attempts: int
+    """Kernels that the run may still evaluate."""
+    seconds: float
+    """Work after which no new attempt starts [s]."""
+    optimizations: int
+    """Plans that this stage may still try, the one at hand included."""
+    repairs: int
+    """Repairs in a row that the kernel at hand may still have, the one at hand included."""
+    tokens: int | None = None
+    """Tokens after which no new attempt starts; None where there is no limit."""
+    others: tuple[str, ...] = ()
+    """What is left of further limits, one line each."""
+
+
 class Brief(Value):
-    """What a role answers from: inter-stage (best, summaries) and intra-stage (attempts, analysis, ...)."""
+    """What a role answers from: inter-stage (best, summaries) and intra-stage (chains, analysis, ...)."""
 
     task: KernelTask
     baseline: Baseline
@@ -16,9 +37,11 @@ class Brief(Value):
     objective: str
     """What the stage is to achieve, in words."""
     ranked_by: str = ""
-    """What makes one kernel better than another in this run, in words."""
+    """What makes one kernel better than another in this run, and what the run hands over, in words."""
     metrics: tuple[str, ...] = ()
     """Nsight Compute metrics that matter in this stage (paper, App. F)."""
+    measurable: tuple[str, ...] = ()
+    """Metrics that were measured in this run, so that an effect predicted in one can be checked."""
     mode: Mode
     kernel: Candidate | None = None
     """The broken kernel in repair mode, the kernel to improve in optimize mode, None in seed mode."""
@@ -28,6 +51,8 @@ class Brief(Value):
     """The best kernel so far."""
     best_evaluation: Evaluation | None = None
     """Evaluation of `best`."""
+    origin: Attempt | None = None
+    """In repair mode, the attempt that the broken kernel came from: its nearest right ancestor, else its parent."""
     analysis: Analysis | None = None
     diagnosis: Diagnosis | None = None
     summaries: tuple[StageSummary, ...] = ()
@@ -36,11 +61,18 @@ class Brief(Value):
     """What the tuner of each stage tried, in order."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts of this stage, in order."""
+    chains: tuple[Chain, ...] = ()
+    """The same attempts as chains, in order."""
     principles: tuple[Principle, ...] = ()
+    """The principles that apply, the most relevant first."""
+    scores: tuple[PrincipleScore, ...] = ()
+    """What came of the principles that this run has followed."""
     guidance: dict[str, str] = {}
     """What is known about kernels for the reference's operators: playbook name -> a few lines."""
     contender: Attempt | None = None
     """The embedded expert's kernel, judged before the team was asked: the team may start from it and must beat it."""
+    remaining: Remaining | None = None
+    """What is left of the run's limits."""
 
     @property
     def attempt(self) -> int:
@@ -48,14 +80,52 @@ class Brief(Value):
         return 1 + sum(summary.attempts for summary in self.summaries) + len(self.attempts)
 
     @property
-    def dead_ends(self) -> tuple[str, ...]:
-        """What this stage tried without improving the best kernel, one line each, so that it is not tried again.
+    def at_hand(self) -> Chain | None:
+        """The chain whose kernel is to be repaired; None in the other modes."""
+        return self.chains[-1] if self.mode == "repair" and self.chains else None
+
+    @property
+    def dead_ends(self) -> tuple[Chain, ...]:
+        """Chains of this stage that ended without a better kernel, so that no such plan is tried again.
 
         What no clock could decide is none of them.
         """
-        return tuple(
-            f"attempt {a.number} ({a.candidate.mode}): {a.candidate.plan or 'no plan'} "
-            f"-> {a.evaluation.status}: {a.evaluation.reason}"
-            for a in self.attempts
-            if not a.improved and not a.undecided
-        )
+        return tuple(c for c in self.chains if c.outcome in ("no_better", "broken") and c is not self.at_hand)
+
+
+class AnalystBrief(Brief):
+    """The analyst's brief: the kernel to improve, with its evaluation."""
+
+    mode: Literal["optimize"] = "optimize"
+    kernel: Candidate
+    evaluation: Evaluation
+
+
+class DebuggerBrief(Brief):
+    """The debugger's brief: the broken kernel, with its evaluation."""
+
+    mode: Literal["repair"] = "repair"
+    kernel: Candidate
+    evaluation: Evaluation
+
+
+class SeedBrief(Brief):
+    """The coder's brief where there is no kernel yet."""
+
+    mode: Literal["seed"] = "seed"
+
+
+class OptimizeBrief(AnalystBrief):
+    """The coder's brief where there is a plan: the kernel to change, and the analysis to carry out."""
+
+    analysis: Analysis
+
+
+class RepairBrief(DebuggerBrief):
+    """The coder's brief where its kernel is broken: the kernel, and the diagnosis to follow."""
+
+    diagnosis: Diagnosis
+
+
+CoderBrief = SeedBrief | OptimizeBrief | RepairBrief
+"""The coder's brief, one type for each mode."""

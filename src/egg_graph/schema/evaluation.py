@@ -127,6 +127,8 @@ class KernelResources(Value):
     """Warps per program."""
     num_stages: int
     """Depth of software pipelining."""
+    constexprs: dict[str, Knob] = {}
+    """Constants that the kernel was compiled with, by parameter: {"BLOCK": 1024}."""
     registers: int | None = None
     """Registers per thread."""
     spill_bytes: int = 0

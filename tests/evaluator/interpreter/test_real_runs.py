@@ -70,6 +70,7 @@ def test_fault_is_named_with_its_line(interpreted, fault_lines, case):
 def test_out_of_bounds_names_argument_and_program(interpreted):
     fault = interpreted["faulty"]["store_past_end"]["fault"]
     assert "argument 'out_ptr'" in fault["where"] and "program (2, 0, 0)" in fault["where"]
+    assert fault["where"].endswith(", BLOCK=64"), "the constants of the launch that failed"
     assert "1 of 64 lanes" in fault["message"] and fault["cure"]
 
 

@@ -39,7 +39,8 @@ def compiled(file: Path, run: Callable[..., Any]) -> CompiledKernel:
     space: dict[str, Any] = {}
     exec(code, space)
     kernel: Any = CompiledKernel.__new__(CompiledKernel)
-    kernel.src = SimpleNamespace(fn=SimpleNamespace(fn=space["kernel"]))
+    function = SimpleNamespace(fn=space["kernel"], arg_names=["x_ptr", "shape", "BLOCK"])
+    kernel.src = SimpleNamespace(fn=function, constants={(1, 0): 7, (2,): 64})
     kernel.metadata = SimpleNamespace(name="kernel", num_warps=4, num_stages=3, shared=128)
     kernel.n_regs, kernel.n_spills, kernel._run = 32, 0, run
     return kernel
@@ -90,6 +91,7 @@ def test_launches_are_noted_with_their_grid_and_resources() -> None:
             "grid": [8, 2],
             "num_warps": 4,
             "num_stages": 3,
+            "constexprs": {"BLOCK": 64},
             "registers": 32,
             "spills": 0,
             "shared": 128,

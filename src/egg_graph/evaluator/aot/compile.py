@@ -7,7 +7,7 @@ from typing import Any
 
 from egg_graph.evaluator.aot.diagnostics import capture_stderr, compiler_fault
 from egg_graph.evaluator.wire.faults import KernelFault
-from egg_graph.evaluator.wire.launches import Launch, decode_constant
+from egg_graph.evaluator.wire.launches import Launch, decode_constant, describe_configuration
 from egg_graph.schema import Hardware, KernelResources
 
 _functions: dict[Path, dict[str, Any]] = {}
@@ -54,7 +54,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
             "shared_memory_exceeded",
             f"the kernel needs {resources.shared_bytes} bytes of shared memory, but {hardware.name} gives a block "
             f"at most {resources.shared_limit}",
-            f"kernel {launch.kernel}, line {launch.line}, {_configuration(launch)}",
+            f"kernel {launch.kernel}, line {launch.line}, {describe_configuration(launch.constexprs, launch.options)}",
             "Take smaller blocks or fewer num_stages.",
         )
     return resources
@@ -107,9 +107,3 @@ def _load_functions(path: Path, hardware: Hardware) -> dict[str, Any]:
                 others[member.__name__] = member
         _functions[path] = {**others, **kernels}
     return _functions[path]
-
-
-def _configuration(launch: Launch) -> str:
-    """Describe integer constants and options: `BLOCK=64, num_warps=4`."""
-    knobs = {**{k: v for k, v in launch.constexprs.items() if isinstance(v, int)}, **launch.options}
-    return ", ".join(f"{name}={value}" for name, value in knobs.items())

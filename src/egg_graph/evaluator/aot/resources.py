@@ -31,6 +31,7 @@ def read_resources(compiled: Any, launch: Launch, hardware: Hardware, seconds: f
         grid=launch.grid,
         num_warps=int(metadata.num_warps),
         num_stages=int(metadata.num_stages),
+        constexprs={name: value for name, value in launch.constexprs.items() if isinstance(value, int | str)},
         registers=code.registers,
         spill_bytes=code.spill_bytes,
         shared_bytes=shared,

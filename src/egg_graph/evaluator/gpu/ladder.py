@@ -38,6 +38,7 @@ from egg_graph.schema import (
     Candidate,
     KernelResources,
     KernelTask,
+    Knob,
     Profile,
     StageName,
     Status,
@@ -292,6 +293,7 @@ def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
         grid=grid,
         num_warps=int(entry["num_warps"]),
         num_stages=int(entry["num_stages"]),
+        constexprs=_constexprs(entry.get("constexprs")),
         registers=registers,
         spill_bytes=4 * int(entry["spills"] or 0),
         shared_bytes=shared,
@@ -300,3 +302,10 @@ def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
         if registers
         else None,
     )
+
+
+def _constexprs(told: object) -> dict[str, Knob]:
+    """The constants of a launch as a worker tells them; nothing of what is none."""
+    if not isinstance(told, dict):
+        return {}
+    return {str(name): value for name, value in told.items() if isinstance(value, int | str)}

@@ -20,7 +20,7 @@ from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsor
 from egg_graph.evaluator.interpreter.programs import run_programs
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
-from egg_graph.evaluator.wire.launches import Launch
+from egg_graph.evaluator.wire.launches import Launch, describe_configuration
 from egg_graph.schema import Knob
 
 OPTIONS = set(CUDAOptions.__dataclass_fields__) | set(HIPOptions.__dataclass_fields__) | {"ir_override", "launch_pdl"}
@@ -95,7 +95,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
         name: value if name in constexprs else to_device(value, name, run.memory, fake=run.fake)
         for name, value in bound.items()
     }
-    with _launching(run, self.__name__) as launch:
+    with _launching(run, self.__name__, describe_configuration(special.constexprs, options)) as launch:
         launch.num_warps = int(options.get("num_warps", launch.num_warps))
         counts = run_programs(run, launch, lambda: function(**device), shape)
     counts.viewed = {region.number: region.viewed_bytes for region in run.memory.regions.values()}
@@ -175,16 +175,21 @@ def _unlaunchable(grid: Any, kernel: str, why: str, cure: str) -> KernelFault:
 
 
 @contextmanager
-def _launching(run: RunState, kernel: str) -> Iterator[LaunchState]:
-    """Begin a launch; an error inside of the kernel becomes a fault that names its line."""
+def _launching(run: RunState, kernel: str, configuration: str) -> Iterator[LaunchState]:
+    """Begin a launch; an error inside of the kernel becomes a fault that names its line and the configuration."""
     launch = run.launch = LaunchState(kernel)
     try:
         with np.errstate(all="ignore"):
             yield launch
-    except (KernelFault, Unfakeable):
+    except Unfakeable:
+        raise
+    except KernelFault as fault:
+        fault.add_place(configuration)
         raise
     except Exception as error:
-        raise _as_fault(run, launch, error) from error
+        failure = _as_fault(run, launch, error)
+        failure.add_place(configuration)
+        raise failure from error
     finally:
         run.launch = None
 

@@ -22,6 +22,10 @@ class KernelFault(Exception):
         self.where = where
         self.cure = cure
 
+    def add_place(self, more: str) -> None:
+        """Say more exactly where it was; nothing is added where `more` is empty."""
+        self.where = ", ".join(filter(None, (self.where, more)))
+
     def finding(self) -> Finding:
         """Return the fault as a value that crosses process boundaries."""
         return Finding(kind=self.kind, message=self.message, where=self.where, cure=self.cure)

@@ -1,5 +1,6 @@
 """What a candidate launched, as values that pass from the interpreter's process to the compiler's as JSON."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -59,6 +60,12 @@ class Launch(Value):
     def requested_bytes(self) -> float:
         """Bytes that loads, stores and atomics request together."""
         return self.load_bytes + self.store_bytes
+
+
+def describe_configuration(constexprs: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """Describe the integer constants and the options of a launch: `BLOCK=64, num_warps=4`."""
+    knobs = {**{name: value for name, value in constexprs.items() if isinstance(value, int)}, **options}
+    return ", ".join(f"{name}={value}" for name, value in knobs.items())
 
 
 class LibraryCall(Value):

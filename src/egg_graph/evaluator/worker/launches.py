@@ -132,7 +132,7 @@ def candidate_path(path: Path | None) -> str:
 
 
 def describe_launch(compiled: Any, grid: tuple[Any, ...]) -> dict[str, Any]:
-    """Describe a launch by grid and resources, as JSON. Trailing ones of the grid are left out.
+    """Describe a launch by grid, constants and resources, as JSON. Trailing ones of the grid are left out.
 
     `registers` are 32-bit registers per thread, `shared` is shared memory [bytes] per block.
     """
@@ -145,10 +145,18 @@ def describe_launch(compiled: Any, grid: tuple[Any, ...]) -> dict[str, Any]:
         "grid": sizes,
         "num_warps": int(metadata.num_warps),
         "num_stages": int(getattr(metadata, "num_stages", 0)),
+        "constexprs": _constexprs(compiled.src),
         "registers": compiled.n_regs,
         "spills": compiled.n_spills,
         "shared": int(metadata.shared),
     }
+
+
+def _constexprs(source: Any) -> dict[str, int | str]:
+    """Constants that a kernel was compiled with, by parameter, from Triton's `ASTSource`; nested ones are left out."""
+    names, constants = getattr(source.fn, "arg_names", ()), getattr(source, "constants", {})
+    plain = {path: value for path, value in constants.items() if isinstance(value, int | str)}
+    return {name: plain[(number,)] for number, name in enumerate(names) if (number,) in plain}
 
 
 class OperatorRecorder(TorchDispatchMode):
