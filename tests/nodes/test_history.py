@@ -119,5 +119,14 @@ def test_a_stage_without_inter_stage_context_learns_from_its_own_attempts_alone(
     assert debugger_brief(state, ALGORITHMIC_STRUCTURE, knobs).summaries == ()
 
 
+def test_limits_that_a_run_was_given_are_told_with_what_is_left_of_them():
+    state = run()[0]
+    given = Context(target="h100", max_calls=100, max_dollars=2.5)
+    told = debugger_brief(state, ALGORITHMIC_STRUCTURE, given).remaining
+    calls = state["usage"].calls
+    assert told.others == (f"At most {100 - calls} further requests to models.", "At most $ 2.50 more.")
+    assert briefs("debugger")[0].remaining.others == ()
+
+
 def test_metrics_that_were_measured_are_named():
     assert briefs("analyst")[0].measurable == ("bound_ms", "launches", "dram_bytes")
