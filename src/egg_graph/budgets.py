@@ -3,8 +3,8 @@
 from functools import partial
 from typing import get_args
 
-from egg_graph.asking import Terms
 from egg_graph.context import MEASURES, Context, read_budgets
+from egg_graph.model_requests import Terms
 from egg_graph.schema import Part, Role, StageName, Usage
 from egg_graph.state import OutputState
 

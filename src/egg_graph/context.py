@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from egg_graph.asking import DEFAULT_TIMEOUT
+from egg_graph.model_requests import DEFAULT_TIMEOUT
 from egg_graph.schema import ROLES, BadInput, Domain, Hardware, Precision, StageName
 
 ATTEMPTS_CEILING = 1000

@@ -6,8 +6,8 @@ import pytest
 
 from egg_graph.agents import ModelTeam, load_chat_model, requests
 from egg_graph.agents.tokens import estimate_tokens
-from egg_graph.asking import Terms, asking_under
 from egg_graph.evaluator import hear_progress
+from egg_graph.model_requests import Terms, asking_under
 from egg_graph.nodes.retries import model_may_recover
 from egg_graph.schema import ModelUnavailable
 from tests.agents.answers import MODULE, fenced
@@ -41,7 +41,7 @@ def heard(write, team):
 
 @pytest.mark.parametrize("write", WRITE)
 def test_a_long_answer_is_no_silence_and_is_told_as_it_comes(monkeypatch, write):
-    monkeypatch.setattr("egg_graph.agents.incoming._TELL", 0.1)
+    monkeypatch.setattr("egg_graph.agents.partial_answer._TELL", 0.1)
     step = Trickle(PIECES, pause=0.06, thoughts=("hm",) * 4)
     with OpenAIServer([step]) as server:
         draft, doing, calls = heard(write, team_at(server, timeout=0.4))

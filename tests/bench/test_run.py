@@ -9,8 +9,8 @@ from rich.console import Console
 
 from egg_graph import optimize
 from egg_graph.bench import Row, find_problems, run_bench
-from egg_graph.bench.card import protocol
 from egg_graph.bench.dispatch import Place
+from egg_graph.bench.protocol_card import protocol
 from egg_graph.bench.run import Display
 from egg_graph.bench.values import row_of
 from egg_graph.bench.worker import Job, Worker

@@ -14,8 +14,8 @@ import egg_graph
 import egg_graph.report
 from egg_graph.agents import requests
 from egg_graph.agents.handoff_folder import open_prompts, write_answer
-from egg_graph.asking import read_requests
 from egg_graph.cli import app
+from egg_graph.model_requests import read_requests
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput, ModelUnavailable
 from tests.agents.answers import ANALYSIS, fenced

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 from langchain_core.runnables import Runnable
 
 from egg_graph.agents.endpoint import endpoint_url, model_name
-from egg_graph.agents.incoming import Incoming
+from egg_graph.agents.partial_answer import PartialAnswer
 from egg_graph.agents.tokens import estimate_tokens
-from egg_graph.asking import request_log, terms
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.knowledge import Price, find_price
+from egg_graph.model_requests import request_log, terms
 from egg_graph.schema import ModelRequest, Usage
 
 _HOSTS = {"openai-chat": "api.openai.com", "anthropic-chat": "api.anthropic.com"}
@@ -21,7 +21,11 @@ _NEVER_SENT = frozenset({"ConnectError", "ConnectionRefusedError", "gaierror"})
 
 
 def cost_of(
-    question: ModelRequest, model: Runnable[Any, Any], incoming: Incoming, since: float, error: BaseException | None
+    question: ModelRequest,
+    model: Runnable[Any, Any],
+    answer: PartialAnswer,
+    since: float,
+    error: BaseException | None,
 ) -> Usage:
     """What one request cost.
 
@@ -32,7 +36,7 @@ def cost_of(
         since: when it was sent (`time.monotonic`).
         error: why it brought no answer; None where it brought one.
     """
-    usage = incoming.counted if error is None else Usage(calls=1, failed=1)
+    usage = answer.counted if error is None else Usage(calls=1, failed=1)
     if usage is not None and "dollars" in usage.model_fields_set:
         return usage  # a model of ours told all of it
     if usage is None or not (error is None or _is_free(error) or getattr(model, "keeps_time", False)):
@@ -40,7 +44,7 @@ def cost_of(
             calls=1,
             failed=0 if error is None else 1,
             input_tokens=estimate_tokens("".join(message.text for message in question.prompt)),
-            output_tokens=estimate_tokens(incoming.text),
+            output_tokens=estimate_tokens(answer.text),
             estimated=1,
         )
     price = price_of(model, terms().knowledge_dir) if usage.tokens else None

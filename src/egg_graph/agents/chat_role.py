@@ -13,7 +13,7 @@ from egg_graph.agents.parts import Prompt
 from egg_graph.agents.prompts import Prompts
 from egg_graph.agents.requests import Line
 from egg_graph.agents.tokens import estimate_tokens
-from egg_graph.asking import request_log
+from egg_graph.model_requests import request_log
 from egg_graph.schema import BadInput, Brief, Message, Mode, ModelRefused, ModelRequest, Role, RoleAnswer, Usage
 
 BRIEF_TOKENS = 12_000

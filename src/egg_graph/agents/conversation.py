@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 
 from egg_graph.agents.parsing import Reply, Unreadable
 from egg_graph.agents.requests import BudgetSpent, Line
-from egg_graph.asking import request_log, terms
+from egg_graph.model_requests import request_log, terms
 from egg_graph.schema import Message, ModelRequest, Usage
 
 T = TypeVar("T")

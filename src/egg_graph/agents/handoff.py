@@ -11,9 +11,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from egg_graph.asking import request_log
 from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.progress import report_progress
+from egg_graph.model_requests import request_log
 from egg_graph.schema import ROLES, BadInput, ModelRefused
 
 PATIENCE = 86_400.0

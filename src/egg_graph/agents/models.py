@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from egg_graph.asking import read_requests
+from egg_graph.model_requests import read_requests
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:

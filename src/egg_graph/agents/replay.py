@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 
-from egg_graph.agents.incoming import TOLD
+from egg_graph.agents.partial_answer import TOLD
 from egg_graph.schema import BadInput, Message, ModelRequest, Usage
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant"}

@@ -8,14 +8,14 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from egg_graph.agents.asked import Asked
 from egg_graph.agents.booking import book, cost_of
 from egg_graph.agents.endpoint import endpoint_failure
-from egg_graph.agents.incoming import Incoming
 from egg_graph.agents.parsing import Reply
-from egg_graph.agents.transfer import receive
-from egg_graph.asking import request_log, terms
+from egg_graph.agents.partial_answer import PartialAnswer
+from egg_graph.agents.schema_model import SchemaModel
+from egg_graph.agents.streaming import receive
 from egg_graph.calls import Call
+from egg_graph.model_requests import request_log, terms
 from egg_graph.schema import InfrastructureError, ModelRequest, ModelUnavailable, Usage
 
 TRIES = 4
@@ -47,7 +47,7 @@ class Line:
         tries: most requests for one answer.
     """
 
-    asked: Asked
+    asked: SchemaModel
     timeout: float | None = None
     tries: int = TRIES
 
@@ -94,7 +94,7 @@ class Line:
         self, question: ModelRequest, config: RunnableConfig, number: int
     ) -> tuple[ModelRequest, InfrastructureError | None]:
         """Send one request; return it as it was booked, and why it failed where another one may not."""
-        incoming, start = Incoming(), time.monotonic()
+        incoming, start = PartialAnswer(), time.monotonic()
         sent = question.model_copy(update={"sent": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
 
         def booked(error: BaseException | None, **told: Any) -> ModelRequest:

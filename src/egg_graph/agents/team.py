@@ -8,7 +8,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from egg_graph.agents.analyst import ANALYST
-from egg_graph.agents.asked import Asked
 from egg_graph.agents.booking import price_of
 from egg_graph.agents.chat_role import BRIEF_TOKENS
 from egg_graph.agents.coder import CODER
@@ -17,6 +16,7 @@ from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.models import load_chat_model
 from egg_graph.agents.prompts import Prompts
 from egg_graph.agents.requests import TRIES, Line
+from egg_graph.agents.schema_model import SchemaModel
 from egg_graph.calls import arun, run
 from egg_graph.knowledge import Price
 from egg_graph.schema import ROLES, Analysis, BadInput, Brief, Diagnosis, Draft
@@ -64,7 +64,7 @@ class ModelTeam:
             BadInput: if a role is missing or unknown, or a model cannot be loaded by its name.
         """
         loaded = _by_role(models)
-        asked = {role: Asked(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
+        asked = {role: SchemaModel(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
         self._lines = {role: Line(one, timeout, tries) for role, one in asked.items()}
         self._prompts = Prompts(prompts)
         self._limit = brief_tokens

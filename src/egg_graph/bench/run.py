@@ -206,7 +206,7 @@ def _terms(
 def _machine(context: Context, evaluator: str) -> tuple[Environment, str]:
     """The machine that judges, and the name of the GPU that is written for."""
     if evaluator:
-        from egg_graph.evaluator.remote.named import evaluator_by_name
+        from egg_graph.evaluator.remote.by_name import evaluator_by_name
 
         found = evaluator_by_name(evaluator).environment()
         key = key_of_gpu(found.gpu, context.knowledge_dir) if context.target == "auto" else context.target

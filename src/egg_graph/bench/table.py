@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from egg_graph.bench.ablation import Ablation, ablations
-from egg_graph.bench.card import protocol
+from egg_graph.bench.protocol_card import protocol
 from egg_graph.bench.statistics import (
     Interval,
     KernelBenchNumbers,

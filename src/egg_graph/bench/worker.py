@@ -140,7 +140,7 @@ class Worker:
         if settings.parts:
             return {"model": settings.model, **load_parts(settings.parts)(settings.gpu)}
         if settings.evaluator:
-            from egg_graph.evaluator.remote.named import evaluator_by_name
+            from egg_graph.evaluator.remote.by_name import evaluator_by_name
 
             return {"model": settings.model, "evaluator": evaluator_by_name(settings.evaluator)}
         from egg_graph.evaluator import LocalEvaluator

@@ -43,7 +43,7 @@ def serve(
         if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
             raise
         raise BadInput("the server is not installed: pip install 'egg-graph[serve]'") from error
-    from egg_graph.evaluator.remote.desk import Desk
+    from egg_graph.evaluator.remote.judge_queue import JudgeQueue
     from egg_graph.evaluator.remote.spool import Spool
 
     log_to_stderr()
@@ -52,10 +52,10 @@ def serve(
     spool = Spool(folder, judging.name)
     with spool.held(), judging.make_pool() as pool:
 
-        def make_desk() -> Desk:
-            return Desk(spool, pool, workers=pool.workers, on_answer=tell_answer)
+        def make_queue() -> JudgeQueue:
+            return JudgeQueue(spool, pool, workers=pool.workers, on_answer=tell_answer)
 
-        app = build_server(make_desk, token, keep_days=keep_days)
+        app = build_server(make_queue, token, keep_days=keep_days)
         place = f"http://{plain(host)}:{port} judges on {plain(judging.place)}"
         stdout().print(f"{place}; answers are kept in {plain(folder)}", soft_wrap=True)
         uvicorn.run(

@@ -27,7 +27,7 @@ def spool(
     the machines, or copy it to and fro. Whoever can write into it can make this machine run code: a reference runs with
     your rights.
     """
-    from egg_graph.evaluator.remote.desk import Desk, judge_spool
+    from egg_graph.evaluator.remote.judge_queue import JudgeQueue, judge_spool
     from egg_graph.evaluator.remote.spool import Spool
 
     log_to_stderr()
@@ -35,9 +35,9 @@ def spool(
     place = Spool(folder, judging.name)
 
     async def work() -> None:
-        desk = Desk(place, pool, workers=pool.workers, on_answer=tell_answer)
-        async with desk.open():
-            await judge_spool(desk, watch=watch)
+        queue = JudgeQueue(place, pool, workers=pool.workers, on_answer=tell_answer)
+        async with queue.open():
+            await judge_spool(queue, watch=watch)
 
     with place.held(), judging.make_pool() as pool:
         stdout().print(f"judges on {plain(judging.place)} what lies in {plain(folder)}", soft_wrap=True)

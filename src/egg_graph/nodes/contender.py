@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
-from egg_graph.nodes.calls_told import call_told
+from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import Event, attempt_event
 from egg_graph.nodes.roles import make_candidate
 from egg_graph.nodes.seconds import count_seconds
@@ -50,7 +50,7 @@ class ContenderNode:
             task=state["task"], baseline=state["baseline"], stage=stage.name, objective=stage.objective, mode="seed"
         )
         try:
-            with call_told("coder") as call:
+            with ledger_entry("coder") as call:
                 author, draft = await self.services.write_contender(brief)
                 call.answered(draft.usage)
         except InfrastructureError as error:

@@ -10,7 +10,7 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.announce import announced
-from egg_graph.nodes.calls_told import call_told
+from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
@@ -139,7 +139,7 @@ class JudgingNodes:
         trials: tuple[Trial, ...]
         with (
             self._trials_told(candidates, state, runtime) as told,
-            call_told("sweep") as call,
+            ledger_entry("sweep") as call,
         ):
             trials = await Call(evaluator.screen, state["task"], candidates)
             call.spent = sum((trial.spent for trial in trials), Spending())

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, choose_target, read_budgets, resolve, save_knobs
 from egg_graph.nodes.announce import announced
-from egg_graph.nodes.calls_told import call_told
+from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -65,7 +65,7 @@ class PrepareNodes:
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
-        with call_told("baseline") as call:
+        with ledger_entry("baseline") as call:
             baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
             call.spent = baseline.spent
             runtime.stream_writer(baseline_event(baseline))

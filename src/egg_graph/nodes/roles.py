@@ -7,13 +7,13 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from egg_graph.asking import asking_under
 from egg_graph.budgets import add_cost, spent_by, terms_of
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
+from egg_graph.model_requests import asking_under
 from egg_graph.nodes.announce import announced, tell
 from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief, known_attempts
-from egg_graph.nodes.calls_told import call_told
+from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.improvement import read_metrics
 from egg_graph.nodes.seconds import count_seconds
@@ -135,7 +135,7 @@ class RoleNodes:
             principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             context = resolve(runtime.context, state)
             brief = analyst_brief(state, self.stage, context, principles, guidance)
-            with call_told("analyst") as call, asking_under(terms_of(state, context, self.stage.name, "analyst")):
+            with ledger_entry("analyst") as call, asking_under(terms_of(state, context, self.stage.name, "analyst")):
                 analysis = await Call(team.analyze, brief)
                 call.answered(analysis.usage)
             if refusal:
@@ -167,7 +167,7 @@ class RoleNodes:
             return StageState(drafted=None)
         team = self.services.get_team()
         brief = self._coder_brief(state, runtime)
-        with call_told("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
+        with ledger_entry("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
         if draft.declined:
@@ -222,7 +222,7 @@ class RoleNodes:
         """Name the root cause of the last failure, and plan the repair."""
         context, team = resolve(runtime.context, state), self.services.get_team()
         brief = debugger_brief(state, self.stage, context)
-        with call_told("debugger") as call, asking_under(terms_of(state, context, self.stage.name, "debugger")):
+        with ledger_entry("debugger") as call, asking_under(terms_of(state, context, self.stage.name, "debugger")):
             diagnosis: Diagnosis = await Call(team.debug, brief)
             call.answered(diagnosis.usage)
         self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)

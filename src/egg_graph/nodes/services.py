@@ -13,7 +13,7 @@ from egg_graph.calls import Call
 from egg_graph.context import Context, Device, key_of_gpu
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
-from egg_graph.nodes.calls_told import call_told
+from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.schema import (
     Attempt,
     Baseline,
@@ -138,7 +138,7 @@ class Services:
         kept = None if self.cache is None or finalist else CachedAnswers(self.cache, evaluator)
         if kept and (found := await Call(kept.find, Evaluation, task, *about(candidate, stage))):
             return found
-        with call_told("finalist" if finalist else "evaluation", stage=stage, candidate=candidate.id) as call:
+        with ledger_entry("finalist" if finalist else "evaluation", stage=stage, candidate=candidate.id) as call:
             evaluation: Evaluation = await Call(evaluator.evaluate, task, candidate, stage=stage, finalist=finalist)
             if evaluation.status == "infra_error":
                 raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
@@ -165,7 +165,7 @@ class Services:
             return _compiled(evaluation, stage, task)
         if not context.profile or not reads_metrics(self.get_team()):
             return None
-        with call_told("profile", stage=stage.name, candidate=candidate.id):
+        with ledger_entry("profile", stage=stage.name, candidate=candidate.id):
             profile: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage.name)
         return profile
 

@@ -12,11 +12,11 @@ from typing import Any
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
-from egg_graph.asking import logging_requests
 from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import BUDGETS, Context, check_device, choose_target, make_context
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
+from egg_graph.model_requests import logging_requests
 from egg_graph.nodes.events import Event, ledger_entry
 from egg_graph.nodes.prepare import check_prices, read_kernel, read_plan, read_reference
 from egg_graph.nodes.services import local_evaluator
@@ -296,7 +296,7 @@ def _evaluator(given: Evaluator | str | None) -> Evaluator | None:
     """
     if not isinstance(given, str):
         return given
-    from egg_graph.evaluator.remote.named import evaluator_by_name
+    from egg_graph.evaluator.remote.by_name import evaluator_by_name
 
     return evaluator_by_name(given)
 

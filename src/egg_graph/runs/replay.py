@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.asking import REQUESTS
+from egg_graph.model_requests import REQUESTS
 from egg_graph.runs.evaluations import ReplayEvaluator
 from egg_graph.runs.folder import read_request
 from egg_graph.runs.optimize import optimize

@@ -6,13 +6,13 @@ requests/0001-coder.json   prompt, raw answer and cost of the first request: an 
 import threading
 from pathlib import Path
 
-from egg_graph.asking import REQUESTS, read_requests
+from egg_graph.model_requests import REQUESTS, read_requests
 from egg_graph.runs.kept_files import KeptFiles
 from egg_graph.schema import ModelRefused, ModelRequest, Usage
 
 
 class FolderLog:
-    """Keeps the requests of one run in its folder (implements `egg_graph.asking.RequestLog`).
+    """Keeps the requests of one run in its folder (implements `egg_graph.model_requests.RequestLog`).
 
     Args:
         folder: the run's folder.

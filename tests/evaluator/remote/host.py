@@ -10,7 +10,7 @@ from pathlib import Path
 
 from egg_graph.evaluator.pool import Pool
 from egg_graph.evaluator.progress import report_progress
-from egg_graph.evaluator.remote.desk import Desk, judge_spool
+from egg_graph.evaluator.remote.judge_queue import JudgeQueue, judge_spool
 from egg_graph.evaluator.remote.spool import Spool
 from egg_graph.schema import Environment, Profile
 from tests.graph.scripted import ScriptedEvaluator, read
@@ -56,9 +56,9 @@ def judge_batch(folder, log, judge="host"):
     """Do what `egg-graph spool FOLDER` does, in this process."""
 
     async def work():
-        desk = Desk(Spool(folder, judge), scripted_pool(log), workers=2)
-        async with desk.open():
-            await judge_spool(desk)
+        queue = JudgeQueue(Spool(folder, judge), scripted_pool(log), workers=2)
+        async with queue.open():
+            await judge_spool(queue)
 
     asyncio.run(work())
 

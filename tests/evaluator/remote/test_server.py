@@ -15,7 +15,7 @@ from egg_graph import BadInput, Context, InfrastructureError, build_egg_graph
 from egg_graph.evaluator import RemoteEvaluator, hear_progress
 from egg_graph.evaluator.cancellation import this_call
 from egg_graph.evaluator.pool import Pool
-from egg_graph.evaluator.remote.desk import Desk
+from egg_graph.evaluator.remote.judge_queue import JudgeQueue
 from egg_graph.evaluator.remote.questions import QUESTION_BYTES, Question
 from egg_graph.evaluator.remote.server import build_server
 from egg_graph.evaluator.remote.spool import Spool
@@ -77,7 +77,7 @@ def test_a_killed_server_goes_on_where_it_was_and_no_answer_is_paid_twice(tmp_pa
 @asynccontextmanager
 async def serving(folder, evaluator, judge="host", **options):
     """The application without a socket: an HTTP client before it."""
-    app = build_server(lambda: Desk(Spool(folder, judge), evaluator, **options), TOKEN)
+    app = build_server(lambda: JudgeQueue(Spool(folder, judge), evaluator, **options), TOKEN)
     transport = httpx.ASGITransport(app)
     headers = {"Authorization": f"Bearer {TOKEN}", "Egg-Caller": "me"}
     client = httpx.AsyncClient(transport=transport, base_url="http://judge", headers=headers)

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from egg_graph import AnswerPending, BadInput, Context, InfrastructureError, build_egg_graph, checkpoint_serde
 from egg_graph.evaluator import SpoolEvaluator
-from egg_graph.evaluator.remote.named import evaluator_by_name
+from egg_graph.evaluator.remote.by_name import evaluator_by_name
 from egg_graph.evaluator.remote.questions import Question
 from egg_graph.evaluator.remote.spool import Spool
 from egg_graph.schema import Evaluation, KernelResources

@@ -6,9 +6,9 @@ from pathlib import Path
 import jinja2
 
 from egg_graph.bench.ablation import ablations
-from egg_graph.bench.card import protocol
 from egg_graph.bench.page.plots import class_plot, fast_plot, roofline_plot, tone_of
 from egg_graph.bench.page.trajectory import read_trajectory
+from egg_graph.bench.protocol_card import protocol
 from egg_graph.bench.statistics import BASELINES, Interval, Statistics, by_group, kernelbench_numbers
 from egg_graph.bench.table import NOT_MEASURED, causes, furthest, slower
 from egg_graph.bench.values import Results

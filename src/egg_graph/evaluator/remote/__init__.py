@@ -1,1 +1,1 @@
-"""An evaluator elsewhere: questions and answers in a folder or over HTTP, and the desk that has them judged."""
+"""An evaluator elsewhere: questions and answers in a folder or over HTTP, and the queue that has them judged."""

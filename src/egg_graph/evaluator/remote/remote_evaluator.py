@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from egg_graph.evaluator.progress import report_progress
-from egg_graph.evaluator.remote.asking import AskingEvaluator
+from egg_graph.evaluator.remote.asking_evaluator import AskingEvaluator
 from egg_graph.evaluator.remote.questions import Answer, News, Question, read_answer
 from egg_graph.schema import BadInput, InfrastructureError
 

@@ -1,4 +1,4 @@
-"""The desk over HTTP, for whoever has the token.
+"""The queue over HTTP, for whoever has the token.
 
 PUT    /v1/questions/<key>                  asks; the body is the JSON of a `Question`
 GET    /v1/questions/<key>?after=&wait=     200 and the JSON of the `Answer`, or 202 and what is being done
@@ -21,7 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from egg_graph.calls import in_thread
-from egg_graph.evaluator.remote.desk import Desk, Full
+from egg_graph.evaluator.remote.judge_queue import Full, JudgeQueue
 from egg_graph.evaluator.remote.questions import KEY, QUESTION_BYTES, Answer, read_question
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -36,11 +36,11 @@ Key = Annotated[str, Path(pattern=f"^{KEY.pattern}$")]
 Caller = Annotated[str, Header(alias="Egg-Caller", min_length=1, max_length=64)]
 
 
-def build_server(make_desk: Callable[[], Desk], token: str, *, keep_days: float = 30.0) -> FastAPI:
-    """Build the server. It serves nothing but questions and answers, and reads and writes the desk's folder alone.
+def build_server(make_queue: Callable[[], JudgeQueue], token: str, *, keep_days: float = 30.0) -> FastAPI:
+    """Build the server. It serves nothing but questions and answers, and reads and writes the queue's folder alone.
 
     Args:
-        make_desk: makes the desk, in the server's event loop.
+        make_queue: makes the queue, in the server's event loop.
         token: what each request must carry, as `Authorization: Bearer <token>`.
         keep_days: days after which an answer is deleted.
 
@@ -54,10 +54,10 @@ def build_server(make_desk: Callable[[], Desk], token: str, *, keep_days: float 
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        desk = app.state.desk = make_desk()
-        async with desk.open():
-            await desk.take_in()
-            pruning = asyncio.create_task(_prune(desk, keep_days))
+        queue = app.state.queue = make_queue()
+        async with queue.open():
+            await queue.take_in()
+            pruning = asyncio.create_task(_prune(queue, keep_days))
             yield
             pruning.cancel()
 
@@ -92,7 +92,7 @@ async def _ask(key: Key, caller: Caller, request: Request) -> Response:
     if question.key != key:
         raise HTTPException(400, "the key is not the question's; see that both sides have the same version")
     try:
-        await _desk(request).ask(question, caller)
+        await _queue(request).ask(question, caller)
     except Full as error:
         raise HTTPException(429, str(error)) from error
     except InfrastructureError as error:
@@ -108,7 +108,7 @@ async def _hear(
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0.0,
 ) -> Response:
     try:
-        heard = await _desk(request).hear(key, caller, after, wait)
+        heard = await _queue(request).hear(key, caller, after, wait)
     except KeyError as error:
         raise HTTPException(404, "nobody asks that question") from error
     status = 200 if isinstance(heard, Answer) else 202
@@ -116,13 +116,13 @@ async def _hear(
 
 
 async def _withdraw(key: Key, caller: Caller, request: Request) -> Response:
-    await _desk(request).withdraw(key, caller)
+    await _queue(request).withdraw(key, caller)
     return Response(status_code=204)
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _queue(request: Request) -> JudgeQueue:
+    queue: JudgeQueue = request.app.state.queue
+    return queue
 
 
 async def _body(request: Request) -> bytes:
@@ -142,9 +142,9 @@ async def _one_line(request: Request, error: Any) -> JSONResponse:
     return JSONResponse({"detail": f"{where}: {first['msg']}"[:300]}, status_code=400)
 
 
-async def _prune(desk: Desk, days: float) -> None:
+async def _prune(queue: JudgeQueue, days: float) -> None:
     """Delete old answers from time to time."""
     while True:
         with suppress(OSError):  # it will be tried again, and what cannot be deleted is told where it is written
-            await in_thread(desk.spool.prune, days)
+            await in_thread(queue.spool.prune, days)
         await asyncio.sleep(HOUR)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from egg_graph.calls import in_thread
 from egg_graph.evaluator.progress import report_progress
-from egg_graph.evaluator.remote.asking import AskingEvaluator
+from egg_graph.evaluator.remote.asking_evaluator import AskingEvaluator
 from egg_graph.evaluator.remote.questions import Answer, Question
 from egg_graph.evaluator.remote.spool import Spool
 from egg_graph.schema import AnswerPending

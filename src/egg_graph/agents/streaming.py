@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from egg_graph.agents.incoming import Incoming
+from egg_graph.agents.partial_answer import PartialAnswer
 from egg_graph.calls import Call
 from egg_graph.schema import Message
 
@@ -17,9 +17,13 @@ _OWN_TIMEOUT = {"openai-chat": "request_timeout", "anthropic-chat": "default_req
 
 
 async def receive(
-    model: Runnable[Any, Any], config: RunnableConfig, prompt: tuple[Message, ...], incoming: Incoming, timeout: float
+    model: Runnable[Any, Any],
+    config: RunnableConfig,
+    prompt: tuple[Message, ...],
+    answer: PartialAnswer,
+    timeout: float,
 ) -> None:
-    """Send a prompt once, and add every piece of the answer to `incoming` as it comes.
+    """Send a prompt once, and add every piece of the answer to `answer` as it comes.
 
     Args:
         timeout: most seconds between two pieces. A model that keeps the time itself (`keeps_time`), or has a time-out
@@ -34,7 +38,7 @@ async def receive(
 
     def stream() -> None:
         for piece in model.stream(messages, config, **options):
-            incoming.add(piece)
+            answer.add(piece)
 
     async def astream() -> None:
         async with aclosing(model.astream(messages, config, **options)) as pieces:  # type: ignore[type-var]
@@ -44,7 +48,7 @@ async def receive(
                         piece = await anext(pieces)
                 except StopAsyncIteration:
                     return
-                incoming.add(piece)
+                answer.add(piece)
 
     await Call(stream, twin=astream)
 

@@ -18,7 +18,7 @@ _UNKNOWN_PARAMETER = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses by which endpoints answer a parameter that they do not know."""
 
 
-class Asked:
+class SchemaModel:
     """A chat model, asked by a schema until its endpoint refuses that once.
 
     The answer is read as text in both cases: a schema saves the questions that a misshapen answer costs.

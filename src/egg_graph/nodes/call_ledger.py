@@ -28,7 +28,7 @@ class CallAtWork:
 
 
 @contextmanager
-def call_told(call: CallKind, **about: Any) -> Iterator[CallAtWork]:
+def ledger_entry(call: CallKind, **about: Any) -> Iterator[CallAtWork]:
     """Let the node at work send the event `ledger` when the block is over, also where it fails.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egg_graph.evaluator.remote.asking import AskingEvaluator
+from egg_graph.evaluator.remote.asking_evaluator import AskingEvaluator
 from egg_graph.evaluator.remote.remote_evaluator import RemoteEvaluator
 from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
 from egg_graph.schema import BadInput

@@ -18,7 +18,7 @@ TOLD = "egg_usage"
 """Key of a message's metadata under which a model of ours tells the whole cost of its answer."""
 
 
-class Incoming:
+class PartialAnswer:
     """The pieces of one answer.
 
     Attributes:

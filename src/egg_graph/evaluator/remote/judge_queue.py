@@ -28,8 +28,8 @@ class Full(InfrastructureError):
     """Too many questions wait."""
 
 
-class Work:
-    """One question at the desk, and who waits for its answer."""
+class QueuedQuestion:
+    """One question in the queue, and who waits for its answer."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -63,7 +63,7 @@ class Work:
         self.changed = asyncio.Event()
 
 
-class Desk:
+class JudgeQueue:
     """Questions of many callers before one evaluator.
 
     What is asked lies in the spool's folder until it is judged, and the answer stays there: after a restart, what was
@@ -84,7 +84,7 @@ class Desk:
         self._free = asyncio.Semaphore(workers)
         self._on_answer = on_answer
         self._asking = asyncio.Lock()
-        self._works: dict[str, Work] = {}
+        self._queued: dict[str, QueuedQuestion] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -92,14 +92,14 @@ class Desk:
         try:
             yield
         finally:
-            tasks = [work.task for work in self._works.values() if work.task is not None]
+            tasks = [work.task for work in self._queued.values() if work.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def take_in(self) -> tuple[asyncio.Task[None], ...]:
         """Take in all that lies in the folder; return what will have judged it."""
-        waiting = await in_thread(self.spool.waiting, self._refuse, frozenset(self._works))
+        waiting = await in_thread(self.spool.waiting, self._refuse, frozenset(self._queued))
         tasks = (self._start(question).task for question in waiting)
         return tuple(task for task in tasks if task is not None)
 
@@ -111,12 +111,12 @@ class Desk:
             InfrastructureError: if the folder cannot be written.
         """
         async with self._asking:
-            work = self._works.get(question.key)
+            work = self._queued.get(question.key)
             if work is None:
                 kept = await in_thread(self.spool.answer, question)
                 if kept is not None and kept.lasting:
                     return
-                if len(self._works) >= MOST_OPEN:
+                if len(self._queued) >= MOST_OPEN:
                     raise Full(f"{MOST_OPEN} questions wait already; ask later")
                 await in_thread(self.spool.forget, question.key)
                 await in_thread(self.spool.ask, question)
@@ -135,7 +135,7 @@ class Desk:
         Raises:
             KeyError: if there is neither that question nor an answer to it.
         """
-        work = self._works.get(key)
+        work = self._queued.get(key)
         if work is not None:
             work.callers.add(caller)
             heard = min(after, len(work.progress))
@@ -150,7 +150,7 @@ class Desk:
 
     async def withdraw(self, key: str, caller: str) -> None:
         """Forget a caller. A question for which nobody waits any more is broken off, and asked no longer."""
-        work = self._works.get(key)
+        work = self._queued.get(key)
         if work is None or work.task is None:
             return
         work.callers.discard(caller)
@@ -158,15 +158,15 @@ class Desk:
             work.task.cancel()
             await in_thread(self.spool.withdraw, key)
 
-    def _start(self, question: Question) -> Work:
+    def _start(self, question: Question) -> QueuedQuestion:
         """The work at a question, begun if it is not."""
-        if question.key not in self._works:
-            work = self._works[question.key] = Work(question)
+        if question.key not in self._queued:
+            work = self._queued[question.key] = QueuedQuestion(question)
             work.task = asyncio.create_task(self._work(work))
             work.task.add_done_callback(_told_if_failed)
-        return self._works[question.key]
+        return self._queued[question.key]
 
-    async def _work(self, work: Work) -> None:
+    async def _work(self, work: QueuedQuestion) -> None:
         loop = asyncio.get_running_loop()
 
         def hear(progress: Progress) -> None:
@@ -180,7 +180,7 @@ class Desk:
             await in_thread(self.spool.keep, work.answer)
             self._tell(question.key, question, work.answer)
         finally:
-            del self._works[question.key]
+            del self._queued[question.key]
             work.end()
 
     def _refuse(self, key: str, error: BadInput) -> None:
@@ -200,20 +200,20 @@ def _told_if_failed(task: asyncio.Task[None]) -> None:
         LOG.error("an answer could not be kept: %s", error)
 
 
-async def judge_spool(desk: Desk, *, watch: bool = False) -> None:
-    """Judge what lies in the desk's folder, as one batch.
+async def judge_spool(queue: JudgeQueue, *, watch: bool = False) -> None:
+    """Judge what lies in the queue's folder, as one batch.
 
     Args:
-        desk: a desk that is open.
+        queue: a queue that is open.
         watch: go on, with what is laid down later, until this is cancelled.
 
     Raises:
         InfrastructureError: if the folder cannot be read or written.
     """
-    tasks = set(await desk.take_in())
+    tasks = set(await queue.take_in())
     while watch:
         await asyncio.sleep(LOOK_SECONDS)
         ended = {task for task in tasks if task.done()}
         await asyncio.gather(*ended)
-        tasks = tasks - ended | set(await desk.take_in())
+        tasks = tasks - ended | set(await queue.take_in())
     await asyncio.gather(*tasks)
