@@ -9,7 +9,7 @@ from egg_graph.agents import Prompts
 from egg_graph.agents.analyst import ANALYST
 from egg_graph.agents.coder import CODER
 from egg_graph.agents.debugger import DEBUGGER
-from egg_graph.schema import Attempt, BadInput, Timing
+from egg_graph.schema import Attempt, BadInput, Message, ModelRequest, Timing
 from tests.agents.briefs import PROMPTS, make_brief, seed_brief, whole
 
 
@@ -45,7 +45,7 @@ def test_the_analyst_sees_the_whole_picture():
         "floor on this GPU: 0.0125 ms",
         "Dead ends, not to be walked again: the plans of attempt 4.",
         "The faster one stays.",
-        "9 more kernels may be evaluated in this run, in 600 s; this stage may try 2 more plans, and a broken ",
+        "9 more kernels may be evaluated in this run (time left: 600 s); this stage may try 2 more plans, and a ",
         "$ 1.50 may be spent.",
         "failed: split-K -> incorrect",
         "the root cause named last: wider loads",
@@ -142,3 +142,16 @@ def test_a_missing_folder_is_named():
 def test_a_brief_without_what_the_mode_needs_is_refused(mode, missing):
     with pytest.raises(BadInput, match=rf"brief\.{missing}: missing"):
         CODER.prompt(PROMPTS, make_brief(mode=mode, **{missing: None}))
+
+
+def test_a_request_is_the_same_whatever_time_is_left():
+    brief = make_brief()
+
+    def key(**left):
+        text = whole(ANALYST, brief.model_copy(update={"remaining": brief.remaining.model_copy(update=left)}))
+        prompt = (Message(role="user", text=text),)
+        told = {"stage": brief.stage, "attempt": 1, "mode": "seed", "model": "m"}
+        return text, ModelRequest(role="analyst", prompt=prompt, **told).key
+
+    (early, first), (late, second), (_, fewer) = key(), key(seconds=2.0), key(attempts=1)
+    assert early != late and first == second != fewer

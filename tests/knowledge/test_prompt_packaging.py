@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from egg_graph.knowledge import prompt_files
 from tests.paths import ROOT
 
 SHIPPED = {".j2", ".toml", ".txt"}
@@ -25,6 +26,11 @@ print(json.dumps([sorted(names), len(hardware_keys()), len(load_principles()), e
 
 def expected() -> list[str]:
     return sorted(file.name for file in (ROOT / "prompts").iterdir() if file.suffix in SHIPPED)
+
+
+def test_a_folder_among_the_prompts_is_no_prompt():
+    (ROOT / "prompts" / "__pycache__").mkdir(exist_ok=True)
+    assert "__pycache__" not in prompt_files("")
 
 
 def report(*, path: Path | None, python: str = sys.executable, cwd: Path) -> list:

@@ -23,7 +23,8 @@ def _root() -> Traversable:
 
 def prompt_files(suffix: str) -> tuple[str, ...]:
     """Names of the shipped files that end with `suffix` (".j2", ".toml"), sorted."""
-    return tuple(sorted(entry.name for entry in _root().iterdir() if entry.name.endswith(suffix)))
+    files_here = (entry.name for entry in _root().iterdir() if entry.is_file())
+    return tuple(sorted(name for name in files_here if name.endswith(suffix)))
 
 
 def prompt_text(name: str) -> str:

@@ -2,11 +2,15 @@
 
 import hashlib
 import json
+import re
 from typing import Literal
 
 from egg_graph.schema.answers import Role, Usage
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Mode, StageName
+
+_TIME_LEFT = re.compile(r"time left: \d+ s")
+"""How a prompt tells the seconds that are left (`prompts/_context.j2`)."""
 
 
 class Message(Value):
@@ -45,6 +49,9 @@ class ModelRequest(Value):
 
     @property
     def key(self) -> str:
-        """SHA-256 of who asks and of the whole prompt: two requests with one key ask the same."""
-        asked = [self.role, *([message.role, message.text] for message in self.prompt)]
+        """SHA-256 of who asks and of the whole prompt: two requests with one key ask the same.
+
+        The time left does not count: it is another one whenever a run is replayed or goes on.
+        """
+        asked = [self.role, *([message.role, _TIME_LEFT.sub("", message.text)] for message in self.prompt)]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
