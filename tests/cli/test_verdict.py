@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.schema import Evaluation, Timing
+from egg_graph.schema import Check, Evaluation, Timing
 
 
 def shown(**fields) -> str:
@@ -27,3 +27,10 @@ def test_what_is_not_preserved_stands_under_a_heading_of_its_own():
     assert "not preserved" not in shown()
     text = shown(not_preserved=("infinities (minus_infinite inputs: got nan)",))
     assert text.index("not preserved") < text.index("infinities (minus_infinite inputs: got nan)")
+
+
+def test_the_worst_check_is_told_with_its_inputs():
+    given = {"name": "shrunk", "seed": 1, "budget": 0.02, "max_abs": 0.1, "passed": True, "machine": "interpreter"}
+    checks = (Check(error=0.0001, **given), Check(error=0.01, family="shifted", **given))
+    assert "1.00e-02 of 2.00e-02 allowed (shrunk, inputs shifted, interpreter)" in shown(checks=checks)
+    assert "(shrunk, interpreter)" in shown(checks=checks[:1])

@@ -61,7 +61,7 @@ def _numbers(evaluation: Evaluation) -> Table:
     table = Table.grid(padding=(0, 2))
     if check := worst_check(evaluation):
         table.add_row(
-            "error", f"{check.error:.2e} of {check.budget:.2e} allowed ({plain(check.name)}, {plain(check.machine)})"
+            "error", f"{check.error:.2e} of {check.budget:.2e} allowed ({plain(check.label)}, {plain(check.machine)})"
         )
     if timing := evaluation.timing:
         beside = "not compiled" if timing.compile_ms is None else f"torch.compile {timing.compile_ms:.4g} ms"

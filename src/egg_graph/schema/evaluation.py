@@ -86,6 +86,11 @@ class Check(Value):
     family: str = "as given"
     """Distribution of the inputs: `as given` by get_inputs, or made from it: `negated`, `tiny`, `large`, ..."""
 
+    @property
+    def label(self) -> str:
+        """The check's name, with its inputs where they are not as given: `shrunk, inputs negated`."""
+        return self.name if self.family == "as given" else f"{self.name}, inputs {self.family}"
+
 
 class Tolerance(Value):
     """KernelBench's own criterion, shown for comparison; it never decides the verdict.

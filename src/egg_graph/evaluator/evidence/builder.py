@@ -31,7 +31,7 @@ from egg_graph.schema import (
 
 RungOutcome = Literal["passed", "failed", "skipped"]
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
-NOT_AT_FULL_SHAPE = "answers at full shape were not compared; nothing ran on GPU hardware"
+NOT_AT_FULL_SHAPE = "answers at full shape were not compared, but for those named above; nothing ran on GPU hardware"
 
 
 @dataclass
@@ -148,7 +148,7 @@ class EvaluationBuilder:
         worst = max(self.checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
         return (
             f"right in {len(self.checks)} checks: worst error {worst.error:.1e} of a budget of {worst.budget:.1e} "
-            f"({worst.name}); not timed"
+            f"({worst.label}); not timed"
         )
 
 
