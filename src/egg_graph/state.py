@@ -140,7 +140,7 @@ def to_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StageState(OutputState, total=False):
-    """What a step of a stage sees: the shared keys, and three that `open` empties when a stage begins."""
+    """What a step of a stage sees: the shared keys, and four that `open` empties when a stage begins."""
 
     mode: Mode | None
     """The mode in which the coder writes next; None until a role has answered."""
@@ -148,6 +148,8 @@ class StageState(OutputState, total=False):
     """Cost of the answers since the last attempt."""
     drafted: str | None
     """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
+    withheld: str
+    """The budget that forbade the last role to ask its model again for a usable answer; empty where none did."""
 
 
 class State(InputState, StageState):

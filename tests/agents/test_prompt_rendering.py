@@ -144,7 +144,7 @@ def test_a_brief_without_what_the_mode_needs_is_refused(mode, missing):
         CODER.prompt(PROMPTS, make_brief(mode=mode, **{missing: None}))
 
 
-def test_a_request_is_the_same_whatever_time_is_left():
+def test_a_request_is_the_same_whatever_is_left_of_the_budgets():
     brief = make_brief()
 
     def key(**left):
@@ -153,5 +153,14 @@ def test_a_request_is_the_same_whatever_time_is_left():
         told = {"stage": brief.stage, "attempt": 1, "mode": "seed", "model": "m"}
         return text, ModelRequest(role="analyst", prompt=prompt, **told).key
 
-    (early, first), (late, second), (_, fewer) = key(), key(seconds=2.0), key(attempts=1)
-    assert early != late and first == second != fewer
+    others = (
+        "At most 3 further requests to models.",
+        "At most $ 0.50 more.",
+        "At most 9 s more of the GPU.",
+    )
+    (early, first), (late, second), (_, fewer) = (
+        key(others=()),
+        key(seconds=2.0, attempts=1, others=others),
+        key(repairs=1, others=()),
+    )
+    assert early != late and others[0] in late and first == second != fewer

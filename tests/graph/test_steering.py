@@ -142,7 +142,7 @@ def test_an_approved_run_ends_as_one_without_a_pause_and_pays_no_answer_twice():
     paused.start(interrupt_before="*")
     while paused.at():
         state = paused.go_on(context=CONTEXT, interrupt_before="*")
-    drop = {"seconds", "reference", "name", "mode", "pending", "drafted", "plan"}
+    drop = {"seconds", "reference", "name", "mode", "pending", "drafted", "withheld", "plan"}
     assert {k: v for k, v in state.items() if k not in drop} == {k: v for k, v in expected.items() if k not in drop}
     assert paused.team.calls() == whole.team.calls()
     assert paused.evaluator.evaluated == whole.evaluator.evaluated

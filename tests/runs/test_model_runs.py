@@ -18,7 +18,7 @@ from egg_graph.cli import app
 from egg_graph.model_requests import read_requests
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput, ModelUnavailable
-from tests.agents.answers import ANALYSIS, fenced
+from tests.agents.answers import ANALYSIS, DIAGNOSIS, fenced
 from tests.agents.openai_server import OpenAIServer, completion, failure
 from tests.agents.test_model_graph import NOT_WORTH, by_role, module, role_of
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator
@@ -223,3 +223,29 @@ def test_handoff_from_the_command_line(monkeypatch):
     usage = ended[0].usage
     assert (usage.calls, usage.estimated, usage.failed) == (2, 2, 0) and usage.input_tokens > 3000
     assert (the_run() / "handoff" / "001-coder.answer.md").exists()
+
+
+def test_a_raised_budget_brings_the_re_ask_that_it_withheld_and_the_replay_agrees(serve):
+    debugger = iter([completion('{"cause": "tiles"}'), completion(json.dumps(DIAGNOSIS))])
+    coder = [completion(fenced(module("bad 9"))), *OK]
+
+    def step(body):
+        return next(debugger) if role_of(body) == "debugger" else by_role_step(body)
+
+    (by_role_step,) = by_role(coder, analyst=NOT_WORTH)
+    server = serve(step)
+    events = []
+    run = optimize(max_calls=2, max_tokens=240, stages=("algorithmic_structure",), on_event=events.append)
+    assert run.status == "reference_kept" and len(server.requests) == 2
+    (said,) = [e["reason"] for e in events if e["event"] == "role" and e["role"] == "debugger"]
+    assert said == (
+        "answer not usable: it holds no JSON object with 'critical_issue'; not asked again: max_calls (2) reached; "
+        "the evaluator's finding stands in"
+    )
+    run = resume(run.folder, max_calls=4)  # the tokens still withhold it
+    assert run.status == "reference_kept" and len(server.requests) == 2
+    run = resume(run.folder, max_tokens=0)
+    assert [role_of(body) for body in server.requests] == ["coder", "debugger", "debugger", "coder"]
+    diagnosis = run.attempts[1].diagnosis
+    assert diagnosis.modification_plan == DIAGNOSIS["modification_plan"] and not diagnosis.unusable
+    assert replay_run(run.folder).differs == ()

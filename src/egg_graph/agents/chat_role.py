@@ -100,7 +100,8 @@ class ChatRole(Generic[A]):
             conversation = await self._converse(line, prompt, brief)
         answer = conversation.value
         if answer is None:
-            answer = self.fallback(conversation.problem, brief)
+            told_why = {"unusable": conversation.problem, "withheld": conversation.withheld}
+            answer = self.fallback(conversation.problem, brief).model_copy(update=told_why)
         mended = (*filter(None, [told]), *conversation.mended, *answer.mended)
         return answer.model_copy(update={"usage": refused + conversation.usage, "mended": mended})
 

@@ -23,10 +23,12 @@ class Conversation(Generic[T]):
 
     value: T | None
     problem: str
-    """Why the last answer could not be read; empty where there is a value."""
+    """Why the last answer could not be read, or none came; empty where there is a value."""
     usage: Usage
     mended: tuple[str, ...] = ()
     """What it took to get an answer, one line each."""
+    withheld: str = ""
+    """The budget that forbade asking again; empty where none did."""
 
 
 async def converse(
@@ -42,16 +44,16 @@ async def converse(
         ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
         ModelUnavailable: if the endpoint stays busy, broken or out of reach.
     """
-    usage, problem, asked = Usage(), "", question.prompt
+    usage, problem, withheld, asked = Usage(), "", "", question.prompt
     mended: tuple[str, ...] = ()
     for _ in range(2):
-        if problem and (budget := terms().spent(usage)):
-            problem = f"{problem}; not asked again: {budget}"
+        if problem and (withheld := terms().spent(usage)):
+            problem = f"{problem}; not asked again: {withheld}"
             break
         try:
             reply, cost = await line.ask(question.model_copy(update={"prompt": asked}), config, usage)
         except BudgetSpent as spent:
-            usage, problem = usage + spent.cost, str(spent)
+            usage, problem, withheld = usage + spent.cost, str(spent), spent.budget
             break
         usage += cost
         try:
@@ -62,7 +64,7 @@ async def converse(
             complaint = f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"
             answer = Message(role="assistant", text=reply.text[:_QUOTED] or "(no text)")
             asked = (*question.prompt, answer, Message(role="user", text=complaint))
-    return Conversation(None, problem, _booked(usage), mended)
+    return Conversation(None, problem, _booked(usage), mended, withheld)
 
 
 def _booked(usage: Usage) -> Usage:

@@ -29,11 +29,13 @@ class BudgetSpent(Exception):
     """Raised where a request failed and no budget is left to send another one.
 
     Attributes:
+        budget: the budget that is used up.
         cost: what the requests cost that were sent.
     """
 
-    def __init__(self, problem: str, cost: Usage) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: str, budget: str, cost: Usage) -> None:
+        super().__init__(f"{problem}; not asked again: {budget}")
+        self.budget = budget
         self.cost = cost
 
 
@@ -67,7 +69,7 @@ class Line:
             before: what the step that asks has spent already.
 
         Returns:
-            The answer, and what all requests for it cost.
+            The answer, and what all requests for it cost; for one that came before, what it cost then.
 
         Raises:
             ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
@@ -76,7 +78,7 @@ class Line:
         """
         log, cost = request_log(), Usage()
         if log is not None and (known := log.recall(question)):
-            return Reply(text=known.answer, truncated=known.truncated), cost
+            return Reply(text=known.answer, truncated=known.truncated), known.usage
         for number in range(1, self.tries + 1):
             request, failure = await self._send(question, config, number)
             cost += request.usage
@@ -86,7 +88,7 @@ class Line:
                 times = f" (asked {number} times)" if number > 1 else ""
                 raise ModelUnavailable(f"{failure}{times}") from failure
             if budget := terms().spent(before + cost):
-                raise BudgetSpent(f"{failure}; {budget}", cost) from failure
+                raise BudgetSpent(str(failure), budget, cost) from failure
             await Call(time.sleep, request.again_in, twin=asyncio.sleep)
         raise AssertionError("the last request returns or raises")
 

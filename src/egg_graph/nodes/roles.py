@@ -97,6 +97,7 @@ class RoleNodes:
             mode=None,
             pending=Usage(),
             drafted=None,
+            withheld="",
             analysis=None,
             diagnosis=None,
             candidate=None,
@@ -144,9 +145,12 @@ class RoleNodes:
                 )
                 analysis = analysis.model_copy(update={"root_cause": root_cause})
         status = "worth_optimizing" if analysis.worth_optimizing else "not_worth_optimizing"
-        self._send(state, runtime, role="analyst", status=status, reason=analysis.plan or analysis.bottleneck)
+        told = analysis.plan or analysis.bottleneck
+        if analysis.unusable:
+            status, told = "no_answer", f"answer not usable: {analysis.unusable}; no optimization is planned"
+        self._send(state, runtime, role="analyst", status=status, reason=told)
         return State(
-            analysis=analysis, diagnosis=None, mode="optimize", plan="", **self._costs(state, "analyst", analysis.usage)
+            analysis=analysis, diagnosis=None, mode="optimize", plan="", **self._costs(state, "analyst", analysis)
         )  # type: ignore[typeddict-item]
 
     @announced
@@ -181,7 +185,7 @@ class RoleNodes:
             status="no_code" if candidate.problem else "drafted",
             reason=candidate.problem or candidate.plan,
         )
-        cost = self._costs(state, "coder", draft.usage)
+        cost = self._costs(state, "coder", draft)
         return StageState(candidate=candidate, drafted=candidate.id, mode=brief.mode, **cost)
 
     def _turn_knobs(self, analysis: Analysis, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -214,7 +218,7 @@ class RoleNodes:
             analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
         else:
             analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": draft.declined})
-        return StageState(analysis=analysis, drafted=None, **self._costs(state, "coder", draft.usage))
+        return StageState(analysis=analysis, drafted=None, **self._costs(state, "coder", draft))
 
     @announced
     @count_seconds
@@ -225,8 +229,11 @@ class RoleNodes:
         with ledger_entry("debugger") as call, asking_under(terms_of(state, context, self.stage.name, "debugger")):
             diagnosis: Diagnosis = await Call(team.debug, brief)
             call.answered(diagnosis.usage)
-        self._send(state, runtime, role="debugger", status="diagnosed", reason=diagnosis.critical_issue)
-        return StageState(diagnosis=diagnosis, mode="repair", **self._costs(state, "debugger", diagnosis.usage))
+        status, told = "diagnosed", diagnosis.critical_issue
+        if diagnosis.unusable:
+            status, told = "no_answer", f"answer not usable: {diagnosis.unusable}; the evaluator's finding stands in"
+        self._send(state, runtime, role="debugger", status=status, reason=told)
+        return StageState(diagnosis=diagnosis, mode="repair", **self._costs(state, "debugger", diagnosis))
 
     @announced
     async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
@@ -270,9 +277,11 @@ class RoleNodes:
             draft, author=author, stage=self.stage.name, mode=mode, parent=parent, plan=_plan(state, mode, draft)
         )
 
-    def _costs(self, state: StageState, role: Role, usage: Usage) -> StageState:
+    def _costs(self, state: StageState, role: Role, answer: Analysis | Diagnosis | Draft) -> StageState:
         """Add an answer's cost to the run, to its stage and role, and to the attempt that it leads to."""
-        return {**add_cost(state, self.stage.name, role, usage), "pending": state.get("pending", Usage()) + usage}
+        pending = state.get("pending", Usage()) + answer.usage
+        spent = add_cost(state, self.stage.name, role, answer.usage)
+        return {**spent, "pending": pending, "withheld": answer.withheld}
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
         base = Event(event="role", stage=self.stage.name, attempt=len(tried(state)) + 1)

@@ -7,6 +7,7 @@ from langgraph.types import StateSnapshot
 
 from egg_graph.budgets import reached
 from egg_graph.context import Context, save_knobs
+from egg_graph.schema import ROLES
 from egg_graph.state import OutputState
 from egg_graph.steering.compiled import EggGraph
 from egg_graph.steering.topology import SEPARATOR
@@ -31,12 +32,13 @@ async def reopen(graph: EggGraph[Any, Any, Any, Any], config: Any, before: Conte
 
 
 async def _way(graph: EggGraph[Any, Any, Any, Any], config: Any, now: StateSnapshot) -> list[StateSnapshot]:
-    """The checkpoints that led here, the first one first."""
+    """The checkpoints that led here, the first one first. Of one that was changed by hand, the changed one."""
     known = {_id(snapshot.config): snapshot async for snapshot in graph.aget_state_history(config)}
     way = [now]
     while (parent := known.get(_id(way[-1].parent_config))) is not None:
         way.append(parent)
-    return way[::-1]
+    changed = {_id(snapshot.parent_config) for snapshot in way if (snapshot.metadata or {}).get("source") == "update"}
+    return [snapshot for snapshot in reversed(way) if _id(snapshot.config) not in changed]
 
 
 def _id(config: Any) -> str:
@@ -48,9 +50,12 @@ def _turn(way: list[StateSnapshot], before: Context, after: Context) -> tuple[St
     for (earlier, last), here in zip(pairwise(way), way[2:], strict=False):
         step = _next(last)
         name = step.rpartition(SEPARATOR)[2]
-        if not _freed(here, before, after):
+        freed = _freed(here, before, after)
+        if not freed:
             continue
-        if name == "coder" and here.values.get("drafted") is None:  # it was not asked
+        withheld = here.values.get("withheld", "").partition(" ")[0] in freed
+        not_asked = name == "coder" and here.values.get("drafted") is None
+        if not_asked or (name in ROLES and withheld):
             return last, _next(earlier)
         if name in ("open", "evaluator"):  # after these the way depends on budgets
             return here, step
@@ -62,8 +67,8 @@ def _next(snapshot: StateSnapshot) -> str:
     return snapshot.next[0] if snapshot.next else ""
 
 
-def _freed(snapshot: StateSnapshot, before: Context, after: Context) -> bool:
-    """True where a budget was used up that is not any more."""
+def _freed(snapshot: StateSnapshot, before: Context, after: Context) -> set[str]:
+    """The budgets that were used up and are not any more."""
     state = cast(OutputState, snapshot.values)
     then, now = ({line.partition(" ")[0] for line in reached(state, knobs)} for knobs in (before, after))
-    return bool(then - now)
+    return then - now

@@ -66,6 +66,10 @@ class RoleAnswer(Value):
 
     mended: tuple[str, ...] = ()
     """What was mended in the answer so that it could be read, one line each."""
+    unusable: str = ""
+    """Why the model gave no usable answer, so that this one stands in for it; empty where it gave one."""
+    withheld: str = ""
+    """The budget that forbade asking the model again for a usable answer; empty where none did."""
 
 
 class Analysis(RoleAnswer):

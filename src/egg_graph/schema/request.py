@@ -9,8 +9,11 @@ from egg_graph.schema.answers import Role, Usage
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Mode, StageName
 
-_TIME_LEFT = re.compile(r"time left: \d+ s")
-"""How a prompt tells the seconds that are left (`prompts/_context.j2`)."""
+_LEFT = re.compile(
+    r"\d+ more kernels may be evaluated in this run(?:, with \d+ tokens)? \(time left: \d+ s\)"
+    r"| At most (?:\d+ further requests to models|\$ \d+\.\d\d more|\d+ s more of the GPU)\."
+)
+"""How a prompt tells what is left of the budgets that a resume may raise (`prompts/_context.j2`, `nodes/briefing`)."""
 
 
 class Message(Value):
@@ -51,7 +54,8 @@ class ModelRequest(Value):
     def key(self) -> str:
         """SHA-256 of who asks and of the whole prompt: two requests with one key ask the same.
 
-        The time left does not count: it is another one whenever a run is replayed or goes on.
+        What is left of the budgets does not count: the time is another one whenever a run is replayed or goes on, and
+        the others are where a budget was raised.
         """
-        asked = [self.role, *([message.role, _TIME_LEFT.sub("", message.text)] for message in self.prompt)]
+        asked = [self.role, *([message.role, _LEFT.sub("", message.text)] for message in self.prompt)]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
