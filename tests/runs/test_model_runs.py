@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 
 import egg_graph
 import egg_graph.report
+from egg_graph import Context
 from egg_graph.agents import requests
 from egg_graph.agents.handoff_folder import open_prompts, write_answer
 from egg_graph.cli import app
 from egg_graph.model_requests import read_requests
+from egg_graph.runs.estimate import estimate_run
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput, ModelUnavailable
 from tests.agents.answers import ANALYSIS, DIAGNOSIS, fenced
@@ -91,6 +93,7 @@ def test_every_request_is_kept_and_the_run_is_replayed_without_key_endpoint_or_g
     assert run.state["costs"]["algorithmic_structure"].failed == 1
 
     monkeypatch.delenv("OPENAI_BASE_URL")
+    assert estimate_run(f"replay:{run.folder}", Context(), REFERENCE) is None, "its answers are paid"
     result = CliRunner().invoke(app, ["replay", str(run.folder), "--json"])
     told = json.loads(result.output)
     assert result.exit_code == 0 and told["differs"] == []
@@ -191,11 +194,23 @@ def test_a_signal_stops_the_run_before_the_next_request(serve, monkeypatch, sent
 
 def test_the_command_estimates_before_and_tells_failures_and_cost(serve, monkeypatch):
     serve(failure(500, "oops"), *by_role([OK[0]]))
-    result = egg(monkeypatch, "optimize", "relu.py", "--model", "openai:scripted", "--timeout", 5, "--max-calls", 9)
+    result = egg(
+        monkeypatch,
+        "optimize",
+        "relu.py",
+        "--model",
+        "openai:scripted",
+        "--timeout",
+        5,
+        "--max-calls",
+        9,
+        "--device",
+        "none",
+    )
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
     assert (
-        "estimate about 11 requests, " in said and "price of scripted unknown (what such runs took; no promise)" in said
+        "estimate about 5 requests, " in said and "price of scripted unknown (what such runs took; no promise)" in said
     )
     assert "model failed model scripted at http" in said and "HTTP 500: oops" in said and "asked again in 0 s" in said
     assert "model calls (1 failed)" in said and "calls' estimated)" in said and "price of" in said
@@ -249,3 +264,21 @@ def test_a_raised_budget_brings_the_re_ask_that_it_withheld_and_the_replay_agree
     diagnosis = run.attempts[1].diagnosis
     assert diagnosis.modification_plan == DIAGNOSIS["modification_plan"] and not diagnosis.unusable
     assert replay_run(run.folder).differs == ()
+
+
+def test_the_estimate_counts_what_will_run(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+
+    def estimate(model="openai:scripted", *, timed=True, **knobs):
+        return estimate_run(model, Context(**knobs), REFERENCE, timed=timed)
+
+    assert estimate().usage.calls == 11
+    assert estimate(timed=False).usage.calls == 5, "tuning that nothing times is not paid"
+    assert estimate(timed=False, tune_untimed=True).usage.calls == 11
+    assert estimate(max_calls=4).usage.calls == 4
+    assert estimate(max_attempts=2).usage.calls == 3
+    assert estimate(max_tokens=20_000).usage.calls == 3
+    assert estimate(budgets=("analyst.calls=0", "coder.calls=2")).usage.calls == 3
+    assert "price of scripted unknown" in str(estimate())
+    assert str(estimate("handoff")).endswith(" out"), "nobody is paid for a file"
+    assert estimate(None) is None

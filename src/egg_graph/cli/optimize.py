@@ -155,12 +155,14 @@ def _run(
 def _show_estimate(console: Console, folder: Path, model: str | dict[str, str] | None) -> None:
     """Print what the run in this folder will probably cost, if models play the team."""
     from egg_graph.context import make_context
+    from egg_graph.evaluator import gpu_present
     from egg_graph.runs.estimate import estimate_run
     from egg_graph.runs.folder import read_request
-    from egg_graph.team import resolve_team
 
     request = read_request(folder)
-    estimate = estimate_run(resolve_team(model), make_context(request["context"]), request["reference"])
+    context = make_context(request["context"])
+    timed = bool(request.get("evaluator")) or (context.device != "none" and gpu_present())
+    estimate = estimate_run(model, context, request["reference"], timed=timed)
     if estimate is not None:
         console.print(f"estimate  {plain(estimate)} (what such runs took; no promise)", soft_wrap=True)
 

@@ -1,10 +1,14 @@
 """What a run will cost, before it runs: an estimate from what such runs took."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from egg_graph.budgets import add_cost, spent_by
 from egg_graph.context import Context
-from egg_graph.schema import Role, Usage
-from egg_graph.team import Team, model_prices
+from egg_graph.schema import ROLES, Role, StageName, Usage
+from egg_graph.stages import TUNING_STAGES
+from egg_graph.state import OutputState
+from egg_graph.team import model_prices, resolve_team
 
 TYPICAL: dict[Role, tuple[int, int]] = {"analyst": (5500, 700), "coder": (6000, 3000), "debugger": (5000, 300)}
 """Tokens of one prompt and of one answer by role, without the reference: three KernelBench problems took 11 to 12
@@ -19,31 +23,58 @@ class Estimate:
     usage: Usage
     unpriced: tuple[str, ...]
     """Models whose price is not known; `usage.dollars` leaves them out."""
+    sold: bool = True
+    """False where no answer has a price, because whoever answers files does."""
 
     def __str__(self) -> str:
         usage = self.usage
-        money = f"${usage.dollars:.2f}"
+        money = f", ${usage.dollars:.2f}" if self.sold else ""
         if self.unpriced:
-            money = f"price of {', '.join(self.unpriced)} unknown"
-        return f"about {usage.calls} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {money}"
+            money = f", price of {', '.join(self.unpriced)} unknown"
+        return f"about {usage.calls} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{money}"
 
 
-def estimate_run(team: Team, context: Context, reference: str) -> Estimate | None:
-    """Estimate the cost of a run; None for a team that is not made of models.
+def estimate_run(
+    model: str | Mapping[str, str] | None, context: Context, reference: str, *, timed: bool = True
+) -> Estimate | None:
+    """Estimate the cost of a run; None where no model is asked anew: the embedded expert, or a replay.
 
-    A typical run writes one seed and repairs it once, and plans and writes one optimization in each stage.
+    A typical run writes one seed and repairs it once, and plans and writes one optimization in each stage, as far as
+    its budgets go.
+
+    Args:
+        model: the names of the models, as `egg_graph.team.read_models` returns them.
+        timed: whether kernels will be timed; where they are not, no hardware tuning is paid.
     """
-    prices = model_prices(team, context.knowledge_dir)
-    if not prices:
+    names = {role: model.get(role, "") if isinstance(model, Mapping) else model or "" for role in ROLES}
+    kinds = {role: name.strip().partition(":")[0] for role, name in names.items()}
+    prices = model_prices(resolve_team(model), context.knowledge_dir)
+    asked = {role for role in ROLES if role in prices and kinds[role] != "replay"}
+    sold = {role for role in asked if kinds[role] != "handoff"}
+    if not asked:
         return None
-    plans = len(context.stages) if context.max_optimizations else 0
-    repairs = min(1, context.max_repairs)
-    calls: dict[Role, int] = {"coder": 1 + repairs + plans, "debugger": repairs, "analyst": plans}
-    total = Usage()
-    for role, count in calls.items():
-        prompt, answer = TYPICAL[role]
-        tokens_in = count * (prompt + len(reference) // CHARACTERS_PER_TOKEN)
-        cost = Usage(calls=count, input_tokens=tokens_in, output_tokens=count * answer)
-        price = prices[role][1]
-        total += cost.model_copy(update={"dollars": 0.0 if price is None else price.of(cost)})
-    return Estimate(total, tuple(sorted({name for name, price in prices.values() if price is None})))
+    state: OutputState = {}
+    for stage, role in _course(context, timed):
+        if role in asked and not spent_by(state, context, stage, role):
+            prompt, answer = TYPICAL[role]
+            tokens = prompt + len(reference) // CHARACTERS_PER_TOKEN
+            cost = Usage(calls=1, input_tokens=tokens, output_tokens=answer)
+            price = prices[role][1] if role in sold else None
+            dollars = 0.0 if price is None else price.of(cost)
+            state = {**state, **add_cost(state, stage, role, cost.model_copy(update={"dollars": dollars}))}
+    unpriced = {prices[role][0] for role in sold if prices[role][1] is None}
+    return Estimate(state.get("usage", Usage()), tuple(sorted(unpriced)), bool(sold))
+
+
+def _course(context: Context, timed: bool) -> Iterator[tuple[StageName, Role]]:
+    """The requests of a typical run, in order, of at most `max_attempts` attempts."""
+    steps: list[tuple[StageName, tuple[Role, ...]]] = []
+    if context.stages:
+        steps.append((context.stages[0], ("coder",)))
+        if context.max_repairs:
+            steps.append((context.stages[0], ("debugger", "coder")))
+    if context.max_optimizations:
+        left_out = () if timed or context.tune_untimed else {stage.name for stage in TUNING_STAGES}
+        steps += [(stage, ("analyst", "coder")) for stage in context.stages if stage not in left_out]
+    for stage, roles in steps[: context.max_attempts]:
+        yield from ((stage, role) for role in roles)
