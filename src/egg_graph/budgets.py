@@ -1,9 +1,11 @@
 """The budgets of a run, of a stage and of a role: which one is used up."""
 
+import sys
+from dataclasses import asdict
 from functools import partial
 from typing import get_args
 
-from egg_graph.context import MEASURES, Context, read_budgets
+from egg_graph.context import ATTEMPTS_CEILING, MEASURES, Context, make_context, read_budgets
 from egg_graph.model_requests import Terms
 from egg_graph.schema import Part, Role, StageName, Usage
 from egg_graph.state import OutputState
@@ -32,6 +34,12 @@ def exhausted(state: OutputState, context: Context) -> str:
     if state.get("seconds", 0.0) >= context.max_seconds:
         return f"max_seconds ({context.max_seconds:g}) reached"
     return part_exhausted(state, context, "coder")
+
+
+def without_budgets(context: Context) -> Context:
+    """The same knobs, with no budget but the attempts that no run may exceed."""
+    unlimited = {"max_calls": 0, "max_tokens": 0, "max_dollars": 0, "max_gpu_seconds": 0, "budgets": ()}
+    return make_context({**asdict(context), **unlimited, "max_attempts": ATTEMPTS_CEILING, "max_seconds": sys.maxsize})
 
 
 def gpu_seconds(state: OutputState) -> float:

@@ -17,11 +17,11 @@ ends.
 from typing import Literal
 
 from egg_graph.budgets import exhausted as exhausted
-from egg_graph.budgets import part_exhausted
+from egg_graph.budgets import part_exhausted, without_budgets
 from egg_graph.context import Context
 from egg_graph.schema import Attempt, Evaluation, StageName
 from egg_graph.stages import TUNING_STAGES
-from egg_graph.state import OutputState
+from egg_graph.state import OutputState, StageState
 
 
 def tried(state: OutputState) -> list[Attempt]:
@@ -211,3 +211,31 @@ def after_evaluation(
     if state.get("best") is not None and optimizations_left and not part_exhausted(state, context, "analyst"):
         return "optimize"
     return "accept"
+
+
+def cut_short(state: StageState, context: Context, stage: StageName, *, paid: bool) -> str:
+    """Name the budget that ended a stage before its roles and its tuner had finished; empty where they had.
+
+    Args:
+        state: the state at the end of the stage.
+        paid: whether the team's answers cost calls of a model.
+    """
+    whole = exhausted(state, context)
+    budget = whole or part_exhausted(state, context, stage)
+    if not budget or state.get("withheld"):
+        return budget
+    best, analysis = state.get("best"), state.get("analysis")
+    knobs = {} if best is None else best.space.get(stage, {})
+    swept = any(sweep.stage == stage for sweep in state.get("sweeps", []))
+    if whole and context.tune and context.max_configs > 1 and not swept and any(len(v) > 1 for v in knobs.values()):
+        return budget
+    if analysis is not None and (not analysis.worth_optimizing or analysis.by == "sweep"):
+        return ""
+    free = without_budgets(context)
+    if exhausted(state, free):  # by more attempts than any run may make
+        return budget
+    written = [attempt for attempt in state.get("attempts", []) if attempt.candidate.mode != "tune"]
+    state = {**state, "attempts": written}
+    if stage_attempts(state, stage):
+        return "" if after_evaluation(state, free, stage, paid=paid) == "accept" else budget
+    return budget if after_opening(state, free, stage, paid=paid) in ("seed", "judge", "optimize") else ""

@@ -282,3 +282,14 @@ def test_the_estimate_counts_what_will_run(monkeypatch):
     assert "price of scripted unknown" in str(estimate())
     assert str(estimate("handoff")).endswith(" out"), "nobody is paid for a file"
     assert estimate(None) is None
+
+
+def test_a_run_whose_roles_had_finished_was_not_stopped_by_the_budget_that_they_used_up(serve):
+    serve(*by_role([OK[0]], analyst=NOT_WORTH))
+    run = optimize(max_calls=2, stages=("algorithmic_structure",))
+    assert run.usage.calls == 2 and "max_calls" not in run.verdict
+    (summary,) = run.summaries
+    assert summary.outcome == "improved" and not summary.cut_short
+    longer = optimize(max_calls=3, stages=("algorithmic_structure", "parallel_mapping"))
+    assert [one.outcome for one in longer.summaries] == ["improved", "not_worth_optimizing"]
+    assert "max_calls" not in longer.verdict

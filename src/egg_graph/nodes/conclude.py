@@ -165,10 +165,16 @@ def write_verdict(
         lines.append(f"  no further optimization was planned: the kernel takes {factor:.2f} times the task's floor")
     if any(summary.outcome == "skipped" for summary in state.get("summaries", [])):
         lines.append("  hardware tuning was skipped: nothing is timed here, so no gain could be shown")
-    stopped = exhausted(state, context)
-    for budget in reached(state, context):
-        lines.append(f"  the run stopped early: {budget}" if budget == stopped else f"  a part ended early: {budget}")
+    if stopped := _stopped(state, context):
+        lines.append(f"  the run stopped early: {stopped}")
+    whole = exhausted(state, context)
+    lines += [f"  a part ended early: {budget}" for budget in reached(state, context) if budget != whole]
     return evaluation.status, "\n".join(lines)
+
+
+def _stopped(state: State, context: Context) -> str:
+    """The budget of the run that is used up; empty where no stage had anything left to do."""
+    return exhausted(state, context) if any(s.cut_short for s in state.get("summaries", [])) else ""
 
 
 def _is_contenders(state: State, best: Candidate) -> bool:
@@ -211,7 +217,7 @@ def _speed(evaluation: Evaluation) -> str:
 
 def _reference_kept(state: State, context: Context, notes: Sequence[str], not_faster: str) -> str:
     attempts = state.get("attempts", [])
-    budget = exhausted(state, context)
+    budget = _stopped(state, context)
     if not attempts:
         declined = [s.left for s in state.get("summaries", []) if s.outcome == "no_kernel"]
         if declined:

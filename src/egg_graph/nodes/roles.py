@@ -81,7 +81,9 @@ class RoleNodes:
         if all(summary.outcome != "skipped" for summary in state.get("summaries", [])):
             done = len(tried(state))
             tell(Event(event="stage", stage=self.stage.name, status="skipped", attempt=done, reason=SKIPPED), runtime)
-        summary = summarize({**state, "pending": Usage(), "analysis": None}, self.stage.name, context)
+        summary = summarize(
+            {**state, "pending": Usage(), "analysis": None}, self.stage.name, context, paid=self.services.paid
+        )
         return StageState(summaries=[summary.model_copy(update={"outcome": "skipped", "left": SKIPPED})])
 
     @unless_left_out
@@ -238,7 +240,8 @@ class RoleNodes:
     @announced
     async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
-        summary = summarize(state, self.stage.name, resolve(runtime.context, state))
+        context = resolve(runtime.context, state)
+        summary = summarize(state, self.stage.name, context, paid=self.services.paid)
         self._send(
             state,
             runtime,

@@ -1,22 +1,26 @@
 """Summarize a finished stage for the stages that follow: the INTER-stage context."""
 
-from egg_graph.budgets import part_exhausted
 from egg_graph.context import Context
 from egg_graph.nodes.history import read_chains
-from egg_graph.routing import at_the_floor, evaluation_of_best, exhausted, floor_factor, stage_attempts
+from egg_graph.routing import at_the_floor, cut_short, evaluation_of_best, floor_factor, stage_attempts
 from egg_graph.schema import Attempt, Chain, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
 
 
-def summarize(state: StageState, stage: StageName, context: Context) -> StageSummary:
-    """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do."""
+def summarize(state: StageState, stage: StageName, context: Context, *, paid: bool) -> StageSummary:
+    """The summary of a stage: what was tried, what paid, what failed and why, and what is left to do.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
+    budget = cut_short(state, context, stage, paid=paid)
     attempts = stage_attempts(state, stage)
     best, evaluation = state.get("best"), evaluation_of_best(state)
     chains = read_chains(state.get("attempts", []), best, stage)
     usage = sum((a.usage for a in attempts), state.get("pending", Usage()))
     return StageSummary(
         stage=stage,
-        outcome=_outcome(state, stage, attempts, context),
+        outcome=_outcome(state, attempts, context, budget),
         attempts=len(attempts),
         tried=tuple(map(_plan, chains)),
         paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
@@ -24,6 +28,7 @@ def summarize(state: StageState, stage: StageName, context: Context) -> StageSum
         undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
         left=_left(state, context),
         best=None if best is None else best.id,
+        cut_short=budget,
         best_status=None if evaluation is None else evaluation.status,
         usage=usage,
     )
@@ -36,7 +41,7 @@ def _left(state: StageState, context: Context) -> str:
     return "" if analysis is None else analysis.root_cause or analysis.bottleneck
 
 
-def _outcome(state: StageState, stage: StageName, attempts: list[Attempt], context: Context) -> Outcome:
+def _outcome(state: StageState, attempts: list[Attempt], context: Context, budget: str) -> Outcome:
     analysis = state.get("analysis")
     if any(a.improved for a in attempts):
         return "improved"
@@ -48,7 +53,7 @@ def _outcome(state: StageState, stage: StageName, attempts: list[Attempt], conte
         return "no_kernel"
     if at_the_floor(state, context):
         return "at_the_floor"
-    if exhausted(state, context) or part_exhausted(state, context, stage):
+    if budget:
         return "budget_exhausted"
     if analysis is not None and not analysis.worth_optimizing:
         return "not_worth_optimizing"

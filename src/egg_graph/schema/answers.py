@@ -182,6 +182,8 @@ class StageSummary(Value):
     """What the last analysis named as left to do."""
     best: str | None = None
     """`Candidate.id` of the best kernel when the stage ended."""
+    cut_short: str = ""
+    """The budget that ended the stage before its roles and its tuner had finished; empty where they had."""
     best_status: Status | None = None
     usage: Usage = Usage()
 
