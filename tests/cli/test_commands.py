@@ -128,6 +128,16 @@ def test_the_last_line_on_a_terminal_says_who_works_at_what():
     assert "configuration 2 of 12, 4 s" in written.getvalue(), "the line was not shown"
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_without_a_terminal_each_wait_is_a_line(terminal):
+    console = Console(file=io.StringIO(), width=60, force_terminal=terminal)
+    progress = Progress(console)
+    wait = "waits for http://127.0.0.1:8642: ConnectError: All connection attempts failed"
+    for doing in ("compiles", wait, wait, "times", wait):
+        progress({"event": "working", "node": "evaluator", "doing": doing, "seconds": 3.0})
+    assert console.file.getvalue() == ("" if terminal else f"{wait}\n{wait}\n")
+
+
 @pytest.mark.parametrize(("eager_ms", "why"), [(None, "; nothing is timed here: lower bounds"), (1.0, "")])
 def test_a_sweep_that_leads_to_no_attempt_says_so(eager_ms, why):
     console = Console(file=io.StringIO(), width=200)
@@ -177,6 +187,17 @@ def test_optimize_takes_a_kernel_and_a_plan(egg, reference, monkeypatch, tmp_pat
     (history,) = tmp_path.glob("runs/*/history.jsonl")
     lines = [json.loads(line) for line in history.read_text().splitlines()]
     assert [a["candidate"]["author"] for a in lines if not is_ledger_line(a)] == ["user", "scripted"]
+
+
+def test_a_budget_that_ended_a_run_is_told_with_the_command_that_goes_on(egg, reference, monkeypatch, tmp_path):
+    scripted(monkeypatch, kernel("timed", 2.0))
+    result = egg("optimize", reference, "--max-calls", 2)
+    (folder,) = (tmp_path / "runs").iterdir()
+    go_on = f"egg-graph optimize --resume {folder.name} --max-calls N"
+    assert f"stopped early: max_calls (2) reached; go on with: {go_on}\nkernel    " in result.output
+    resumed = egg("optimize", "--resume", folder.name)
+    assert f"the run runs/{folder.name} goes on" in resumed.output
+    assert "budget    max_attempts 24, max_calls 2, max_" in resumed.output
 
 
 def test_a_kept_reference_exits_1_and_says_why(egg, reference, monkeypatch):

@@ -1,7 +1,6 @@
 """`egg-graph optimize`: from a PyTorch module to a proven Triton kernel, with live progress."""
 
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from egg_graph.cli.files import read_source
 from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
+from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
 from egg_graph.context import BUDGETS, Accept, Device
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from egg_graph.schema import Ledger
 
 FROM_EGG_MODEL = "EGG_MODEL"
-DEFAULT_RUNS = Path("runs")
 LEAST_SHOWN = 0.05
 """Seconds below which a part of the time is not shown: it would read 0.0."""
 
@@ -43,7 +42,7 @@ def optimize(
     plan: Annotated[
         str | None, typer.Option(help="What to change first, in words, in place of the analyst's first plan.")
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = DEFAULT_RUNS,
     resume: Annotated[
         str | None, typer.Option(help="Id of an interrupted run to finish, instead of a reference.")
     ] = None,
@@ -138,6 +137,8 @@ def _run(
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
         console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
+    else:
+        tell_resumed(console, runs / str(resume), model, options)
     import egg_graph
 
     with Progress(console) as progress, stoppable(), _resume_hint(runs, resume):
@@ -181,15 +182,13 @@ def _resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
             stopped = [folder.name for folder in new if not is_anothers(folder)]
         else:
             stopped = [resume] if isinstance(error, KeyboardInterrupt | AnswerPending) else []
-        where = "" if runs == DEFAULT_RUNS else f" --runs {shlex.quote(str(runs))}"
         for run in stopped:
-            command = f"egg-graph optimize --resume {shlex.quote(run)}{where}"
-            stderr().print(f"stopped; go on with: {plain(command)}", soft_wrap=True)
+            stderr().print(f"stopped; go on with: {plain(resume_command(run, runs))}", soft_wrap=True)
         raise
 
 
 def conclude(console: Console, run: "Run") -> None:
-    """Print the verdict, what the run cost, where its files are, and where its time and memory went."""
+    """Print the verdict, what the run cost, what ended it early, where its files are, where time and memory went."""
     task = run.state["task"]
     if run.evaluation is None:
         for line in run.verdict.splitlines():
@@ -200,6 +199,7 @@ def conclude(console: Console, run: "Run") -> None:
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
     seconds = run.seconds if run.ledger is None else run.ledger.seconds
     console.print(f"{tried} in {seconds:.0f} s, {spent}")
+    tell_early_end(console, run)
     if run.kernel_path is not None:
         console.print(f"kernel    {plain(run.kernel_path)}")
     console.print(f"report    {plain(run.folder / 'report.html')}")

@@ -24,12 +24,15 @@ _WORK = {
     "conclude": "the finalist is judged",
 }
 """What a node does while it works. Those that are not here take no time."""
+_WAITS = "waits "
+"""How a report begins that tells what is waited for."""
 
 
 class Progress:
     """Prints the events of a run (`egg_graph.nodes.events`). A context manager: the last line disappears at its end.
 
-    Where standard output is no terminal the lines stay the same, without the moving last one.
+    Where standard output is no terminal the lines stay the same, without the moving last one; what is waited for is
+    then a line of its own, once for each wait.
 
     Attributes:
         working: what the last line says.
@@ -39,7 +42,7 @@ class Progress:
         self.console = console
         self.trials = 0
         self.working = "starts"
-        self._sweep = ""
+        self._sweep = self._wait = ""
         self._swept = False
         self._timed = True
         self._status: Status = console.status(self.working, spinner="dots")
@@ -101,8 +104,16 @@ class Progress:
             self._sweep = f"configuration {event['number']} of {event['of']}" if "number" in event else ""
         place = f"attempt {event['attempt']} ({event.get('mode')})" if "attempt" in event else ""
         seconds = event.get("seconds", 0.0)
+        self._tell_wait(event.get("doing", ""))
         told = ": ".join(filter(None, [place, _WORK[node], self._sweep, event.get("doing")]))
         self._say(f"{told}, {seconds:.0f} s" if seconds >= 1 else told)
+
+    def _tell_wait(self, doing: str) -> None:
+        """Print the beginning of a wait where no last line shows it."""
+        wait = doing if doing.startswith(_WAITS) else ""
+        if wait and wait != self._wait and not self.console.is_terminal:
+            self.console.print(plain(wait), soft_wrap=True)
+        self._wait = wait
 
     def _baseline(self, event: Any) -> None:
         self._timed = bool(event.get("eager_ms"))
