@@ -226,6 +226,8 @@ def test_handoff_from_the_command_line(monkeypatch):
         if event.get("event") == "working" and "waits for" in event.get("doing", ""):
             folder = the_run() / "handoff"
             for prompt in open_prompts(folder):
+                head = (folder / f"{prompt.id}.prompt.md").read_text().splitlines()[0]
+                assert f"{prompt.id}.answer.md" in head and head not in prompt.text
                 write_answer(folder, prompt.id, answers[prompt.role])
 
     def watched(*args, on_event, **options):

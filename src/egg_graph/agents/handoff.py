@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from egg_graph.agents.handoff_folder import PROMPT, answer_file, read_prompt, write_prompt
 from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.model_requests import request_log
@@ -70,21 +71,21 @@ class HandoffModel(BaseChatModel):
     async def _ask(self, role: str, messages: list[BaseMessage]) -> ChatResult:
         text = "\n\n".join(f"# {message.type}\n\n{message.text}" for message in messages)
         prompt = self._prompt_file(role, text)
-        answer = prompt.with_name(prompt.name.replace(".prompt.md", ".answer.md"))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(await self._wait(answer)))])
+        answer = await self._wait(answer_file(prompt))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(answer))])
 
     def _prompt_file(self, role: str, text: str) -> Path:
         """The file that holds this prompt; a new one with the next number if there is none yet."""
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
-        asked = sorted(folder.glob("*.prompt.md"))
+        asked = sorted(folder.glob(f"*{PROMPT}"))
         for file in asked:
-            if file.name.endswith(f"-{role}.prompt.md") and file.read_text(encoding="utf-8") == text:
+            if file.name.endswith(f"-{role}{PROMPT}") and read_prompt(file) == text:
                 return file
         numbers = [file.name.partition("-")[0] for file in asked]
         number = max((int(given) for given in numbers if given.isdigit()), default=0) + 1
-        file = folder / f"{number:03d}-{role}.prompt.md"
-        file.write_text(text, encoding="utf-8")
+        file = folder / f"{number:03d}-{role}{PROMPT}"
+        write_prompt(file, text)
         return file
 
     def _folder(self) -> Path:

@@ -1,4 +1,4 @@
-"""The files of a `HandoffModel`, from the side of whoever answers: open prompts, and their answers."""
+"""The files of a `HandoffModel`: prompts, each with a head that names the file of its answer, and their answers."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,16 +15,33 @@ class Prompt(NamedTuple):
     """Number and role, such as `003-coder`."""
     role: str
     text: str
+    """Without the head of its file."""
+
+
+def write_prompt(file: Path, text: str) -> None:
+    """Write a prompt under a head that names the file of its answer."""
+    file.write_text(_head(file) + text, encoding="utf-8")
+
+
+def read_prompt(file: Path) -> str:
+    """The prompt in a file, without its head."""
+    return file.read_text(encoding="utf-8").removeprefix(_head(file))
+
+
+def answer_file(prompt: Path) -> Path:
+    """The file of a prompt's answer."""
+    return prompt.with_name(prompt.name.removesuffix(PROMPT) + ANSWER)
+
+
+def _head(prompt: Path) -> str:
+    return f"(Write the answer to this prompt into the file {answer_file(prompt).name} in this folder.)\n\n"
 
 
 def open_prompts(folder: Path) -> list[Prompt]:
     """The prompts in a folder that have no answer yet, in the order in which they were asked."""
     names = sorted(path.name.removesuffix(PROMPT) for path in folder.glob(f"*{PROMPT}"))
     waiting = [name for name in names if not (folder / f"{name}{ANSWER}").is_file()]
-    prompts = [
-        Prompt(name, name.partition("-")[2], (folder / f"{name}{PROMPT}").read_text(encoding="utf-8"))
-        for name in waiting
-    ]
+    prompts = [Prompt(name, name.partition("-")[2], read_prompt(folder / f"{name}{PROMPT}")) for name in waiting]
     return [prompt for prompt in prompts if prompt.text]  # an empty file is about to be written
 
 
