@@ -9,6 +9,7 @@ import typer
 from egg_graph.cli.console import plain, stdout
 from egg_graph.cli.judging_host import PROFILE, RAY, TIMEOUT, WORKERS, Host, log_to_stderr, tell_answer
 from egg_graph.cli.options import DEVICE
+from egg_graph.cli.stopping import stoppable
 from egg_graph.context import Device
 from egg_graph.schema import BadInput
 
@@ -58,16 +59,21 @@ def serve(
         app = build_server(make_queue, token, keep_days=keep_days)
         place = f"http://{plain(host)}:{port} judges on {plain(judging.place)}"
         stdout().print(f"{place}; answers are kept in {plain(folder)}", soft_wrap=True)
-        uvicorn.run(
-            app,
-            host=host,
-            port=port,
-            ws="none",
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+        with stoppable():
+            uvicorn.run(
+                app,
+                host=host,
+                port=port,
+                ws="none",
+                access_log=False,
+                log_level="warning",
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+    stdout().print(
+        f"stopped; what was asked and not answered is judged when it is started again on {plain(folder)}",
+        soft_wrap=True,
+    )
 
 
 def _token(file: Path | None) -> str:

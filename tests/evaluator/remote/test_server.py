@@ -35,12 +35,18 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_a_killed_server_goes_on_where_it_was_and_no_answer_is_paid_twice(tmp_path, log, task, candidate):
     port = free_port()
     words = ("serve", "--port", port, "--folder", tmp_path / "judged", "--workers", 2)
     heard = []
     remote = RemoteEvaluator(f"http://127.0.0.1:{port}", token=TOKEN, patience=60)
     with started(log, *words, end=signal.SIGKILL) as server, hear_progress(lambda p: heard.append(p.doing)):
+        until(lambda: listens(port), server)
         assert remote.environment() == GPU, "the environment is the laptop's"
         assert remote.baseline(task).task == task.digest
         assert "times the reference" in heard, "what the judge reports is not told"
@@ -49,7 +55,7 @@ def test_a_killed_server_goes_on_where_it_was_and_no_answer_is_paid_twice(tmp_pa
         waiting = ThreadPoolExecutor(1).submit(remote.evaluate, task, candidate("gated"))
         until(lambda: f"began {candidate('gated').id}" in lines(log), server)
     log.with_name("log.open").touch()
-    with started(log, *words) as server:
+    with started(log, *words, end=signal.SIGTERM) as server:
         assert waiting.result(60).status == "correct", "the call did not outlive the server"
         again = RemoteEvaluator(remote.url, token=TOKEN)
         assert (
@@ -71,6 +77,7 @@ def test_a_killed_server_goes_on_where_it_was_and_no_answer_is_paid_twice(tmp_pa
             RemoteEvaluator(remote.url, token="x" * 32).environment()
     said, complaint = server.said
     assert f"http://127.0.0.1:{port} judges on" in said and f"evaluate relu {candidate('gated').id}: correct" in said
+    assert "stopped; what was asked and not answered is judged when" in said.splitlines()[-1]
     assert complaint == "" and server.returncode == 0
 
 
@@ -207,10 +214,29 @@ def test_what_another_host_said_is_no_answer_of_this_one(tmp_path, log, task):
     assert lines(log) == ["baseline", "baseline"]
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line_after_a_while(task):
-    with pytest.raises(InfrastructureError, match=r"took no request for 0\.3 s \(ConnectError") as error:
-        RemoteEvaluator(f"http://127.0.0.1:{free_port()}", token=TOKEN, patience=0.3).baseline(task)
+def test_a_server_that_was_never_there_is_told_at_once_and_one_that_went_away_is_waited_for(tmp_path, log, task):
+    remote = RemoteEvaluator(f"http://127.0.0.1:{free_port()}", token=TOKEN)
+    with pytest.raises(
+        InfrastructureError, match=r"cannot be reached \(ConnectError.*see that egg-graph serve"
+    ) as error:
+        remote.baseline(task)
     assert len(str(error.value).splitlines()) == 1
+
+    there, heard = iter([True]), []
+
+    def answer(request):
+        if next(there, False):
+            return httpx.Response(202, json={"reports": [], "seen": 0})
+        raise httpx.ConnectError("refused")
+
+    remote._client = lambda: httpx.AsyncClient(base_url="http://judge", transport=httpx.MockTransport(answer))
+    remote._patience = 0.3
+    with (
+        hear_progress(lambda p: heard.append(p.doing)),
+        pytest.raises(InfrastructureError, match=r"took no request for 0\.3 s \(ConnectError"),
+    ):
+        remote.baseline(task)
+    assert heard == [f"waits for {remote.url}: ConnectError: refused"]
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "host:80", "http://me:secret@host", "http://"])

@@ -43,7 +43,7 @@ class RemoteEvaluator(AskingEvaluator):
         url: where the server listens, such as `http://127.0.0.1:8642`.
         token: the server's token; None for the one in the variable `EGG_GRAPH_TOKEN`.
         label: evaluators with another label get measurements of their own.
-        patience: seconds to wait for a server that cannot be reached, or has too much to do.
+        patience: seconds to wait for a server that was reached before and is not now, or has too much to do.
 
     Raises:
         BadInput: if the URL or the token cannot be one.
@@ -62,6 +62,7 @@ class RemoteEvaluator(AskingEvaluator):
         self.url = url.rstrip("/")
         self._token = token
         self._patience = patience
+        self._reached = False
         self._near = parts.hostname in LOOPBACK
         self._tls = ssl.create_default_context() if parts.scheme == "https" else False
 
@@ -116,7 +117,7 @@ class RemoteEvaluator(AskingEvaluator):
         """Make one request, again and again while the server cannot take it.
 
         Raises:
-            InfrastructureError: if that takes longer than `patience`.
+            InfrastructureError: if that takes longer than `patience`, or no connection was ever made.
         """
         import httpx
 
@@ -124,11 +125,16 @@ class RemoteEvaluator(AskingEvaluator):
         while True:
             try:
                 response = await client.request(method, path, **options)
+                self._reached = True
                 if response.status_code not in BUSY:
                     return response
                 fault = _said(response)
             except httpx.TransportError as error:
                 fault = f"{type(error).__name__}: {error}".rstrip(": ")
+                if isinstance(error, httpx.ConnectError) and not self._reached:
+                    raise InfrastructureError(
+                        f"{self.url} cannot be reached ({fault}); see that egg-graph serve runs there"
+                    ) from error
             if time.monotonic() - began + pause > self._patience:
                 raise InfrastructureError(
                     f"{self.url} took no request for {self._patience:g} s ({fault}); see that egg-graph serve runs"
