@@ -139,6 +139,7 @@ def told(folder: Path) -> dict[str, Any]:
     page = (folder / "out.md").read_text().splitlines()
     return {
         "where": folder.name,
+        "resumed": [row.pop("resumed") for row in rows],
         "rows": rows,
         "table": [line for line in page if not line.startswith(("| started", "| at once"))],
         "calls": (folder / "log").read_text().splitlines(),

@@ -50,10 +50,12 @@ def test_only_one_process_works_on_a_bench(path):
         Journal(path, FRESH)
 
 
-@pytest.mark.parametrize("change", [{"code": "x"}, {"settings": {}}, {"runs_dir": "x"}, {"model": "gpt"}])
+@pytest.mark.parametrize(
+    "change", [{"suite": "x"}, {"code": "x"}, {"settings": {}}, {"runs_dir": "x"}, {"model": "gpt"}]
+)
 def test_rows_of_other_terms_do_not_mix(path, change):
     with pytest.raises(BadInput, match=f"begun with other {next(iter(change))}"):
         Journal(path, FRESH.model_copy(update=change))
-    later = FRESH.model_copy(update={"started": "later", "problems": 9, "suite": "other problems"})
+    later = FRESH.model_copy(update={"started": "later", "problems": 9, "command": "other problems"})
     with Journal(path, later) as journal:
         assert journal.results.started == FRESH.started, "more problems may join; the first start is told"

@@ -29,6 +29,7 @@ def test_killed_anywhere_and_started_again(benches):
     killed = [bench for where, bench in benches.items() if where != "undisturbed"]
     calls = Counter(whole["calls"])
     assert len(killed) == 6 and len(calls) == 7
+    assert not any(whole["resumed"]) and all(any(benches[f"call {number}"]["resumed"]) for number in (2, 5))
     for bench in killed:
         assert bench["rows"] == whole["rows"], bench["where"]
         assert bench["table"] == whole["table"], bench["where"]

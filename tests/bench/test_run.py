@@ -71,10 +71,27 @@ def test_a_bench_that_is_done_measures_nothing_again(done):
     assert (folder / "out" / "mine.md").read_text() == before
 
 
+def test_another_selection_of_the_suite_adds_to_what_there_is(done):
+    folder, _ = done
+    (folder / "list.txt").rename(folder / "whole.txt")
+    try:
+        (folder / "list.txt").write_text("suite/a_relu.py\n")
+        results = again(folder, without=(), command="egg-graph bench list.txt --only 'a_*'")
+    finally:
+        (folder / "whole.txt").rename(folder / "list.txt")
+    assert [row.name for row in results.whole] == ["a_relu", "broken", "defect_relu"]
+    assert results.problems == 3 and len(results.rows) == 6 and results.without == ("debugger",)
+    page = (folder / "out" / "mine.md").read_text()
+    assert "of 3 problems have a right kernel" in page and "| command | egg-graph bench list.txt --only 'a_*' |" in page
+    again(folder)
+
+
 def test_other_terms_are_refused_and_a_damaged_journal_is_told(done):
     folder, _ = done
     with pytest.raises(BadInput, match="begun with other settings; give another --out, or --anew"):
         again(folder, precision="ieee")
+    with pytest.raises(BadInput, match="begun with other suite; give another --out, or --anew"):
+        again(folder, suite="another folder")
     with pytest.raises(BadInput, match="choose among tuner, stage-one"):
         again(folder, without=("luck",))
     with pytest.raises(BadInput, match=r"no function 'tests.*nothing'"):
@@ -107,12 +124,12 @@ def test_progress_is_one_line_a_problem_with_the_time_left():
         progress.start(4, 1)
         progress.show_row(Row(name="[b]a", task="", status="faster", reason="", ratio=1.5))
         progress.show_row(Row(name="b", task="", status="bad_input", reason="no Python", without="tuner"))
-        progress.show_row(Row(name="c", task="", status="reference_kept", reason="kept"))
+        progress.show_row(Row(name="c", task="", status="reference_kept", reason="kept", resumed=True))
     first, second, third, last = console.file.getvalue().splitlines()
     assert first == "1 of 4 are done already"
     assert second.split() == ["2/4", "[b]a", "faster", "1.500x", "0:00:00", "left"]
     assert "3/4 b without tuner  bad input  no Python" in third
-    assert last.endswith("reference kept  kept  done")
+    assert last.endswith("reference kept  resumed  kept  done")
 
 
 def test_on_a_terminal_every_place_tells_what_it_is_at():

@@ -299,6 +299,20 @@ def test_principles_of_one_stage(egg):
     assert "when" in one and "changes" in one
 
 
+def test_a_bench_keeps_its_whole_command_and_its_suite_apart_from_the_selection(egg, reference, monkeypatch, tmp_path):
+    given = []
+
+    def stop(*_, suite, command, **__):
+        given.append((suite, command))
+        raise InfrastructureError("far enough")
+
+    words = ["bench", "./", "--only", "re*", "--out", "my results", "--without", "tuner"]
+    monkeypatch.setattr("egg_graph.bench.run_bench", stop)
+    monkeypatch.setattr(sys, "argv", ["/somewhere/egg-graph", *words])
+    assert egg(*words).exit_code == 3
+    assert given == [(".", "egg-graph bench ./ --only 're*' --out 'my results' --without tuner")]
+
+
 def test_graph_prints_and_redraws(egg, tmp_path):
     diagram = egg("graph").output
     assert "hardware_tuning" in diagram and "graph TD" in diagram

@@ -15,6 +15,7 @@ from egg_graph.bench.values import NO_RUN, Results, Row
 from egg_graph.schema import BadInput
 
 TERMS: dict[str, Any] = {
+    "suite": True,
     "version": True,
     "code": True,
     "model": True,
@@ -55,7 +56,7 @@ class Journal:
         """Name of the run's folder, of every run that was begun."""
         self.rows: dict[Key, Row] = {}
         self.results = fresh
-        """The results with the terms and the time of the first start."""
+        """The results with the terms and the time of the first start, and the larger number of problems."""
         self._file = self._open()
         try:
             if anew:
@@ -128,7 +129,8 @@ class Journal:
         if other:
             told = " and ".join(other)
             raise BadInput(f"{self.path}: begun with other {told}; give another --out, or --anew to begin it again")
-        self.results = self.results.model_copy(update={"started": earlier.started})
+        problems = max(earlier.problems or 0, self.results.problems or 0)
+        self.results = self.results.model_copy(update={"started": earlier.started, "problems": problems})
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:

@@ -17,7 +17,7 @@ def protocol(results: Results) -> list[tuple[str, str]]:
     """Terms of the measurement and their values, as text, in the order of a card."""
     rows = results.rows
     return [
-        ("command", f"egg-graph bench {results.suite}" if results.suite else "-"),
+        ("command", results.command or "-"),
         ("egg-graph", _code(results)),
         ("started", results.started),
         ("team", results.model),

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from egg_graph.bench.ablation import check_parts, knobs_without
 from egg_graph.bench.dispatch import Dispatcher, Launch, Listener, Place, launcher
-from egg_graph.bench.journal import Journal, Key
+from egg_graph.bench.journal import Journal, Key, key_of
 from egg_graph.bench.output import write_bench
 from egg_graph.bench.provenance import code_digest, commit, evaluator_digest, utc_now, version
 from egg_graph.bench.suite import Problem
@@ -42,6 +42,7 @@ def run_bench(
     out: Path,
     *,
     suite: str = "",
+    command: str = "",
     model: str | dict[str, str] | None = None,
     runs_dir: Path = Path("runs"),
     without: Sequence[str] = (),
@@ -63,7 +64,8 @@ def run_bench(
     Args:
         problems: what to optimize.
         out: the results' path without suffix; its last part is the results' name.
-        suite: how the problems were chosen, for the protocol.
+        suite: what the problems were chosen from. A bench of another selection of the same suite adds to what there is.
+        command: the command that was given, for the protocol.
         model: name of a chat model, or a mapping from each role to one; None for the embedded expert.
         runs_dir: where the runs' folders are made. They must stay until the bench is done.
         without: ablations to run beside the whole; names of `egg_graph.bench.ablation.PARTS`.
@@ -97,6 +99,7 @@ def run_bench(
         update={
             "parts": parts,
             "suite": suite,
+            "command": command,
             "runs_dir": str(runs_dir),
             "without": tuple(without),
             "gpus": len(gpus),
@@ -105,8 +108,9 @@ def run_bench(
     )
     runs_dir.mkdir(parents=True, exist_ok=True)
     with Journal(out.with_name(out.name + ".jsonl"), fresh, anew=anew, retry=retry) as journal:
-        bench = _Bench(out, runs_dir, journal, list(jobs), display)
         left = [_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows]
+        resumed = frozenset(_key(job) for job in left if job.run)
+        bench = _Bench(out, runs_dir, journal, list(jobs), resumed, display)
         display.started(len(jobs), len(jobs) - len(left))
         settings = Settings(
             runs_dir=str(runs_dir),
@@ -130,24 +134,38 @@ def run_bench(
 class _Bench:
     """Writes what workers tell: the journal at once, results and page from time to time and at the end."""
 
-    def __init__(self, out: Path, runs_dir: Path, journal: Journal, order: list[Key], display: Display) -> None:
-        self.out, self.runs_dir, self.journal, self.order, self.display = out, runs_dir, journal, order, display
+    def __init__(
+        self,
+        out: Path,
+        runs_dir: Path,
+        journal: Journal,
+        order: list[Key],
+        resumed: frozenset[Key],
+        display: Display,
+    ) -> None:
+        self.out, self.runs_dir, self.journal, self.display = out, runs_dir, journal, display
+        self.order, self.resumed = order, resumed
         self.next = time.monotonic() + WRITE_EVERY
 
     def begun(self, job: Job, run: str) -> None:
         self.journal.begin(_key(job), run)
 
     def done(self, place: Place, row: Row) -> None:
+        row = row.model_copy(update={"resumed": key_of(row) in self.resumed})
         self.journal.finish(row)
         self.display.row(row)
         if time.monotonic() > self.next:
             self.write()
 
     def write(self) -> Results:
-        """Write the results of all rows so far, in the order of the problems."""
+        """Write the results of all rows so far, in the order of the problems; those of earlier selections follow."""
         began = time.monotonic()
-        rows = tuple(self.journal.rows[key] for key in self.order if key in self.journal.rows)
-        results = self.journal.results.model_copy(update={"rows": rows})
+        keys = [*self.order, *_earlier(self.journal.rows, self.order)]
+        rows = tuple(self.journal.rows[key] for key in keys if key in self.journal.rows)
+        known = self.journal.results
+        parts = dict.fromkeys([*known.without, *(key.without for key in keys if key.without)])
+        problems = max(known.problems or 0, len({key.name for key in keys}))
+        results = known.model_copy(update={"rows": rows, "without": tuple(parts), "problems": problems})
         write_bench(self.out, results, self.runs_dir)
         now = time.monotonic()
         self.next = now + max(WRITE_EVERY, (now - began) / SHARE)
@@ -215,6 +233,13 @@ def _machine(context: Context, evaluator: str) -> tuple[Environment, str]:
 
     target = choose_target(context.target, context.knowledge_dir)
     return environment(use_gpu=context.device != "none"), target.name
+
+
+def _earlier(rows: Iterable[Key], order: Sequence[Key]) -> list[Key]:
+    """The rows of what is not chosen now; of a reference that was edited only the last one."""
+    chosen = {(key.name, key.without) for key in order}
+    last = {(key.name, key.without): key for key in rows}
+    return [key for about, key in last.items() if about not in chosen]
 
 
 def _resumed(job: Job, journal: Journal) -> Job:

@@ -77,6 +77,8 @@ class Row(Value):
     seconds: float = 0.0
     """Seconds spent inside the run's nodes."""
     usage: Usage = Usage()
+    resumed: bool = False
+    """Whether an earlier process of the bench had begun the run."""
     run: str = ""
     """Name of the run's folder."""
 
@@ -116,7 +118,9 @@ class Results(Value):
 
     name: str
     suite: str = ""
-    """How the problems were chosen, as the options of the command."""
+    """What the problems were chosen from; empty where nobody named it."""
+    command: str = ""
+    """The whole command of the last start; empty where there was none."""
     version: str
     commit: str = ""
     """Commit of the source tree, with `-dirty` if it was changed; empty outside of one."""
@@ -146,7 +150,7 @@ class Results(Value):
     environment: Environment | None = None
     statistic: str = STATISTIC
     problems: int | None = None
-    """How many problems the bench has; None in results of one that did not record it."""
+    """How many problems the bench has, those of earlier selections included; None where nobody recorded it."""
     rows: tuple[Row, ...] = ()
 
     @property

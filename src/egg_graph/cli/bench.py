@@ -1,6 +1,7 @@
 """`egg-graph bench`: optimize every problem of a suite on all GPUs, and write rows, a table and a page."""
 
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +72,8 @@ def bench(
 ) -> None:
     """Optimize every problem of a suite on all GPUs at once; write rows (JSON), a table (Markdown) and a page (HTML).
 
-    A bench that was killed goes on with the same command: nothing that was measured is measured again.
+    A bench that was killed goes on with the same command: nothing that was measured is measured again. With another
+    selection of the same suite, its problems join those that are there.
     """
     from egg_graph.bench import find_problems, run_bench
     from egg_graph.bench.suite import WORKLOADS
@@ -80,15 +82,15 @@ def bench(
     if suite == WORKLOADS:
         precision = precision or "bf16"  # as these layers are used
     knobs = given(target=target, precision=precision, device=device, max_attempts=max_attempts, max_seconds=max_seconds)
-    told = given(path=path, levels=levels or None, problems=problems or None, only=None if only == "*" else only)
+    named = str(Path(suite))
+    chosen_from = named if path is None else f"{named} --path {shlex.quote(str(path))}"
     console = stdout()
     with _stopping(console), BenchProgress(console) as progress:
         results = run_bench(
             found,
             out,
-            suite=" ".join(
-                [shlex.quote(suite), *(f"--{name} {shlex.quote(str(value))}" for name, value in told.items())]
-            ),
+            suite=chosen_from,
+            command=shlex.join(["egg-graph", *sys.argv[1:]]),
             model=read_models(model or []),
             runs_dir=runs,
             without=without or [],

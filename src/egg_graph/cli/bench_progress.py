@@ -75,7 +75,8 @@ class BenchProgress:
         count = f"[dim]{self.before + self.done:>4}/{self.total}[/]"
         status = f"[{color(row.status)}]{plain(row.status.replace('_', ' '))}[/]"
         left = "" if self.console.is_terminal else f"  [dim]{self.left()}[/]"
-        self.console.print(f"{count} {name}  {status}{figure}{why}{left}", soft_wrap=True)
+        again = "  [dim]resumed[/]" if row.resumed else ""
+        self.console.print(f"{count} {name}  {status}{figure}{again}{why}{left}", soft_wrap=True)
         if self._all is not None:
             self._bar.update(self._all, completed=self.before + self.done, left=self.left())
 
