@@ -144,10 +144,14 @@ def test_a_sweep_that_leads_to_no_attempt_says_so(eager_ms, why):
     progress = Progress(console)
     progress({"event": "baseline", "status": "ok", "eager_ms": eager_ms})
     progress({"event": "stage", "stage": "tensor_tiling", "status": "opened"})
+    progress(
+        {"event": "sweep", "stage": "tensor_tiling", "status": "cut", "reason": "B 256 left out: max_configs is 2"}
+    )
     for block in (64, 128):
         progress({"event": "trial", "stage": "tensor_tiling", "config": {"B": block}, "status": "correct"})
     progress({"event": "stage", "stage": "tensor_tiling", "status": "kept"})
-    assert f"2 configurations tried, none better than the current one{why}" in console.file.getvalue()
+    told = f"1 other configuration tried, none better than the current one; B 256 left out: max_configs is 2{why}"
+    assert told in console.file.getvalue()
     assert ("nothing is timed here: lower" in console.file.getvalue()) == bool(why)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import dataclasses
 import json
 import logging
 import threading
@@ -31,8 +32,9 @@ def graph(evaluator, writes=OK):
     return build_egg_graph(team=ScriptedTeam(writes), evaluator=evaluator, principles=())
 
 
-def stream(evaluator, writes=OK):
-    for _, event in graph(evaluator, writes).stream(INPUT, context=CONTEXT, stream_mode="custom", subgraphs=True):
+def stream(evaluator, writes=OK, **knobs):
+    context = dataclasses.replace(CONTEXT, **knobs)
+    for _, event in graph(evaluator, writes).stream(INPUT, context=context, stream_mode="custom", subgraphs=True):
         assert set(event) <= set(Event.__annotations__), event
         json.dumps(event)
         yield event
@@ -199,6 +201,19 @@ def test_a_sweep_tells_each_configuration_when_it_starts_and_when_it_is_done():
     first = configurations[0]
     assert (first["node"], first["number"], first["of"], first["doing"]) == ("tuner", 1, 2, "compiles")
     assert (first["stage"], first["attempt"], first["mode"]) == ("tensor_tiling", 2, "tune")
+
+
+@pytest.mark.parametrize(
+    ("most", "reason"),
+    [
+        (2, "NUMBER 8, 7, 6 left out: max_configs is 2"),
+        (9, "NUMBER 6 left out: where nothing is timed, a sweep tries at most 4 configurations"),
+    ],
+)
+def test_a_sweep_that_is_cut_tells_what_is_left_out_and_why(most, reason):
+    writes = [tunable("ok", 50, "tensor_tiling", [50, 9, 8, 7, 6])]
+    events = list(stream(ScriptedEvaluator(), writes, max_configs=most))
+    assert [e["reason"] for e in events if e["event"] == "sweep"] == [reason]
 
 
 def test_an_evaluator_that_reports_nothing_tells_its_trials_at_the_end():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egg_graph.schema import BadInput, Trial
-from egg_graph.tuning import best, configurations
+from egg_graph.tuning import best, configurations, left_out
 
 KNOBS = st.one_of(st.integers(-4, 64), st.booleans(), st.sampled_from(["row", "col"]), st.floats(0, 1))
 
@@ -42,6 +42,13 @@ def test_a_vast_product_is_never_built():
     config = {f"k{i}": 0 for i in range(40)}
     chosen = configurations(config, {knob: tuple(range(100)) for knob in config}, 5)
     assert [turned(config, other) for other in chosen] == [0, 1, 1, 1, 1]
+
+
+def test_what_is_left_out_is_named_by_value_or_by_count():
+    config, knobs = {"x": 1, "y": 1}, {"x": (1, 2, 4), "y": (1, 2)}
+    assert left_out(knobs, configurations(config, knobs, 6)) == ""
+    assert left_out(knobs, configurations(config, knobs, 4)) == "2 of 6 configurations left out"
+    assert left_out({"x": (1, 2, 4), "y": (1,)}, configurations(config, {"x": (1, 2)}, 6)) == "x 4 left out"
 
 
 def test_bad_arguments_get_one_line():

@@ -42,7 +42,7 @@ class Progress:
         self.console = console
         self.trials = 0
         self.working = "starts"
-        self._sweep = self._wait = ""
+        self._sweep = self._wait = self._cut = ""
         self._swept = False
         self._timed = True
         self._status: Status = console.status(self.working, spinner="dots")
@@ -72,6 +72,8 @@ class Progress:
                 self._role(event)
             case "request":
                 self._request(event)
+            case "sweep":
+                self._cut = f"; {plain(event.get('reason', ''))}"
             case "trial":
                 self._trial(event)
             case "attempt":
@@ -131,7 +133,7 @@ class Progress:
     def _stage(self, event: Any) -> None:
         name = str(event["stage"]).replace("_", " ")
         if event.get("status") == "opened":
-            self.trials, self._swept = 0, False
+            self.trials, self._swept, self._cut = 0, False, ""
             self._line(f"[bold]{name}[/]")
         elif event.get("status") == "skipped":
             self._line(f"[bold]{name}[/]  [dim]{plain(event.get('reason', ''))}[/]")
@@ -166,8 +168,9 @@ class Progress:
     def _unfruitful_sweep(self) -> None:
         """Say what became of a sweep that led to no attempt."""
         if self.trials and not self._swept:
+            others = f"{self.trials - 1} other configuration{'' if self.trials == 2 else 's'} tried"
             why = "" if self._timed else "; nothing is timed here: lower bounds and large spills rank them"
-            self._detail("tuner", f"{self.trials} configurations tried, none better than the current one{why}")
+            self._detail("tuner", f"{others}, none better than the current one{self._cut}{why}")
 
     def _attempt(self, event: Any) -> None:
         self._swept = self._swept or event.get("mode") == "tune"

@@ -32,7 +32,7 @@ BEAT = 2.0
 LOOKS = 4
 """How often the ticker looks, within one beat, whose turn it is."""
 
-_IN_PROGRESS = frozenset({"started", "working", "trial", "ledger"})
+_IN_PROGRESS = frozenset({"started", "working", "sweep", "trial", "ledger"})
 """Events that are logged at level DEBUG."""
 _WORKERS = (*get_args(Role), "evaluator", "tuner")
 """Nodes that work at an attempt."""

@@ -12,6 +12,7 @@
 | `request` | analyst, coder, debugger, for each request to a model that has ended | `stage`, `role`, `attempt`, `mode`, `number` (in the run; 0 where nobody counts), `model`, `status` (`answered`, `failed`, `stopped`), `reason`, `again_in` (seconds until it is sent again, or None), `input_tokens`, `output_tokens`, `estimated` (nobody told the tokens), `dollars` (None where the price is not known), `seconds` |
 | `attempt` | evaluator, tuner; contender (attempt 0) | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
 | `ledger` | baseline, contender, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, `profile`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
+| `sweep` | tuner, where a sweep does not try every configuration | `stage`, `status` (`cut`), `reason` (what is left out, and which limit) |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
@@ -56,6 +57,7 @@ class Event(TypedDict, total=False):
         "role",
         "request",
         "attempt",
+        "sweep",
         "trial",
         "ledger",
         "verdict",
@@ -172,6 +174,11 @@ def configuration_event(stage: StageName, candidates: Sequence[Candidate], numbe
         of=len(candidates),
         doing=doing,
     )
+
+
+def cut_event(stage: StageName, reason: str) -> Event:
+    """The event that a sweep does not try every configuration."""
+    return Event(event="sweep", stage=stage, status="cut", reason=reason)
 
 
 def ledger_event(entry: CallEntry) -> Event:

@@ -11,7 +11,7 @@ from egg_graph.context import Context, resolve
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.call_ledger import ledger_entry
-from egg_graph.nodes.events import attempt_event, configuration_event, trial_event
+from egg_graph.nodes.events import attempt_event, configuration_event, cut_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -104,9 +104,7 @@ class JudgingNodes:
         knobs = {} if best is None else best.space.get(self.stage.name, {})
         if best is None or not knobs or not context.tune or context.max_configs < 2:
             return []
-        evaluation = evaluation_of_best(state)
-        timed = evaluation is not None and evaluation.timing is not None
-        limit = context.max_configs if timed else min(context.max_configs, UNTIMED_CONFIGS)
+        limit, _ = _sweep_limit(state, context)
         return [
             best
             if config == best.config
@@ -135,7 +133,9 @@ class JudgingNodes:
         """
         from egg_graph.tuning import best, spanned
 
-        evaluator = self.services.get_evaluator(resolve(runtime.context, state))
+        context = resolve(runtime.context, state)
+        evaluator = self.services.get_evaluator(context)
+        self._tell_cut(candidates, state, runtime)
         trials: tuple[Trial, ...]
         with (
             self._trials_told(candidates, state, runtime) as told,
@@ -156,6 +156,16 @@ class JudgingNodes:
         )
         chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
         return sweep, None if chosen is kernel else chosen
+
+    def _tell_cut(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> None:
+        """Tell which configurations are left out, and which limit leaves them out."""
+        from egg_graph.tuning import left_out, spanned
+
+        kernel = candidates[0]
+        values = spanned(kernel.config, kernel.space[self.stage.name])
+        if left := left_out(values, [candidate.config for candidate in candidates]):
+            _, limit = _sweep_limit(state, resolve(runtime.context, state))
+            runtime.stream_writer(cut_event(self.stage.name, f"{left}: {limit}"))
 
     @contextmanager
     def _trials_told(
@@ -217,6 +227,15 @@ class JudgingNodes:
         if candidate.problem:
             return _without_code(candidate, state)
         return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
+
+
+def _sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
+    """The most configurations of a sweep, and in words what limits them."""
+    evaluation = evaluation_of_best(state)
+    timed = evaluation is not None and evaluation.timing is not None
+    if timed or context.max_configs <= UNTIMED_CONFIGS:
+        return context.max_configs, f"max_configs is {context.max_configs}"
+    return UNTIMED_CONFIGS, f"where nothing is timed, a sweep tries at most {UNTIMED_CONFIGS} configurations"
 
 
 def _apply(update: StageState, state: StageState) -> StageState:

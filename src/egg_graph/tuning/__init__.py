@@ -7,6 +7,6 @@ works on text and on the syntax tree: it runs no candidate.
 
 from egg_graph.tuning.literals import Knobs, read_knobs
 from egg_graph.tuning.rewrite import bake, finish
-from egg_graph.tuning.sweep import best, configurations, spanned
+from egg_graph.tuning.sweep import best, configurations, left_out, spanned
 
-__all__ = ["Knobs", "bake", "best", "configurations", "finish", "read_knobs", "spanned"]
+__all__ = ["Knobs", "bake", "best", "configurations", "finish", "left_out", "read_knobs", "spanned"]

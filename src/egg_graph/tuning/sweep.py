@@ -1,6 +1,7 @@
 """Which configurations to try, in which order, and which trial won."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from egg_graph.schema import USABLE, BadInput, Knob, Trial
@@ -44,6 +45,27 @@ def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob
 def spanned(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> dict[str, tuple[Knob, ...]]:
     """The values that each turned knob may take, each once, the current one first."""
     return {knob: (config[knob], *_others(config[knob], values)) for knob, values in knobs.items()}
+
+
+def left_out(values: Mapping[str, Sequence[Knob]], tried: Sequence[Mapping[str, Knob]]) -> str:
+    """Name what a sweep does not try: the values where one knob turns, else how many configurations of how many.
+
+    Args:
+        values: the values that each knob may take, each once.
+        tried: the configurations that are tried.
+
+    Returns:
+        A few words; empty where every configuration is tried.
+    """
+    possible = math.prod(len(one) for one in values.values())
+    if possible <= len(tried):
+        return ""
+    turning = [knob for knob, one in values.items() if len(one) > 1]
+    if len(turning) > 1:
+        return f"{possible - len(tried)} of {possible} configurations left out"
+    (knob,) = turning
+    seen = {repr(config[knob]) for config in tried}
+    return f"{knob} {', '.join(str(value) for value in values[knob] if repr(value) not in seen)} left out"
 
 
 def _others(current: Knob, values: Sequence[Knob]) -> list[Knob]:
