@@ -234,6 +234,7 @@ def one_line(result):
         (["optimize"], "name the reference's .py file"),
         (["optimize", "nowhere.py"], "nowhere.py: no such file"),
         (["optimize", "."], "is a folder"),
+        (["optimize", "syn.py"], "the reference syn.py is no Python: line 2: invalid syntax: x = = 3"),
         (["optimize", "relu.py", "--target", "h9000"], "unknown; choose one of"),
         (["optimize", "relu.py", "--max-attempts", "0"], "max_attempts"),
         (["optimize", "relu.py", "--stage", "cooking"], "stages"),
@@ -260,6 +261,7 @@ def one_line(result):
 def test_bad_input_is_one_line_and_exit_2(egg, reference, tmp_path, words, says):
     (tmp_path / "latin.py").write_bytes("# \xe9".encode("latin-1"))
     (tmp_path / "empty.py").touch()
+    (tmp_path / "syn.py").write_text("import torch\nx = = 3\n")
     result = egg(*words)
     assert result.exit_code == 2, result.output
     assert says in one_line(result)

@@ -4,8 +4,9 @@ import io
 
 from rich.console import Console
 
+from egg_graph.cli.optimize import spent_words
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.schema import Check, Evaluation, Timing
+from egg_graph.schema import Check, Evaluation, Ledger, Timing
 
 
 def shown(**fields) -> str:
@@ -34,3 +35,8 @@ def test_the_worst_check_is_told_with_its_inputs():
     checks = (Check(error=0.0001, **given), Check(error=0.01, family="shifted", **given))
     assert "1.00e-02 of 2.00e-02 allowed (shrunk, inputs shifted, interpreter)" in shown(checks=checks)
     assert "(shrunk, interpreter)" in shown(checks=checks[:1])
+
+
+def test_a_wait_is_a_wait_for_the_judge_wherever_it_is_and_whatever_it_has():
+    told = spent_words(Ledger(seconds=3.0, parts={"waiting": 2.0, "other": 1.0}, calls={}))
+    assert "waiting for the judge 2.0, other 1.0" in told and "GPU memory not measured" in told

@@ -194,7 +194,7 @@ def test_where_the_team_has_no_kernel_the_run_says_so_in_one_line_and_ends():
     team, evaluator = Declining([]), ScriptedEvaluator()
     state = go(team, evaluator)
     assert (state["status"], state["attempts"], evaluator.evaluated) == ("reference_kept", [], [])
-    assert state["verdict"] == f"The reference is kept: {NO_KERNEL}"
+    assert state["verdict"] == f"The reference is kept: {NO_KERNEL}; a chat model can try: --model NAME (model='NAME')"
     assert team.calls() == ["coder"], "asked once, and nothing is repaired that was never written"
     assert [(s.stage, s.outcome, s.left) for s in state["summaries"]] == [(STAGES[0], "no_kernel", NO_KERNEL)]
 
@@ -411,7 +411,7 @@ def test_no_optimization_allowed_goes_straight_to_the_tuner():
         ({}, "'reference' is missing"),
         ({"reference": "  "}, "'reference' is missing or empty"),
         ({"reference": "nowhere/at_all.py"}, "cannot read the reference nowhere/at_all.py"),
-        ({"reference": "def (\n"}, "is no Python: line 1"),
+        ({"reference": "def (\n"}, r"the reference 'reference' is no Python: line 1: .*: def \("),
     ],
 )
 def test_bad_input_is_one_clear_line(given, message):

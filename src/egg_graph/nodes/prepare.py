@@ -17,6 +17,9 @@ from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.state import OVERWRITE, OutputState, State
 from egg_graph.team import Team, model_prices
 
+LINE_SHOWN = 80
+"""Most characters of a line that an error shows."""
+
 
 @dataclass
 class PrepareNodes:
@@ -106,14 +109,13 @@ def read_reference(reference: object, name: str | None) -> tuple[str, str]:
         raise BadInput(
             "input key 'reference' is missing or empty: pass a module's source text or the path of a .py file"
         )
-    source, stem = reference, "reference"
+    source, stem, told = reference, "reference", repr(name or "reference")
     if path := _as_path(reference):
-        source, stem = _read_file(path, "reference"), path.stem
+        source, stem, told = _read_file(path, "reference"), path.stem, str(path)
     try:
         ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        where = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error)
-        raise BadInput(f"the reference {name or stem!r} is no Python: {where}") from error
+        raise BadInput(f"the reference {told} is no Python: {_where(error)}") from error
     return name or stem, source
 
 
@@ -178,6 +180,14 @@ def read_plan(plan: object) -> str:
 def _as_path(text: str) -> Path | None:
     """The file that is meant by one line that ends in .py; None for source text."""
     return Path(text.strip()).expanduser() if "\n" not in text and text.strip().endswith(".py") else None
+
+
+def _where(error: SyntaxError | ValueError) -> str:
+    """What the parser says, with the line that it says it of."""
+    if not isinstance(error, SyntaxError):
+        return str(error)
+    line = (error.text or "").strip()
+    return f"line {error.lineno}: {error.msg}" + (f": {line[:LINE_SHOWN]}" if line else "")
 
 
 def _read_file(path: Path, what: str) -> str:

@@ -28,7 +28,7 @@ PART_WORDS: dict[Part, str] = {
     "timing": "timing",
     "profile": "profile",
     "sanitizer": "sanitizer",
-    "waiting": "waiting for the GPU",
+    "waiting": "waiting for the judge",
     "failed": "calls that failed",
     "other": "other",
 }

@@ -128,7 +128,8 @@ def test_messages_point_at_the_fault() -> None:
     assert "all at index >= 48 of dimension 1 (size 50)" in finding.message
     assert "80 of 2000 elements" in finding.message
     assert "2 times the expected" in judged(2 * expected, expected).message
-    assert "+0.5 everywhere" in judged(expected + 0.5, expected).message
+    assert "got is the expected value plus 0.5 everywhere" in judged(expected + 0.5, expected).message
+    assert "got is the expected value minus 0.5 everywhere" in judged(expected - 0.5, expected).message
     assert "zero everywhere" in judged(0 * expected, expected).message
     nan = expected.clone()
     nan[3, 4] = float("nan")

@@ -48,7 +48,7 @@ def describe_scaling(got: torch.Tensor, expected: torch.Tensor, *, least: float 
     difference = torch.where(keep, g - e, 0.0)
     offset = float(difference.sum() / keep.sum())
     if abs(offset) > 0 and float(torch.where(keep, difference - offset, 0.0).abs().max()) < 1e-4 * abs(offset):
-        return f"; got is the expected {offset:+.4g} everywhere"
+        return f"; got is the expected value {'plus' if offset > 0 else 'minus'} {abs(offset):.4g} everywhere"
     return _describe_scaling_per_index(g, e, least=least, within=within)
 
 
