@@ -82,7 +82,7 @@ def test_a_short_soak_leaves_nothing(small, tmp_path):
 def test_after_every_fault_a_right_kernel_gets_the_answer_of_before(small, tmp_path):
     out = tmp_path / "faults.json"
     right = small("right/softmax_one_block.py")
-    result = run_lab("faults", right, small("faults/segfault.py"), "--device", "none", "--out", out)
+    result = run_lab("faults", right, small("faults/segfault.py"), "--device", "none", "--timeout", "40", "--out", out)
     assert result.exit_code == 0, result.output
     written = json.loads(out.read_text())
     told = {fault["name"]: (fault["status"], fault["findings"], fault["same_answer"]) for fault in written["faults"]}
