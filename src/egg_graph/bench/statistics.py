@@ -10,6 +10,7 @@ interval tells how much a figure depends on which problems there are, and on the
 """
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -238,7 +239,7 @@ def _exp_mean(logs: Any) -> Any:
 
 
 def _geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 0.0
+    return statistics.geometric_mean(ratios) if ratios else 0.0
 
 
 def _deviation(row: Row) -> float:

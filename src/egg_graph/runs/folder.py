@@ -12,10 +12,7 @@
 """
 
 import datetime
-import fcntl
 import json
-import os
-import platform
 import re
 import secrets
 import shutil
@@ -24,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from egg_graph.process_lock import AlreadyLocked, free_lock, take_lock, this_process
 from egg_graph.runs.checkpoints import make_checkpoints
 from egg_graph.runs.files import ANEW, FULL, RESUME, cannot_write, write_whole
 from egg_graph.schema import BadInput, InfrastructureError
@@ -106,39 +104,21 @@ def lock(folder: Path) -> Iterator[None]:
         InfrastructureError: if another one works on the run, or the folder cannot be written or locked.
     """
     try:
-        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise cannot_write(folder, error, RESUME) from error
-    try:
-        _take(file, folder)
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile would keep the lock of a closed file
-        os.close(file)
-
-
-def _take(file: int, folder: Path) -> None:
-    """Lock the open file, and write into it who holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(file, 0)
-        os.write(file, f"{_this_process()}\n".encode())
-    except BlockingIOError as error:
-        holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
+        file = take_lock(folder / "lock")
+    except AlreadyLocked as holder:
         raise InfrastructureError(
             f"{holder} is at work on the run {folder.name}; wait for its end, or stop it and resume again"
-        ) from error
+        ) from holder
     except OSError as error:
         raise cannot_write(folder, error, RESUME) from error
+    try:
+        yield
+    finally:
+        free_lock(file)
 
 
 def is_anothers(folder: Path) -> bool:
     """Whether another process was the last to work on the run."""
     with suppress(OSError):
-        return (folder / "lock").read_text(encoding="utf-8").strip() not in ("", _this_process())
+        return (folder / "lock").read_text(encoding="utf-8").strip() not in ("", this_process())
     return False
-
-
-def _this_process() -> str:
-    return f"process {os.getpid()} on {platform.node()}"

@@ -9,10 +9,8 @@ Files are written whole or not at all, so that either side may be killed, and th
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import platform
 import stat
 import time
 from collections.abc import Callable, Container, Iterator
@@ -29,6 +27,7 @@ from egg_graph.evaluator.remote.questions import (
     read_answer,
     read_question,
 )
+from egg_graph.process_lock import AlreadyLocked, free_lock, take_lock
 from egg_graph.schema import BadInput, InfrastructureError
 from egg_graph.whole_files import write_whole
 
@@ -158,28 +157,16 @@ class Spool:
         Raises:
             InfrastructureError: if another one does, or the folder cannot be written.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            file = os.open(self.folder / "lock", flags, 0o644)
+            file = take_lock(self.folder / "lock", os.O_NOFOLLOW)
+        except AlreadyLocked as holder:
+            raise InfrastructureError(f"{holder} judges what lies in {self.folder}; stop it first") from holder
         except OSError as error:
             raise self._cannot_write(error) from error
         try:
-            self._take(file)
             yield
         finally:
-            os.close(file)
-
-    def _take(self, file: int) -> None:
-        """Lock the open file, and write into it who holds it."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.truncate(file, 0)
-            os.write(file, f"process {os.getpid()} on {platform.node()}\n".encode())
-        except BlockingIOError as error:
-            holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
-            raise InfrastructureError(f"{holder} judges what lies in {self.folder}; stop it first") from error
-        except OSError as error:
-            raise self._cannot_write(error) from error
+            free_lock(file)
 
     def _listed(self) -> list[Path]:
         """Files of questions, the oldest first; others, such as those that are being copied, do not count."""
