@@ -26,7 +26,7 @@ from egg_graph.evaluator import environment
 from egg_graph.evaluator.sandbox.confine import die_with_parent
 from tests.bench import fake
 
-egg_graph.bench.output.render = lambda results, runs_dir: "not the subject"
+egg_graph.bench.output.render = lambda results, figures, trajectories: "not the subject"
 for _name in ("code_digest", "commit", "evaluator_digest"):
     setattr(egg_graph.bench.run, _name, lambda: "the same for all")
 

@@ -6,13 +6,24 @@ import subprocess
 
 import pytest
 
+from egg_graph.bench.figures import Figures
 from egg_graph.bench.output import write_bench
-from egg_graph.bench.page import render
+from egg_graph.bench.page import Trajectories
+from egg_graph.bench.page import render as render_page
 from egg_graph.bench.page.trajectory import compare
-from egg_graph.bench.table import markdown
+from egg_graph.bench.table import markdown as markdown_page
 from tests.bench.made_up import made_up
 from tests.report.conftest import write_run
 from tests.report.test_page import Page
+
+
+def render(results, runs):
+    return render_page(results, Figures.of(results), Trajectories(runs))
+
+
+def markdown(results):
+    return markdown_page(results, Figures.of(results))
+
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -126,7 +137,7 @@ def test_a_difference_has_the_kind_of_every_line():
 def test_a_browser_shows_it_in_light_and_dark(results, runs, tmp_path, scheme, paper):
     """Blink's schemes: 0 is dark, 1 is light. What the page's own colours come to is written into the title."""
     assert BROWSER is not None
-    write_bench(tmp_path / "bench", results, runs)
+    write_bench(tmp_path / "bench", results, Trajectories(runs))
     html = (tmp_path / "bench.html").read_text()
     probe = "document.title = getComputedStyle(document.body).backgroundColor + ' ' + document.body.scrollWidth"
     html = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from egg_graph.bench.statistics import Draws, Interval
+from egg_graph.bench.statistics import Draws, Interval, exp_mean
 from egg_graph.bench.values import Row
 from egg_graph.context import Context
 from egg_graph.schema import BadInput, StageName, Value
@@ -55,8 +55,8 @@ class Ablation(Value):
     """Median of the seconds without the part over those with it."""
 
 
-def check_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once.
+def check_parts(names: Sequence[str]) -> None:
+    """Refuse names of parts that no knob leaves out.
 
     Raises:
         BadInput: if a name is unknown; the message lists those there are.
@@ -64,7 +64,6 @@ def check_parts(names: Sequence[str]) -> tuple[str, ...]:
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         raise BadInput(f"without: no knob leaves out {unknown[0]!r}; choose among {', '.join(PARTS)}")
-    return tuple(dict.fromkeys(names))
 
 
 def knobs_without(part: str, context: Context) -> dict[str, Any]:
@@ -129,7 +128,7 @@ def _ablation(part: str, pairs: Sequence[tuple[Row, Row]]) -> Ablation:
         return Ablation(without=part, **counts)
     logs = np.array([math.log(whole.score / other.score) for whole, other in pairs])
     draws = Draws(len(pairs))
-    gain = draws.interval(logs[draws.index], logs, lambda x: np.exp(np.mean(x, axis=-1)))
+    gain = draws.interval(logs[draws.index], logs, exp_mean)
     spans = [(_span(whole), _span(other)) for whole, other in pairs]
     seconds = [other.seconds / whole.seconds for whole, other in pairs if whole.seconds]
     return Ablation(

@@ -195,9 +195,8 @@ class Dispatcher:
             self._start(place)
             self._send(place, job.model_dump_json())
             return
-        known = {name: getattr(job, name) for name in ("name", "section", "operator_class", "without", "source", "run")}
         reason = f"{place.spent} workers died at it, the last one {how}"
-        self._finish(place, Row(**known, task="", status="infra_error", reason=reason))
+        self._finish(place, job.failed("infra_error", reason))
 
     def _end(self, place: Place) -> str:
         """End a place's worker; how it ended, in words."""

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from egg_graph.bench.values import NO_RUN, Results, Row
+from egg_graph.bench.worker import Job
 from egg_graph.schema import BadInput
 
 TERMS: dict[str, Any] = {
@@ -152,6 +153,6 @@ class Journal:
             raise BadInput(f"{self.path}: cannot be written: {error.strerror}") from error
 
 
-def key_of(row: Row) -> Key:
-    """The key of a row."""
-    return Key(row.name, row.without, row.source)
+def key_of(about: Row | Job) -> Key:
+    """The key of a row, or of the job that is to bring it."""
+    return Key(about.name, about.without, about.source)

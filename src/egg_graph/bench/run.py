@@ -11,6 +11,7 @@ from egg_graph.bench.ablation import check_parts, knobs_without
 from egg_graph.bench.dispatch import Dispatcher, Launch, Listener, Place, launcher
 from egg_graph.bench.journal import Journal, Key, key_of
 from egg_graph.bench.output import write_bench
+from egg_graph.bench.page import Trajectories
 from egg_graph.bench.provenance import code_digest, commit, evaluator_digest, utc_now, version
 from egg_graph.bench.suite import Problem
 from egg_graph.bench.values import Results, Row
@@ -109,7 +110,7 @@ def run_bench(
     runs_dir.mkdir(parents=True, exist_ok=True)
     with Journal(out.with_name(out.name + ".jsonl"), fresh, anew=anew, retry=retry) as journal:
         left = [_resumed(job, journal) for key, job in jobs.items() if key not in journal.rows]
-        resumed = frozenset(_key(job) for job in left if job.run)
+        resumed = frozenset(key_of(job) for job in left if job.run)
         bench = _Bench(out, runs_dir, journal, list(jobs), resumed, display)
         display.started(len(jobs), len(jobs) - len(left))
         settings = Settings(
@@ -143,12 +144,13 @@ class _Bench:
         resumed: frozenset[Key],
         display: Display,
     ) -> None:
-        self.out, self.runs_dir, self.journal, self.display = out, runs_dir, journal, display
+        self.out, self.journal, self.display = out, journal, display
         self.order, self.resumed = order, resumed
+        self.trajectories = Trajectories(runs_dir)
         self.next = time.monotonic() + WRITE_EVERY
 
     def begun(self, job: Job, run: str) -> None:
-        self.journal.begin(_key(job), run)
+        self.journal.begin(key_of(job), run)
 
     def done(self, place: Place, row: Row) -> None:
         row = row.model_copy(update={"resumed": key_of(row) in self.resumed})
@@ -166,7 +168,7 @@ class _Bench:
         parts = dict.fromkeys([*known.without, *(key.without for key in keys if key.without)])
         problems = max(known.problems or 0, len({key.name for key in keys}))
         results = known.model_copy(update={"rows": rows, "without": tuple(parts), "problems": problems})
-        write_bench(self.out, results, self.runs_dir)
+        write_bench(self.out, results, self.trajectories)
         now = time.monotonic()
         self.next = now + max(WRITE_EVERY, (now - began) / SHARE)
         return results
@@ -195,7 +197,7 @@ def _jobs(
         }
         for part, its_knobs in {"": knobs, **changed}.items():
             job = Job(**known, without=part, knobs=its_knobs)
-            found[_key(job)] = job
+            found[key_of(job)] = job
     return found
 
 
@@ -243,8 +245,4 @@ def _earlier(rows: Iterable[Key], order: Sequence[Key]) -> list[Key]:
 
 
 def _resumed(job: Job, journal: Journal) -> Job:
-    return job.model_copy(update={"run": journal.begun.get(_key(job), "")})
-
-
-def _key(job: Job) -> Key:
-    return Key(job.name, job.without, job.source)
+    return job.model_copy(update={"run": journal.begun.get(key_of(job), "")})

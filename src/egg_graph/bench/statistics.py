@@ -118,7 +118,8 @@ def summarize(rows: Sequence[Row], group: str = "all") -> Statistics:
 def _figures(rows: Sequence[Row], timed: Sequence[Row]) -> dict[str, Any]:
     draws = Draws(len(rows))
     logs = np.log([row.score for row in rows])
-    noise = draws.noisy(logs, [_deviation(row) for row in rows])
+    error = draws.errors([_deviation(row) for row in rows])
+    noise = logs[draws.index] + error
     right, usable = (np.array(which) for which in ([row.right for row in rows], [row.usable for row in rows]))
 
     def quantile(q: float) -> Interval:
@@ -132,35 +133,38 @@ def _figures(rows: Sequence[Row], timed: Sequence[Row]) -> dict[str, Any]:
         return draws.interval(drawn, usable & (logs > math.log(p)), _mean)
 
     ratios = [row.ratio for row in timed if row.ratio is not None]
+    mean = draws.interval(noise, logs, exp_mean)
+    others = {name: _against(rows, field, draws, error) for name, field in BASELINES.items() if field != "baseline_ms"}
+    against = {name: others.get(name, mean) for name in BASELINES}
     return {
-        "geometric_mean": draws.interval(noise, logs, _exp_mean),
+        "geometric_mean": mean,
         "lower_quartile": quantile(0.25),
         "median": quantile(0.5),
         "upper_quartile": quantile(0.75),
         "lowest": min(ratios),
         "highest": max(ratios),
         "fast": {f"{p:g}": fast(p) for p in THRESHOLDS},
-        "against": {name: found for name in BASELINES if (found := _against(rows, name)) is not None},
+        "against": {name: found for name, found in against.items() if found is not None},
         "roofline": _roofline(rows),
     }
 
 
-def _against(rows: Sequence[Row], baseline: str) -> Interval | None:
-    """The geometric mean over one baseline; None where it was not measured for any kernel.
+def _against(rows: Sequence[Row], field: str, draws: "Draws", error: "np.ndarray[Any, Any]") -> Interval | None:
+    """The geometric mean of the ratios of medians over one baseline; None where no kernel was measured against it.
 
-    The better of eager and torch.compile has the paired measurement's own ratio; the others are ratios of medians.
+    Args:
+        rows: the rows.
+        field: the baseline's time in a row.
+        draws: the draws of these rows.
+        error: the measurements' noise in each of them.
     """
-    field = BASELINES[baseline]
-    if field == "baseline_ms":
-        logs = [math.log(row.score) for row in rows]
-    else:
-        pairs = [(row, getattr(row, field)) for row in rows]
-        if not any(row.usable and row.kernel_ms and time for row, time in pairs):
-            return None
-        logs = [math.log(time / row.kernel_ms) if row.usable and row.kernel_ms and time else 0.0 for row, time in pairs]
-    draws = Draws(len(rows))
-    noise = draws.noisy(np.array(logs), [_deviation(row) for row in rows])
-    return draws.interval(noise, np.array(logs), _exp_mean)
+    pairs = [(row, getattr(row, field)) for row in rows]
+    if not any(row.usable and row.kernel_ms and time for row, time in pairs):
+        return None
+    logs = np.array(
+        [math.log(time / row.kernel_ms) if row.usable and row.kernel_ms and time else 0.0 for row, time in pairs]
+    )
+    return draws.interval(logs[draws.index] + error, logs, exp_mean)
 
 
 def _roofline(rows: Sequence[Row]) -> Interval | None:
@@ -168,7 +172,7 @@ def _roofline(rows: Sequence[Row]) -> Interval | None:
     if not len(logs):
         return None
     draws = Draws(len(logs))
-    return draws.interval(logs[draws.index], logs, _exp_mean)
+    return draws.interval(logs[draws.index], logs, exp_mean)
 
 
 def by_group(rows: Sequence[Row]) -> tuple[Statistics, ...]:
@@ -219,10 +223,10 @@ class Draws:
         self.random = np.random.default_rng(seed)
         self.index = self.random.integers(0, count, (DRAWS, count))
 
-    def noisy(self, logs: "np.ndarray[Any, Any]", deviations: Sequence[float]) -> "np.ndarray[Any, Any]":
-        """Every draw's logarithms [draws, problems], each moved by its own measurement's noise."""
-        error = self.random.standard_normal(self.index.shape) * np.array(deviations)[self.index]
-        return logs[self.index] + error
+    def errors(self, deviations: Sequence[float]) -> "np.ndarray[Any, Any]":
+        """The noise of every draw's logarithms [draws, problems], each from its own measurement's deviation."""
+        error: np.ndarray[Any, Any] = self.random.standard_normal(self.index.shape)
+        return error * np.array(deviations)[self.index]
 
     def interval(self, drawn: Any, given: Any, figure: Callable[[Any], Any]) -> Interval:
         """A figure of the given problems, with the 2.5 % and 97.5 % quantiles of it over the draws."""
@@ -234,7 +238,8 @@ def _mean(values: Any) -> Any:
     return np.mean(values, axis=-1)
 
 
-def _exp_mean(logs: Any) -> Any:
+def exp_mean(logs: Any) -> Any:
+    """The geometric mean over the last axis, of logarithms."""
     return np.exp(np.mean(logs, axis=-1))
 
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from egg_graph.bench.ablation import Ablation, ablations
-from egg_graph.bench.protocol_card import protocol
+from egg_graph.bench.ablation import Ablation
+from egg_graph.bench.figures import Figures
+from egg_graph.bench.protocol_card import NOT_MEASURED, protocol
 from egg_graph.bench.statistics import (
+    BASELINES,
     Interval,
     KernelBenchNumbers,
     Statistics,
-    by_group,
-    kernelbench_numbers,
-    summarize,
 )
 from egg_graph.bench.values import Results, Row
 from egg_graph.bench.writing import markdown_table
@@ -56,18 +55,17 @@ _GROUPS = (
 )
 FURTHEST = 20
 """How many of the problems furthest from the roofline are named."""
-NOT_MEASURED = "not measured"
 
 
-def markdown(results: Results) -> str:
+def markdown(results: Results, figures: Figures) -> str:
     """A page with the protocol, the statistics, the ablations and one line a problem."""
     rows = results.whole
     timed = any(row.kernel_ms is not None for row in rows)
-    groups = by_group(rows)
-    lines = [f"# {results.name}", "", *headline(results), ""]
+    lines = [f"# {results.name}", "", *headline(results, figures.groups[0]), ""]
     if timed:
-        lines += [*_groups(groups), "", *_baselines(groups[0]), "", *_kernelbench(kernelbench_numbers(rows)), ""]
-    lines += _ablations(ablations(results.rows, results.without))
+        lines += [*_groups(figures.groups), "", *_baselines(figures.groups[0]), ""]
+        lines += [*_kernelbench(figures.kernelbench), ""]
+    lines += _ablations(figures.ablations)
     lines += _failures(rows)
     lines += _slower(rows)
     lines += _far(rows)
@@ -80,9 +78,13 @@ def markdown(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline(results: Results) -> list[str]:
-    """What a bench came to, in a few lines."""
-    all_rows = summarize(results.whole)
+def headline(results: Results, all_rows: Statistics) -> list[str]:
+    """What a bench came to, in a few lines.
+
+    Args:
+        results: the rows with their terms.
+        all_rows: the statistics of `results.whole`.
+    """
     done = len(results.whole)
     of = results.problems if results.problems is not None else done
     lines = [
@@ -118,8 +120,6 @@ def _group(group: Statistics) -> list[str]:
 
 
 def _baselines(all_rows: Statistics) -> list[str]:
-    from egg_graph.bench.statistics import BASELINES
-
     cells = [
         [name, _with_interval(all_rows.against[name]) if name in all_rows.against else NOT_MEASURED]
         for name in BASELINES
@@ -212,13 +212,15 @@ def cause_of(row: Row) -> str:
 
 def _timed(row: Row) -> list[str]:
     ratio = "-" if row.ratio is None else f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})"
-    times = [_ms(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.tuned_ms, row.eager_fp32_ms)]
+    times = [
+        milliseconds(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.tuned_ms, row.eager_fp32_ms)
+    ]
     roofline = "-" if row.of_roofline is None else f"{row.of_roofline:.0%}"
     return [row.name, row.operator_class, _verdict(row), *times, ratio, roofline, _error(row), _share(row)]
 
 
 def _untimed(row: Row) -> list[str]:
-    figures = [_ms(row.bound_ms), _ms(row.floor_ms), _error(row), _share(row)]
+    figures = [milliseconds(row.bound_ms), milliseconds(row.floor_ms), _error(row), _share(row)]
     return [row.name, row.operator_class, _verdict(row), *figures, str(row.attempts), f"{row.seconds:.0f}"]
 
 
@@ -227,8 +229,9 @@ def _verdict(row: Row) -> str:
     return status if row.status in USABLE else f"{status}: {row.reason}"
 
 
-def _ms(milliseconds: float | None) -> str:
-    return "-" if milliseconds is None else f"{milliseconds:.4g}"
+def milliseconds(time: float | None) -> str:
+    """A time with four digits; "-" where there is none."""
+    return "-" if time is None else f"{time:.4g}"
 
 
 def _error(row: Row) -> str:

@@ -45,7 +45,7 @@ class Row(Value):
     found_ms: float | None = None
     """Time of the best right attempt, handed over or not [ms]."""
     found_ratio: float | None = None
-    """Its ratio, where it was not handed over; no statistic but KernelBench's counts it."""
+    """Ratio of the best right attempt, handed over or not; no statistic uses it."""
     kernel_ms: float | None = None
     eager_ms: float | None = None
     compile_ms: float | None = None

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from egg_graph.bench.ablation import services_without
 from egg_graph.bench.values import Row, row_of
@@ -62,6 +62,15 @@ class Job(Value):
     run: str = ""
     """Name of the folder of a run that was begun; empty for a new one."""
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """What its row takes over."""
+        return {name: getattr(self, name) for name in ("name", "section", "operator_class", "without", "source")}
+
+    def failed(self, status: Literal["bad_input", "infra_error"], reason: str) -> Row:
+        """Its row where no run could be made."""
+        return Row(**self.known, task="", status=status, reason=reason, run=self.run)
+
 
 class Worker:
     """Does jobs with one evaluator, which stays warm between them.
@@ -89,20 +98,19 @@ class Worker:
         Raises:
             ModelRefused: if the model's endpoint rejects requests.
         """
-        known = {name: getattr(job, name) for name in ("name", "section", "operator_class", "without", "source")}
         self._attempt = ""
         try:
-            return row_of(self._run(job), **known)
+            return row_of(self._run(job), **job.known)
         except BadInput as error:
-            return Row(**known, task="", status="bad_input", reason=str(error), run=job.run)
+            return job.failed("bad_input", str(error))
         except ModelRefused:
             raise
         except EggError as error:
-            return Row(**known, task="", status="infra_error", reason=str(error), run=job.run)
+            return job.failed("infra_error", str(error))
         except Exception as error:  # noqa: BLE001 - a defect of ours costs one problem, and its row tells
             traceback.print_exc()
             reason = f"a defect of egg-graph, told in the log: {type(error).__name__}: {error}"
-            return Row(**known, task="", status="infra_error", reason=reason, run=job.run)
+            return job.failed("infra_error", reason)
 
     def _run(self, job: Job) -> Any:
         from egg_graph import optimize, resume

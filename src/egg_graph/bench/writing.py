@@ -40,14 +40,13 @@ def read_results(data: dict[str, Any], kind: type[Results]) -> Results:
     return kind.model_validate({name: field for name, field in data.items() if name not in DERIVED})
 
 
-def read_earlier(out: Path, fresh: Results, terms: dict[str, Any], *, noun: str = "terms") -> Results:
+def read_earlier(out: Path, fresh: Results, terms: dict[str, Any]) -> Results:
     """Read an earlier results file, to keep its rows; return `fresh` where there is none.
 
     Args:
         out: path of the results file; its suffix is replaced by .json.
         fresh: the results that are about to be written.
         terms: the fields that must agree, in the form of pydantic's `include`.
-        noun: what the message calls these fields.
 
     Raises:
         BadInput: if the terms differ.
@@ -58,7 +57,7 @@ def read_earlier(out: Path, fresh: Results, terms: dict[str, Any], *, noun: str 
     earlier = read_results(json.loads(path.read_text(encoding="utf-8")), type(fresh))
     if earlier.model_dump(mode="json", include=terms) != fresh.model_dump(mode="json", include=terms):
         raise BadInput(
-            f"{path}: made by another evaluator or with other {noun}; give another --out, or leave out --keep"
+            f"{path}: made by another evaluator or with other terms; give another --out, or leave out --keep"
         )
     return earlier
 

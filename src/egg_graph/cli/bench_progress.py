@@ -104,8 +104,9 @@ class BenchProgress:
 
     def summary(self, results: "Results") -> None:
         """Print the statistics of the whole."""
+        from egg_graph.bench.statistics import summarize
         from egg_graph.bench.table import headline
 
-        for line in headline(results):
+        for line in headline(results, summarize(results.whole)):
             if line:
                 self.console.print(plain(line), soft_wrap=True)

@@ -30,10 +30,15 @@ def difference(before: str, after: str, name: str) -> Markup | str:
     if before == after:
         return f"the same text as {name}"
     old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > MOST_LINES or max(len(before), len(after)) > LONGEST_SOURCE:
+    if not comparable(before, after):
         return f"too long to be compared with {name}: {len(old):,} and {len(new):,} lines"
     lines = difflib.unified_diff(old, new, name, "this attempt", lineterm="")
     return _html("\n".join(lines) + "\n", DiffLexer(stripnl=False))
+
+
+def comparable(before: str, after: str) -> bool:
+    """Whether two sources are short enough to be compared line by line."""
+    return all(len(text) <= LONGEST_SOURCE and len(text.splitlines()) <= MOST_LINES for text in (before, after))
 
 
 def highlight_css() -> Markup:

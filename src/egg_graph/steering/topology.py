@@ -131,7 +131,7 @@ class Topology:
 def all_steps() -> tuple[str, ...]:
     """The graph's own nodes, in the order of a run."""
     inner = tuple(f"{stage}{SEPARATOR}{step}" for stage in STAGE_NAMES for step in STEPS)
-    return ("prepare", "baseline", "contender", *inner, "conclude")
+    return (*OUTER[:-1], *inner, OUTER[-1])
 
 
 def find_steps(name: str, nodes: Iterable[str], side: Side = "before") -> list[str]:

@@ -1,20 +1,19 @@
 """Make the page of a bench from its results and from the folders of its runs."""
 
 import re
-from pathlib import Path
 
 import jinja2
 
-from egg_graph.bench.ablation import ablations
+from egg_graph.bench.figures import Figures
 from egg_graph.bench.page.plots import class_plot, fast_plot, roofline_plot, tone_of
-from egg_graph.bench.page.trajectory import read_trajectory
-from egg_graph.bench.protocol_card import protocol
-from egg_graph.bench.statistics import BASELINES, Interval, Statistics, by_group, kernelbench_numbers
-from egg_graph.bench.table import NOT_MEASURED, causes, furthest, slower
+from egg_graph.bench.page.trajectory import Trajectories
+from egg_graph.bench.protocol_card import NOT_MEASURED, protocol
+from egg_graph.bench.statistics import BASELINES, Interval, Statistics
+from egg_graph.bench.table import causes, furthest, milliseconds, slower
 from egg_graph.bench.values import Results
 
 
-def render(results: Results, runs_dir: Path) -> str:
+def render(results: Results, figures: Figures, trajectories: Trajectories) -> str:
     """Make the page's HTML.
 
     Kernels, plans and reasons are hostile text: the template engine escapes all of it, and the page's content security
@@ -22,10 +21,11 @@ def render(results: Results, runs_dir: Path) -> str:
 
     Args:
         results: the rows with their terms.
-        runs_dir: the folder with the runs' folders; a run that is not there is told as such.
+        figures: those of these results.
+        trajectories: what the runs tried; a run that is not there is told as such.
     """
     rows = results.whole
-    groups = by_group(rows)
+    groups = figures.groups
     links = {row.name: f"#{anchor(number)}" for number, row in enumerate(rows)}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("egg_graph.bench.page", "."), autoescape=True, undefined=jinja2.StrictUndefined
@@ -42,13 +42,13 @@ def render(results: Results, runs_dir: Path) -> str:
             "roofline": roofline_plot(rows, links),
         },
         against=[(name, groups[0].against.get(name)) for name in BASELINES],
-        kernelbench=kernelbench_numbers(rows),
+        kernelbench=figures.kernelbench,
         causes=causes(rows),
         slower=slower(rows),
         furthest=furthest(rows),
         links=links,
-        ablations=ablations(results.rows, results.without),
-        problems=[(anchor(number), row, read_trajectory(row, runs_dir)) for number, row in enumerate(rows)],
+        ablations=figures.ablations,
+        problems=[(anchor(number), row, trajectories.of(row)) for number, row in enumerate(rows)],
         protocol=protocol(results),
         not_measured=NOT_MEASURED,
     )
@@ -73,13 +73,8 @@ def percent(share: float | None) -> str:
 
 
 def words(name: str) -> str:
-    """An identifier as words: without underscores, and without a number in front."""
+    """An identifier with spaces for underscores."""
     return re.sub(r"_+", " ", name).strip()
-
-
-def milliseconds(time: float | None) -> str:
-    """A time with four digits; "-" where there is none."""
-    return "-" if time is None else f"{time:.4g}"
 
 
 def _tiles(everything: Statistics) -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from egg_graph.bench.values import Row
 from egg_graph.report import SavedRun, read_run
+from egg_graph.report.highlighting import comparable
 from egg_graph.schema import Attempt, BadInput
 
 
@@ -39,20 +40,28 @@ class Trajectory(NamedTuple):
     """Why nothing is shown."""
 
 
-def read_trajectory(row: Row, runs_dir: Path) -> Trajectory:
-    """Read what a row's run tried from the run's folder.
+class Trajectories:
+    """What the runs of a bench tried, each read once: a run that has its row changes no more.
 
     Args:
-        row: the row.
         runs_dir: the folder with the runs' folders.
     """
-    if not row.run:
-        return Trajectory(missing="No run was made.")
-    try:
-        run = read_run(runs_dir / row.run)
-    except BadInput as error:
-        return Trajectory(missing=f"Not shown: {error}")
-    return Trajectory(_steps(run), run.best.source if run.best is not None else "")
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.runs_dir = runs_dir
+        self._read: dict[str, Trajectory] = {}
+
+    def of(self, row: Row) -> Trajectory:
+        """What a row's run tried."""
+        if not row.run:
+            return Trajectory(missing="No run was made.")
+        if row.run not in self._read:
+            try:
+                run = read_run(self.runs_dir / row.run)
+            except BadInput as error:
+                return Trajectory(missing=f"Not shown: {error}")
+            self._read[row.run] = Trajectory(_steps(run), run.best.source if run.best is not None else "")
+        return self._read[row.run]
 
 
 def _steps(run: SavedRun) -> tuple[Step, ...]:
@@ -86,6 +95,8 @@ def _step(attempt: Attempt, before: str) -> Step:
 
 def compare(before: str, after: str) -> tuple[tuple[str, str], ...]:
     """Lines of the unified difference of two texts, each with its kind: `add`, `cut`, `at` (a place) or empty."""
+    if not comparable(before, after):
+        return (("too long to be compared", ""),)
     kinds = {"+": "add", "-": "cut", "@": "at"}
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3))[2:]
     return tuple((line, kinds.get(line[:1], "")) for line in lines)
