@@ -1,6 +1,7 @@
 """The process that captures a reference."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ import pytest
 from egg_graph.evaluator.spending import accounted
 from egg_graph.expert.capture import process
 from egg_graph.expert.capture.errors import CannotCapture
+from egg_graph.knowledge import load_hardware
+from egg_graph.schema import BadInput, KernelTask
 from tests.paths import IMPORTABLE
 
 CALLER = """
@@ -60,3 +63,10 @@ def test_the_time_of_a_capture_is_counted_once(monkeypatch):
         with pytest.raises(CannotCapture, match="no graph"):
             process._capture("no such reference", "tf32")
         assert 0.02 <= account.spending().seconds["capture"] < 1.0
+
+
+def test_every_gpu_is_hidden_from_a_reference():
+    """CUDA brought up before a fork cannot be used in it, and a machine with a GPU captures as one without."""
+    found = "import os\nraise ValueError(repr([os.environ.get(f'{v}_VISIBLE_DEVICES') for v in ('CUDA', 'HIP')]))\n"
+    with pytest.raises(BadInput, match=re.escape("['', '']")):
+        process.capture_graph(KernelTask(name="asks", reference=found, target=load_hardware("h200"), precision="tf32"))

@@ -26,8 +26,11 @@ WORSE_THAN_TORCH = 1.5
 """Largest error allowed, as a multiple of PyTorch's own at the same precision, both against fp64."""
 FLOOR = {"ieee": 2e-6, "tf32": 5e-6, "bf16": 1e-4, "fp16": 1e-5}
 """Relative error that is always allowed: scans have no product and PyTorch's own error is next to nothing."""
-ATTENTION_AT_TF32 = 6e-4
-"""PyTorch's attention in fp32 splits operands into three TF32 products, so its error says nothing about TF32."""
+ROUNDED_TO_TF32 = 6e-4
+"""Error allowed where PyTorch's own says nothing about TF32: its attention splits fp32 operands into three TF32
+products, and cuDNN computes small convolutions in fp32."""
+EXACT_IN_TORCH = ("attention", "convolution")
+"""Shapes of `GPU_SHAPES` at which that is so."""
 GPU_SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "gemm": (
         {"Z": 4, "B": 2, "T": 301, "M": 517, "K": 1030, "N": 771},
@@ -46,7 +49,7 @@ SPEED = [
     ("linear_gelu", {"M": 1024, "K": 8192, "N": 8192}, (*TF32, *BF16)),
     ("row_major_b", {"M": 4096, "K": 4096, "N": 4096}, (*TF32, "bf16/tma")),
     ("causal", {"B": 4, "H": 16, "T": 2048, "D": 64}, (*TF32[:2], *BF16)),
-    ("causal", {"B": 4, "H": 16, "T": 2048, "D": 128}, (*TF32[:2], *BF16)),
+    ("wide_head", {"B": 4, "H": 16, "T": 2048}, (*TF32[:2], *BF16)),
     ("cumsum", {"B": 8192, "N": 32768}, ("tf32/", "tf32/rows")),
     ("masked_cumsum", {"B": 8192, "N": 32768}, ("tf32/",)),
     ("long_k", {"M": 128, "K": 262144, "N": 128}, ("tf32/",)),
@@ -122,8 +125,8 @@ def test_kernel_is_as_exact_as_torch(
         size = expected.norm()
         error, budget = float((mine - expected).norm() / size), float((theirs - expected).norm() / size)
         allowed = max(WORSE_THAN_TORCH * budget, FLOOR[kind.split("/")[0]])
-        if kind.startswith("tf32") and shapes_of(name) == GPU_SHAPES["attention"]:
-            allowed = ATTENTION_AT_TF32
+        if kind.startswith("tf32") and any(shapes_of(name) == GPU_SHAPES[group] for group in EXACT_IN_TORCH):
+            allowed = ROUNDED_TO_TF32
         assert error <= allowed, f"{shape}: error {error:.2e}, PyTorch {budget:.2e}, allowed {allowed:.2e}"
 
 

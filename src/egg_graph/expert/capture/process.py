@@ -136,14 +136,17 @@ def running_process() -> int | None:
 
 
 def _started(home: str, errors: int) -> subprocess.Popen[bytes]:
-    """Start the process in a session and environment of its own.
+    """Start the process in a session and environment of its own, with every GPU hidden.
+
+    The capture needs none; and PyTorch may bring CUDA up while it exports, after which no fork can use it.
 
     Args:
         home: its folder; whatever it writes is written there.
         errors: descriptor of the file that it prints errors to.
     """
     keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    environment = {**keep, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+    environment = {**keep, **hidden, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.Popen(
         [sys.executable, "-m", CHILD], cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=errors, start_new_session=True,
