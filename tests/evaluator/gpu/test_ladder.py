@@ -235,3 +235,15 @@ def test_screening_ranks_right_configurations_and_names_what_is_wrong(ladder: Gp
     assert [trial.status for trial in trials] == ["correct", "incorrect", "runtime_error"]
     assert trials[0].merit == (0.0, 1.0)
     assert all(session.watch is None for session in Session.opened)
+
+
+def test_a_task_too_large_to_be_kept_is_screened(ladder: GpuLadder, problem: Problem) -> None:
+    case = ladder.baseline(problem).case
+    case.make_transient()
+    assert case.inputs[0].device.type == "meta"
+    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT)])
+    assert [trial.status for trial in trials] == ["correct"], trials
+    assert case.inputs[0].device.type == "meta"
+    case.transient = False
+    with case.held():
+        pass  # as the other tests find it

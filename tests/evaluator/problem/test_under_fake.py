@@ -1,5 +1,7 @@
 """References under fake tensors: numbers that a constructor reads, recurrences, modules that are not installed."""
 
+import gc
+
 import pytest
 import torch
 from torch import nn
@@ -12,6 +14,7 @@ from egg_graph.evaluator.problem.forward_summary import summarize_forward
 from egg_graph.evaluator.problem.recurrences import WholeRecurrences
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, KernelTask
+from tests.paths import EXAMPLES
 
 STOCHASTIC_DEPTH = """
 import torch
@@ -159,3 +162,14 @@ def get_init_inputs():
     form = forward_form(loop, {})
     assert form is not None and forward_form(loop, {"WIDTH": 48}, form) == form
     assert forward_form(loop, {"STEPS": 36}, form) is None and forward_form(loop, {"STEPS": 4}, form) is None
+
+
+def test_a_reference_loaded_again_is_compiled_again():
+    """PyTorch's compiler keeps its answer with the code of `forward`, and names it in the module that it compiled."""
+    softmax = (EXAMPLES / "softmax.py").read_text()
+    for _ in range(3):
+        compiled = torch.compile(load_reference(softmax).model(0), backend="eager")
+        with torch.no_grad():
+            assert compiled(torch.zeros(2, 8)).shape == (2, 8)
+        del compiled
+        gc.collect()

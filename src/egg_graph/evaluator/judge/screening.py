@@ -109,7 +109,8 @@ def _batch(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate],
     sessions: list[WorkerSession] = []
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
-        _, forms = share_inputs(case, shared)
+        with case.held():
+            _, forms = share_inputs(case, shared)
         state = load(case, problem, shared)
         folders = [stack.enter_context(ladder.base.jobs.job_folder(candidate)) for candidate in candidates]
         # At the end alone, and all at once: the driver's clearing up after one would disturb the timing of the next.

@@ -12,6 +12,7 @@ import atexit
 import hashlib
 import importlib.util
 import inspect
+import marshal
 import os
 import shutil
 import sys
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.problem.imports import require_imports
@@ -154,12 +155,14 @@ def load_reference(source: str, knobs: Mapping[str, int] | None = None) -> Refer
 def _execute(text: str) -> tuple[ModuleType, Path]:
     """Run the body of a module that has a file of its own."""
     path, code = _compiled(text)
+    # PyTorch's compiler keeps what it compiled with a function's code, so that two modules may not share it.
+    own_code = marshal.loads(code)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # dataclasses and inspect look a class's module up here
     try:
-        exec(code, module.__dict__)
+        exec(own_code, module.__dict__)
     except Exception as error:
         del sys.modules[path.stem]
         raise BadInput(f"reference{where_in(error, path)}: {one_line(error)}") from error
@@ -168,14 +171,18 @@ def _execute(text: str) -> tuple[ModuleType, Path]:
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> tuple[Path, CodeType]:
-    """Write a source to a file of its own and compile it: a task's sources are executed dozens of times."""
+def _compiled(text: str) -> tuple[Path, bytes]:
+    """Write a source to a file of its own and compile it: a task's sources are executed dozens of times.
+
+    Returns:
+        the file, and the code as `marshal` writes it.
+    """
     parse_reference(text)
     path = _folder() / f"egg_reference_{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
     whole = path.with_suffix(f".{threading.get_ident()}")  # another thread may be loading the same text
     whole.write_text(text)
     whole.replace(path)
-    return path, compile(text, path, "exec", dont_inherit=True)
+    return path, marshal.dumps(compile(text, path, "exec", dont_inherit=True))
 
 
 def _require_kernelbench_form(module: ModuleType) -> None:

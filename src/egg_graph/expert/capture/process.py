@@ -146,7 +146,13 @@ def _started(home: str, errors: int) -> subprocess.Popen[bytes]:
     """
     keep = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     hidden = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-    environment = {**keep, **hidden, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment = {
+        **keep,
+        **hidden,
+        "HOME": home,
+        "TMPDIR": home,
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
     return subprocess.Popen(
         [sys.executable, "-m", CHILD], cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=errors, start_new_session=True,
