@@ -71,7 +71,8 @@ class Context:
     profile: bool = field(
         default=True,
         metadata=describe(
-            "Profile every correct kernel with the stage's Nsight Compute metrics, on a GPU that allows it."
+            "Take Nsight Compute metrics on a GPU that allows it: of every better kernel; "
+            "of finalists alone if the team reads none."
         ),
     )
     max_attempts: Annotated[int, Field(ge=1, le=ATTEMPTS_CEILING)] = field(

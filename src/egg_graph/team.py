@@ -39,9 +39,15 @@ def plan_refusal(team: Team) -> str:
     return str(getattr(team, "no_plan", ""))
 
 
-def reads_metrics(team: Team) -> bool:
+def reads_metrics(team: object) -> bool:
     """Whether profiling metrics are any use to this team, its attribute `reads_metrics`; they are unless it says no."""
     return bool(getattr(team, "reads_metrics", True))
+
+
+def get_ready(team: Team) -> None:
+    """Let a team begin what takes seconds beside the baseline, its method `get_ready`; most have none."""
+    if ready := getattr(team, "get_ready", None):
+        ready()
 
 
 def calls_models(model: Any) -> bool:

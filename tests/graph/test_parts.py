@@ -25,6 +25,22 @@ def test_no_model_means_the_embedded_expert():
     assert isinstance(team, EmbeddedExpert) and isinstance(team, Team)
 
 
+def test_a_team_gets_ready_beside_the_baseline():
+    calls = []
+
+    class Slow(ScriptedTeam):
+        def get_ready(self):
+            calls.append("team")
+
+    class Watched(ScriptedEvaluator):
+        def baseline(self, task):
+            calls.append("baseline")
+            return super().baseline(task)
+
+    build_egg_graph(team=Slow([kernel("ok")]), evaluator=Watched()).invoke({"reference": REFERENCE})
+    assert calls == ["team", "baseline"]
+
+
 def test_a_team_is_taken_as_it_is():
     team = ScriptedTeam([kernel("ok")])
     assert resolve_team(team) is team

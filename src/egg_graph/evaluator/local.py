@@ -51,7 +51,8 @@ class LocalEvaluator(AsynchronousTwins):
         seed: root of all seeds; None draws a secret one, which an evaluation reveals with its verdict. Whoever writes
             candidates must not see the seed of a judge that goes on judging them. A finalist is always judged on a seed
             that no evaluation has revealed.
-        profile: collect Nsight Compute metrics of candidates that pass, if `ncu` is on the PATH.
+        profile: collect Nsight Compute metrics of each candidate that is faster than those before it, if `ncu` is on
+            the PATH; `"finalists"`: of finalists alone.
         gpu: the GPU, by its index among those that this process may use or by its UUID; None for the first.
 
     Raises:
@@ -64,7 +65,7 @@ class LocalEvaluator(AsynchronousTwins):
         device: Literal["auto", "gpu", "none"] = "auto",
         timeout: float = 60.0,
         seed: int | None = None,
-        profile: bool = False,
+        profile: bool | Literal["finalists"] = False,
         gpu: int | str | None = None,
     ) -> None:
         if device not in ("auto", "gpu", "none"):

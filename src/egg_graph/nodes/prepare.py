@@ -15,7 +15,7 @@ from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.state import OVERWRITE, OutputState, State
-from egg_graph.team import Team, model_prices
+from egg_graph.team import Team, get_ready, model_prices
 
 LINE_SHOWN = 80
 """Most characters of a line that an error shows."""
@@ -68,6 +68,7 @@ class PrepareNodes:
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
         """Run and measure the reference itself, once."""
+        get_ready(self.services.get_team())
         with ledger_entry("baseline") as call:
             baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
             call.spent = baseline.spent

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.cache.base import BaseCache
 
@@ -33,6 +33,7 @@ from egg_graph.team import Team, calls_models, check_model, playbook_guidance, r
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
+Profiling = bool | Literal["finalists"]
 
 
 def _compiled(evaluation: Evaluation, stage: Stage, task: KernelTask) -> Profile | None:
@@ -44,8 +45,19 @@ def _compiled(evaluation: Evaluation, stage: Stage, task: KernelTask) -> Profile
     return profile_from_compiler(evaluation.resources, stage.name, task.target)
 
 
+def when_to_profile(context: Context, player: object) -> Profiling:
+    """Return when this machine's evaluator profiles: at every better kernel, or finalists alone.
+
+    Args:
+        player: the team, or the model that plays it; None for the embedded expert.
+    """
+    if context.profile and not (player is not None and reads_metrics(player)):
+        return "finalists"
+    return context.profile
+
+
 @cache
-def local_evaluator(device: Device, profile: bool) -> Evaluator:
+def local_evaluator(device: Device, profile: Profiling) -> Evaluator:
     """The evaluator of this machine. All graphs of the process share it; it is closed when the process ends."""
     from egg_graph.evaluator import LocalEvaluator
 
@@ -95,8 +107,9 @@ class Services:
         """The evaluator that was given, or the one of this machine."""
         if self.evaluator is not None:
             return self.evaluator
+        profile = when_to_profile(context, self.model if self.team is None else self.team)
         with _LOCK:
-            return local_evaluator(context.device, context.profile)
+            return local_evaluator(context.device, profile)
 
     async def aim(self, context: Context) -> Context:
         """The knobs with the target that `auto` means where the evaluator judges on another machine: its GPU.

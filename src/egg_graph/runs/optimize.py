@@ -19,7 +19,7 @@ from egg_graph.graph import build_egg_graph
 from egg_graph.model_requests import logging_requests
 from egg_graph.nodes.events import Event, ledger_entry
 from egg_graph.nodes.prepare import check_prices, read_kernel, read_plan, read_reference
-from egg_graph.nodes.services import local_evaluator
+from egg_graph.nodes.services import local_evaluator, when_to_profile
 from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.evaluations import RecordedEvaluator
@@ -197,9 +197,9 @@ async def _run_to_end(
     before = make_context(request["context"])
     context = _with_budgets(before, budgets or {})
     services = {**services, "model": _choose_model(request["model"], services)}
+    profile = when_to_profile(context, services["model"] if services["team"] is None else services["team"])
     recorded = RecordedEvaluator(
-        (lambda: evaluator) if evaluator is not None else partial(local_evaluator, context.device, context.profile),
-        folder,
+        (lambda: evaluator) if evaluator is not None else partial(local_evaluator, context.device, profile), folder
     )
     config: Any = {"configurable": {"thread_id": folder.name}}
     async with entered(lock(folder)), entered(open_checkpoints(folder)) as checkpointer:

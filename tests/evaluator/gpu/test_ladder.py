@@ -198,6 +198,21 @@ def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, m
     assert [rung.statement for rung in builder.rungs if rung.name == "profile"] == ["this kernel's profile of before"]
 
 
+def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled: list[str] = []
+    ladder.profiling = "finalists"
+    monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[3].name))
+    monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
+    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: None)
+    builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
+    assert not profiled
+    assert ["not profiled: only finalists are"] == [r.statement for r in builder.rungs if r.name == "profile"]
+    ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
+    assert len(profiled) == 1
+
+
 def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from egg_graph.evaluator import hear_progress
-from egg_graph.expert import CannotCapture, capture_graph
+from egg_graph.expert import CannotCapture, EmbeddedExpert, capture_graph
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.process import _capture, running_process
@@ -117,6 +117,14 @@ def test_a_reference_that_takes_too_long_ends_its_process(monkeypatch):
     with pytest.raises(InfrastructureError, match="more than"):
         capture_graph(task("import time\ntime.sleep(60)\n" + module("return x + 2.0")))
     assert running_process() is None
+
+
+def test_an_expert_that_gets_ready_has_the_process_that_captures_later():
+    EmbeddedExpert().get_ready()
+    begun = running_process()
+    assert begun is not None
+    assert "aten.add.Tensor" in capture_graph(task(module("return x + 4.5"))).operators
+    assert running_process() == begun
 
 
 def test_the_laboratory_tells_outcome_and_seconds_of_every_file(tmp_path):

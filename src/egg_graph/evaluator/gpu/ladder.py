@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -72,7 +72,7 @@ class GpuLadder:
     base: GpulessLadder
     machine: str
     access: GpuAccess = field(default_factory=GpuAccess)
-    profiling: bool = False
+    profiling: bool | Literal["finalists"] = False
     baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
     """Measured baselines, by task."""
     fastest: dict[str, Fastest] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class GpuLadder:
                     with spending_on("timing"):
                         trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
                 with spending_on("profile"):
-                    self._profile(problem, candidate, folder, builder, stage)
+                    self._profile(problem, candidate, folder, builder, stage, finalist)
             if finalist and not builder.failed:
                 with self.access.computing(), spending_on("sanitizer"):
                     sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
@@ -267,10 +267,19 @@ class GpuLadder:
         return builder.profile
 
     def _profile(
-        self, problem: Problem, candidate: Candidate, folder: Path, builder: EvaluationBuilder, stage: StageName | None
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        folder: Path,
+        builder: EvaluationBuilder,
+        stage: StageName | None,
+        finalist: bool,
     ) -> None:
         """Profile a kernel that is faster than any before it; once for a kernel and its stage."""
         if not self.profiling or builder.failed or builder.timing is None:
+            return
+        if self.profiling == "finalists" and not finalist:
+            skip_profile(builder, stage, problem, "only finalists are")
             return
         milliseconds, best = builder.timing.candidate_ms, self.fastest.get(problem.task.digest)
         if best is not None and (best.candidate.source, best.stage) == (candidate.source, stage):

@@ -96,7 +96,7 @@ class Judge:
         self.access = access_to("gpu" if self.on_gpu else "none")
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
-            self.gpu = GpuLadder(self.ladder, name, self.access, profiling=bool(settings["profile"]))
+            self.gpu = GpuLadder(self.ladder, name, self.access, profiling=settings["profile"])
             self.environment = self.environment.model_copy(update={"gpu": name})
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:

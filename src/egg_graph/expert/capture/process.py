@@ -74,11 +74,7 @@ class CaptureProcess:
             InfrastructureError: if time is up. The next call starts another process.
         """
         with self._lock:
-            child = self._child
-            if child is None or child.poll() is not None:
-                self._kill()  # what a process that died by itself left
-                self._home = tempfile.TemporaryDirectory(prefix="egg-capture-")
-                child = self._child = _started(self._home.name, self._errors.fileno())
+            child = self._running()
             assert child.stdin is not None and child.stdout is not None
             answered = False
             try:
@@ -94,6 +90,19 @@ class CaptureProcess:
                     self._kill()
             if not answered:
                 raise InfrastructureError(f"the process that captures references died: {self._last_errors()}")
+
+    def start(self) -> None:
+        """Start the process if there is none; what it imports does not have to be waited for."""
+        with self._lock:
+            self._running()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        child = self._child
+        if child is None or child.poll() is not None:
+            self._kill()  # what a process that died by itself left
+            self._home = tempfile.TemporaryDirectory(prefix="egg-capture-")
+            child = self._child = _started(self._home.name, self._errors.fileno())
+        return child
 
     def _last_errors(self) -> str:
         self._errors.seek(0)
@@ -127,6 +136,11 @@ def _process() -> CaptureProcess:
     if not _kept or _kept[0]._owner != os.getpid():
         _kept[:] = [CaptureProcess()]
     return _kept[0]
+
+
+def start_process() -> None:
+    """Start the warm process of this interpreter, if there is none, and do not wait for it."""
+    _process().start()
 
 
 def running_process() -> int | None:

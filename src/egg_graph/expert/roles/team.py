@@ -3,6 +3,7 @@
 import time
 
 from egg_graph.expert.capture.errors import CannotCapture
+from egg_graph.expert.capture.process import start_process
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.roles.analyst import plan_structure, plan_tuning
 from egg_graph.expert.roles.coder import write_source
@@ -19,6 +20,10 @@ class EmbeddedExpert:
     """Why a person's plan is not followed."""
     reads_metrics = False
     """Its analyst goes by times, bounds and spills: no kernel is profiled again for it."""
+
+    def get_ready(self) -> None:
+        """Start the process that captures references: it imports PyTorch for seconds."""
+        start_process()
 
     def analyze(self, brief: Brief) -> Analysis:
         """In the first stage name the next structure worth an evaluation; in later ones name the knobs to sweep."""
