@@ -208,7 +208,7 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
     monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: None)
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
     assert not profiled
-    assert ["not profiled: only finalists are"] == [r.statement for r in builder.rungs if r.name == "profile"]
+    assert [r.statement for r in builder.rungs if r.name == "profile"] == ["not profiled: only finalists are"]
     ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
     assert len(profiled) == 1
 
