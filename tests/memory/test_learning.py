@@ -13,7 +13,7 @@ from egg_graph.calls import run as call
 from egg_graph.memory import LessonStore
 from egg_graph.memory.on_disk import open_memory
 from egg_graph.schema import InfrastructureError, Lesson
-from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 from tests.memory.measured import SOFTMAX, STEPS, GpuEvaluator, lessons_in, run
 
 
@@ -42,6 +42,17 @@ def test_a_second_run_of_a_similar_problem_is_told_what_the_first_measured(tmp_p
     assert (paid.gpu, paid.torch, paid.triton, paid.driver) == ("NVIDIA H200", "2.11.0", "3.6.0", "580")
     assert len(paid.evaluator) == 16 and paid.ratio == 2.0
     assert told(second)["analyst"] == told(second)["coder"] == (paid, lost)
+
+
+def test_a_seed_teaches_what_it_is_against_pytorch_and_a_sweep_what_its_knobs_are_worth(store):
+    class Noted(ScriptedTeam):
+        def write(self, brief):
+            return super().write(brief).model_copy(update={"note": "one pass over each row"})
+
+    run(store, team=Noted([tunable("timed", 3, "algorithmic_structure", [3, 2])]), max_optimizations=0)
+    seed, sweep = sorted(lessons_in(store).lessons, key=lambda lesson: lesson.before_ms, reverse=True)
+    assert (seed.plan, seed.against, seed.before_ms, seed.after_ms) == ("one pass over each row", "PyTorch", 4.0, 3.0)
+    assert (sweep.plan, sweep.against, sweep.before_ms, sweep.after_ms) == ("NUMBER 3 -> 2", seed.kernel, 3.0, 2.0)
 
 
 @pytest.mark.parametrize(

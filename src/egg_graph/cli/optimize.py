@@ -122,7 +122,7 @@ def optimize(
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
     console = stdout()
     with _memory(memory is not False) as store:
-        run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs, **store})
+        run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs}, store)
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
@@ -136,6 +136,7 @@ def _run(
     runs: Path,
     resume: str | None,
     options: dict[str, Any],
+    store: dict[str, Any],
 ) -> "Run":
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
@@ -146,13 +147,13 @@ def _run(
 
     with Progress(console) as progress, stoppable(), _resume_hint(runs, resume):
         if reference is None:
-            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **options)
+            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **store, **options)
 
         def begin(folder: Path) -> None:
             _show_estimate(console, folder, model)
 
         return egg_graph.optimize(
-            reference, model=model, name=name, runs_dir=runs, on_start=begin, on_event=progress, **options
+            reference, model=model, name=name, runs_dir=runs, on_start=begin, on_event=progress, **store, **options
         )
 
 
