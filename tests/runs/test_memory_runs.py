@@ -64,7 +64,7 @@ def test_a_replay_is_told_what_its_run_was_told_whatever_the_machine_remembers(m
 
 def test_the_command_learns_into_the_file_and_shows_and_forgets_what_is_there(monkeypatch, tmp_path):
     runner = CliRunner()
-    assert "nothing is remembered yet" in runner.invoke(app, ["memory", "list"]).output
+    assert "nothing is remembered in" in runner.invoke(app, ["memory", "list"]).output
     assert not (tmp_path / "memory.sqlite").exists()
     with OpenAIServer(by_role(list(KERNELS), analyst=WORTH)) as server, open_memory() as store:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -25,15 +25,17 @@ def list_lessons(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with every field.")] = False,
 ) -> None:
     """List the lessons, of each GPU by structure; those that were retracted are told to no run."""
+    from egg_graph.memory.on_disk import memory_path
+
     with _open() as places:
-        for place, kept in _read(places, gpu):
-            if as_json:
-                for lesson in kept.lessons:
-                    retracted = kept.retracted.get(lesson.key, "")
-                    data = lesson.model_dump(mode="json")
-                    typer.echo(json.dumps({"key": lesson.key, "place": place, "retracted": retracted, **data}))
-            else:
-                _print_table(place, kept)
+        found = [(place, kept) for place, kept in _read(places, gpu) if kept.lessons or kept.unreadable]
+    if not found and not as_json:
+        stdout().print(f"nothing is remembered in {plain(memory_path())}", soft_wrap=True)
+    for place, kept in found:
+        if as_json:
+            _print_json(place, kept)
+        else:
+            _print_table(place, kept)
 
 
 @memory.command()
@@ -81,7 +83,6 @@ def _open() -> Iterator[dict[str, "LessonStore"]]:
 
     path = memory_path()
     if not path.exists():
-        stdout().print(f"nothing is remembered yet in {plain(path)}", soft_wrap=True)
         yield {}
         return
     with open_memory(path) as store:
@@ -118,6 +119,12 @@ def _find(places: dict[str, "LessonStore"], keys: list[str], gpu: str | None = N
             raise BadInput(f"{'no lesson has' if not fitting else 'several lessons have'} a key that begins {key!r}")
         found += fitting
     return found
+
+
+def _print_json(place: str, kept: "Kept") -> None:
+    for lesson in kept.lessons:
+        data = {"key": lesson.key, "place": place, "retracted": kept.retracted.get(lesson.key, "")}
+        typer.echo(json.dumps(data | lesson.model_dump(mode="json")))
 
 
 def _print_table(place: str, kept: "Kept") -> None:

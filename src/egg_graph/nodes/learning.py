@@ -56,8 +56,10 @@ async def learn(
     lessons = LessonStore(store, topic.gpu)
     found = list(measured_lessons(state, topic))
     try:
-        known = {lesson.key: lesson for lesson in (await lessons.read()).lessons}
+        kept = await lessons.read()
+        known = {lesson.key: lesson for lesson in kept.lessons}
         fresh, refuted = _weigh(found, known, failing(state, measured_again), measured_again)
+        refuted = {key: why for key, why in refuted.items() if key not in kept.retracted}
         await lessons.keep(fresh)
         await lessons.retract(refuted)
     except InfrastructureError as error:
