@@ -82,12 +82,17 @@ def bottleneck_of(task: KernelTask, baseline: Baseline) -> Bottleneck:
 def choose(lessons: Iterable[Lesson], topic: Topic) -> tuple[Lesson, ...]:
     """The lessons that a run is told: of each stage a few, the nearest first, with those that did not pay among them.
 
+    Of those with the same plan and outcome the nearest stands for all.
+
     The order hangs on nothing but the lessons chosen: chosen among themselves, they are the same in the same order.
     """
     near = sorted((one for one in lessons if similar(one, topic)), key=lambda one: _distance(one, topic))
+    told: dict[tuple[str, str, str], Lesson] = {}
+    for one in near:
+        told.setdefault((one.stage, one.outcome, one.plan), one)
     chosen: list[Lesson] = []
     for stage in get_args(StageName):
-        of_stage = [one for one in near if one.stage == stage]
+        of_stage = [one for one in told.values() if one.stage == stage]
         improved = [one for one in of_stage if one.outcome == "improved"][:OF_IMPROVED]
         chosen += [*improved, *[one for one in of_stage if one.outcome == "no_better"][:OF_NO_BETTER]]
     return tuple(chosen)
