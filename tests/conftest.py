@@ -81,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU, and there is none here"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def memory_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands of the tests learn into a file of their own, never into the user's memory."""
+    os.environ["EGG_GRAPH_MEMORY"] = str(tmp_path_factory.mktemp("memory") / "memory.sqlite")
+
+
 @pytest.fixture(scope="session")
 def h200() -> Hardware:
     """An H200 by its data sheet, made from literals: tests of a room need no other room."""

@@ -154,6 +154,13 @@ class Context:
             "that they must beat. It costs no token, and no run ends below it."
         ),
     )
+    memory: bool = field(
+        default=True,
+        metadata=describe(
+            "Recall what earlier runs measured on problems like this one, and keep what this one measures, in the "
+            "graph's store; without a store there is no memory."
+        ),
+    )
     knowledge_dir: str | None = field(
         default=None,
         metadata=describe("Folder with principles and hardware specifications of your own, beside those that ship."),

@@ -131,7 +131,8 @@ def build_egg_graph(
             stage (`tensor_tiling.evaluator`), a whole stage, or `prepare`, `baseline`, `contender`, `conclude`. Each
             call of the graph takes the same two arguments.
         cache: see `egg_graph_builder`; inserted nodes with a `cache_policy` use it as well.
-        store: for nodes of your own, which find it as `runtime.store`; the graph's own keep nothing there.
+        store: where runs recall what was measured on similar problems, and keep what they measure (`Context.memory`);
+            nodes of your own find it as `runtime.store`.
         checkpointer, name, debug: passed to `StateGraph.compile`.
 
     Raises:

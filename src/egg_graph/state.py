@@ -27,6 +27,7 @@ from egg_graph.schema import (
     Diagnosis,
     Evaluation,
     KernelTask,
+    Lesson,
     Mode,
     Profile,
     StageSummary,
@@ -63,6 +64,11 @@ def merge_sweeps(sweeps: list[Sweep], writes: Sequence[list[Sweep]]) -> list[Swe
     """Union by stage, in the order in which the stages were swept. See `merge_attempts`."""
     each = map(Sweep.model_validate, chain(sweeps, *writes))
     return list({sweep.stage: sweep for sweep in each}.values())
+
+
+def replace_lessons(_: list[Lesson], writes: Sequence[list[Lesson]]) -> list[Lesson]:
+    """The lessons written last. See `merge_attempts`."""
+    return [Lesson.model_validate(lesson) for lesson in writes[-1]]
 
 
 def take_last(_: Any, writes: Sequence[Any]) -> Any:
@@ -115,6 +121,8 @@ class OutputState(TypedDict, total=False):
     summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries, snapshot_frequency=1)]
     sweeps: Annotated[list[Sweep], DeltaChannel(merge_sweeps, snapshot_frequency=1)]
     """What the tuner of each stage tried."""
+    lessons: Annotated[list[Lesson], DeltaChannel(replace_lessons, snapshot_frequency=1)]
+    """What earlier runs measured on problems like this one, as it was recalled when the run began."""
     usage: Usage
     """Cost of all answers of the run."""
     costs: dict[str, Usage]

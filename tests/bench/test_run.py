@@ -5,10 +5,11 @@ import json
 import time
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 from rich.console import Console
 
 from egg_graph import optimize
-from egg_graph.bench import Row, find_problems, run_bench
+from egg_graph.bench import Results, Row, find_problems, run_bench
 from egg_graph.bench.dispatch import Place
 from egg_graph.bench.protocol_card import protocol
 from egg_graph.bench.run import Display
@@ -116,6 +117,25 @@ def test_a_judge_elsewhere_tells_the_machine_and_the_gpu_to_write_for(tmp_path, 
     assert results.environment == GPU and "H200" in results.target
     card = dict(protocol(results))
     assert (card["judged by"], card["at once"]) == (f"spool:{tmp_path}", "3 problems")
+
+
+def test_no_run_of_a_bench_learns_from_another_and_the_card_says_so(done, tmp_path):
+    folder, _ = done
+    with pytest.raises(BadInput, match=r"^memory: a bench runs without it, [^\n]*$"):
+        run_bench((), tmp_path / "out", runs_dir=tmp_path, memory=True)
+    data = json.loads((folder / "out" / "mine.json").read_text())
+    data.pop("summary")
+    card = dict(protocol(Results.model_validate(data)))
+    assert data["settings"]["memory"] is False and card["memory"].startswith("off") and "memory" not in card["knobs"]
+    requests = [json.loads(path.read_text()) for path in (folder / "runs").glob("*/run.json")]
+    assert requests and not any(request["context"]["memory"] for request in requests)
+    worker = Worker(WorkerSettings(runs_dir=str(tmp_path), parts=PARTS), print, print)
+    worker.services["store"] = InMemoryStore()
+    row = worker.do(Job(name="a_relu", path=str(folder / "suite" / "a_relu.py"), knobs={"memory": False}))
+    assert (row.status, row.reason.partition(":")[0]) == (
+        "bad_input",
+        "a store is given, and memory is off (memory=False)",
+    )
 
 
 def test_progress_is_one_line_a_problem_with_the_time_left():

@@ -13,7 +13,7 @@ from tests.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("*.md")])
 
-GROUPS = ("trust",)
+GROUPS = ("trust", "memory")
 """Commands that have commands of their own."""
 
 

@@ -44,6 +44,7 @@ def protocol(results: Results) -> list[tuple[str, str]]:
             f"95 %: of a ratio by bootstrap over blocks of pairs, of a group by {DRAWS:,} draws over problems",
         ),
         ("runs a problem", "one"),
+        ("memory", "off: no run was told what another one measured"),
         ("knobs", _knobs(results)),
     ]
 
@@ -94,6 +95,6 @@ def _repeats(rows: Sequence[Row]) -> str:
 
 def _knobs(results: Results) -> str:
     """The knobs that are not at their defaults."""
-    defaults = json.loads(json.dumps(asdict(Context())))
+    defaults = {**json.loads(json.dumps(asdict(Context()))), "memory": False}
     changed = {name: value for name, value in results.settings.items() if defaults.get(name) != value}
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"

@@ -1,13 +1,12 @@
 """When, with what and where a results file was made."""
 
 import datetime
-import hashlib
 import importlib.metadata
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 
+from egg_graph.evaluator.fingerprint import digest_of, evaluator_digest
 from egg_graph.schema import Environment, Value
 
 
@@ -46,21 +45,13 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def evaluator_digest() -> str:
-    """SHA-256 of the installed evaluator's source files, as 16 hex digits."""
-    import egg_graph.evaluator
-
-    folder = Path(egg_graph.evaluator.__path__[0])
-    return _digest((str(file.relative_to(folder)), file.read_bytes()) for file in sorted(folder.rglob("*.py")))
-
-
 def code_digest() -> str:
     """SHA-256 of the installed package's source files and of its prompts, as 16 hex digits."""
     from egg_graph.knowledge.shipped import prompt_files, prompt_text
 
     folder = Path(__file__).parents[1]
     sources = [(str(file.relative_to(folder)), file.read_bytes()) for file in sorted(folder.rglob("*.py"))]
-    return _digest([*sources, *((name, prompt_text(name).encode()) for name in prompt_files(""))])
+    return digest_of([*sources, *((name, prompt_text(name).encode()) for name in prompt_files(""))])
 
 
 def commit() -> str:
@@ -78,13 +69,6 @@ def commit() -> str:
 def _git(git: str, folder: Path, *words: str) -> str | None:
     done = subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _digest(files: Iterable[tuple[str, bytes]]) -> str:
-    digest = hashlib.sha256()
-    for name, content in files:
-        digest.update(name.encode() + b"\0" + content)
-    return digest.hexdigest()[:16]
 
 
 def describe_machine(environment: Environment | None) -> str:

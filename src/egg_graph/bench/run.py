@@ -17,7 +17,7 @@ from egg_graph.bench.suite import Problem
 from egg_graph.bench.values import Results, Row
 from egg_graph.bench.worker import Job, Settings, load_parts
 from egg_graph.context import Context, check_device, choose_target, key_of_gpu
-from egg_graph.schema import Environment
+from egg_graph.schema import BadInput, Environment
 from egg_graph.team import name_models
 
 WRITE_EVERY = 30.0
@@ -87,7 +87,8 @@ def run_bench(
         BadInput: if an option is wrong, the journal has other terms, or a file cannot be written.
         ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
     """
-    context, display = Context(**knobs), display or Display()
+    context, display = _without_memory(knobs), display or Display()
+    knobs = {**knobs, "memory": context.memory}
     if not evaluator:
         check_device(context.device)
     check_parts(without)
@@ -130,6 +131,17 @@ def run_bench(
         finally:
             results = bench.write()
     return results
+
+
+def _without_memory(knobs: dict[str, Any]) -> Context:
+    """The knobs of every run: none may learn from another, or the later problems would be told of the earlier ones.
+
+    Raises:
+        BadInput: if a knob is wrong, or memory is asked for.
+    """
+    if knobs.get("memory"):
+        raise BadInput("memory: a bench runs without it, for no problem may be told what another one brought")
+    return Context(**{**knobs, "memory": False})
 
 
 class _Bench:

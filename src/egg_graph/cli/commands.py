@@ -8,6 +8,7 @@ from egg_graph.cli.doctor import doctor
 from egg_graph.cli.evaluate import evaluate
 from egg_graph.cli.knowledge import graph, hardware, principles
 from egg_graph.cli.mcp import mcp
+from egg_graph.cli.memory import memory
 from egg_graph.cli.optimize import optimize
 from egg_graph.cli.replay import replay
 from egg_graph.cli.report import report
@@ -36,6 +37,7 @@ app.command()(serve)
 app.command()(spool)
 app.add_typer(trust, name="trust")
 app.command()(doctor)
+app.add_typer(memory, name="memory", rich_help_panel="What it knows")
 app.command(rich_help_panel="What it knows")(hardware)
 app.command(rich_help_panel="What it knows")(principles)
 app.command(rich_help_panel="What it knows")(graph)

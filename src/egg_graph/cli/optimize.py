@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +69,7 @@ def optimize(
     near_floor: Annotated[float | None, knob("near_floor")] = None,
     tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
     expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
+    memory: Annotated[bool | None, knob("memory", "--memory/--no-memory")] = None,
     knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
 ) -> None:
     """Optimize one PyTorch module, and say what was proven about the kernel.
@@ -106,6 +107,7 @@ def optimize(
         near_floor=near_floor,
         tune_untimed=tune_untimed,
         expert_seed=expert_seed,
+        memory=memory,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )
     kernel_text = None if kernel is None else read_source(kernel, "kernel")
@@ -119,7 +121,8 @@ def optimize(
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
     console = stdout()
-    run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs})
+    with _memory(memory is not False) as store:
+        run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs}, store)
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
@@ -133,6 +136,7 @@ def _run(
     runs: Path,
     resume: str | None,
     options: dict[str, Any],
+    store: dict[str, Any],
 ) -> "Run":
     if reference is not None:
         read_source(reference, "reference")  # complain before seconds of imports
@@ -143,14 +147,29 @@ def _run(
 
     with Progress(console) as progress, stoppable(), _resume_hint(runs, resume):
         if reference is None:
-            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **options)
+            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **store, **options)
 
         def begin(folder: Path) -> None:
             _show_estimate(console, folder, model)
 
         return egg_graph.optimize(
-            reference, model=model, name=name, runs_dir=runs, on_start=begin, on_event=progress, **options
+            reference, model=model, name=name, runs_dir=runs, on_start=begin, on_event=progress, **store, **options
         )
+
+
+@contextmanager
+def _memory(wanted: bool) -> Iterator[dict[str, Any]]:
+    """The memory on this machine, as an option of a run; none where it cannot be used, which is told."""
+    from egg_graph.memory.on_disk import open_memory
+
+    with ExitStack() as stack:
+        options: dict[str, Any] = {}
+        if wanted:
+            try:
+                options = {"store": stack.enter_context(open_memory())}
+            except InfrastructureError as error:
+                stderr().print(f"without memory: {plain(error)}", soft_wrap=True)
+        yield options
 
 
 def _show_estimate(console: Console, folder: Path, model: str | dict[str, str] | None) -> None:

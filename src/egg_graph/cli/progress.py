@@ -78,6 +78,8 @@ class Progress:
                 self._trial(event)
             case "attempt":
                 self._attempt(event)
+            case "memory":
+                self._line(f"[bold]memory[/]    [dim]{plain(event.get('reason', ''))}[/]")
             case "verdict":
                 self._say("the run's folder is written")
 

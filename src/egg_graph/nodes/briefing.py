@@ -2,7 +2,8 @@
 
 Every brief holds the task, the baseline, what ranks kernels here, the stage's objective, the contender to beat, the
 best kernel with its evaluation, the summaries of the finished stages, the tuner's sweeps, the attempts of this stage
-as chains, the metrics that were measured in the run and what is left of its limits. Beyond that:
+as chains, the metrics that were measured in the run and what is left of its limits; and the lessons of similar
+problems, which are told where the principles are. Beyond that:
 
 | role | kernel at hand | analysis | diagnosis | principles, with scores | playbooks' guidance |
 | --- | --- | --- | --- | --- | --- |
@@ -112,6 +113,7 @@ def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
         "sweeps": tuple(s for s in state.get("sweeps", []) if context.inter_stage_context or s.stage == stage.name),
         "attempts": tuple(of_stage),
         "chains": read_chains(attempts, best, stage.name),
+        "lessons": tuple(lesson for lesson in state.get("lessons", []) if lesson.stage == stage.name),
         "remaining": _remaining(state, of_stage, context),
     }
 

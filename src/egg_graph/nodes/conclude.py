@@ -10,6 +10,7 @@ from egg_graph.budgets import reached
 from egg_graph.context import Context, resolve
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.events import Event, numbers
+from egg_graph.nodes.learning import learn
 from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -32,6 +33,8 @@ class Choice(NamedTuple):
     """Lines on kernels that were not chosen, and on how the chosen one was finished."""
     not_faster: str = ""
     """Why the best kernel, which is right, is not handed over; empty where it is, or is not right."""
+    judged: dict[str, Evaluation] = {}
+    """The finalists' evaluations, by `Candidate.program` of the kernel that stood first."""
 
 
 @dataclass
@@ -48,10 +51,11 @@ class ConcludeNode:
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes, not_faster = await self._choose_finalist(context, state)
+        best, evaluation, notes, not_faster, judged = await self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes, not_faster)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
+        await learn(runtime, context, state, judged)
         return OutputState(
             status=status,
             verdict=verdict,
@@ -64,20 +68,22 @@ class ConcludeNode:
     async def _choose_finalist(self, context: Context, state: State) -> Choice:
         """The first finalist that passes a finalist's checks, if it is as fast as the run demands."""
         notes: list[str] = []
+        judged: dict[str, Evaluation] = {}
         for finalist in _finalists(state)[:FINALISTS]:
             known = _known(state, finalist)
             if known is not None and known.status == "slower" and context.accept == "faster":
-                return Choice(None, None, notes, _not_faster(finalist, known))
+                return Choice(None, None, notes, _not_faster(finalist, known), judged)
             candidate, evaluation, note = await self._finish(context, state["task"], finalist)
+            judged[finalist.program] = evaluation
             if evaluation.usable and not _fast_enough(evaluation, state, context):
-                return Choice(None, None, notes, _not_faster(finalist, evaluation))
+                return Choice(None, None, notes, _not_faster(finalist, evaluation), judged)
             if evaluation.usable:
-                return Choice(candidate, evaluation, [*notes, note] if note else notes)
+                return Choice(candidate, evaluation, [*notes, note] if note else notes, judged=judged)
             notes.append(
                 f"kernel {finalist.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
                 f"{evaluation.reason}"
             )
-        return Choice(None, None, notes)
+        return Choice(None, None, notes, judged=judged)
 
     async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.

@@ -14,6 +14,7 @@
 | `ledger` | baseline, contender, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, `profile`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `sweep` | tuner, where a sweep does not try every configuration | `stage`, `status` (`cut`), `reason` (what is left out, and which limit) |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
+| `memory` | baseline, conclude, where there is something to tell | `status` (`recalled`, `kept`, `unavailable` (the store failed: the run goes on without it)), `reason` |
 | `verdict` | conclude | `status`, `reason` (the verdict's text), and the numbers of an attempt |
 
 `error` and `budget` are those of the check with the largest error relative to its budget. Milliseconds are None where
@@ -60,6 +61,7 @@ class Event(TypedDict, total=False):
         "sweep",
         "trial",
         "ledger",
+        "memory",
         "verdict",
     ]
     node: str

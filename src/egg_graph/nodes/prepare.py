@@ -10,6 +10,7 @@ from egg_graph.context import Context, choose_target, read_budgets, resolve, sav
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import baseline_event
+from egg_graph.nodes.learning import recall
 from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -59,6 +60,7 @@ class PrepareNodes:
             attempts={OVERWRITE: []},  # type: ignore[typeddict-item]
             summaries={OVERWRITE: []},  # type: ignore[typeddict-item]
             sweeps={OVERWRITE: []},  # type: ignore[typeddict-item]
+            lessons=[],
             usage=Usage(),
             costs={},
             seconds=0.0,
@@ -67,13 +69,14 @@ class PrepareNodes:
     @announced
     @count_seconds
     async def baseline(self, state: State, runtime: Runtime[Context]) -> OutputState:
-        """Run and measure the reference itself, once."""
+        """Run and measure the reference itself, once, and recall what was measured on problems like it."""
+        context = resolve(runtime.context, state)
         get_ready(self.services.get_team())
         with ledger_entry("baseline") as call:
-            baseline = await self.services.establish_baseline(resolve(runtime.context, state), state["task"])
+            baseline = await self.services.establish_baseline(context, state["task"])
             call.spent = baseline.spent
             runtime.stream_writer(baseline_event(baseline))
-        return OutputState(baseline=baseline)
+        return OutputState(baseline=baseline, lessons=await recall(runtime, context, state["task"], baseline))
 
 
 def check_prices(team: Team, context: Context) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from langgraph.store.base import BaseStore
 
 from egg_graph.calls import Call, asynchronous, blocking, entered, in_thread
 from egg_graph.context import BUDGETS, Context, check_device, choose_target, make_context
@@ -24,6 +25,7 @@ from egg_graph.runs import history
 from egg_graph.runs.checkpoints import open_checkpoints
 from egg_graph.runs.evaluations import RecordedEvaluator
 from egg_graph.runs.folder import change_request, lock, make_folder, read_request, write_request
+from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.reopening import reopen
 from egg_graph.runs.request_log import FolderLog
 from egg_graph.runs.results import Run, make_run, write_results
@@ -43,6 +45,7 @@ async def optimize(
     team: Team | None = None,
     evaluator: Evaluator | str | None = None,
     principles: Sequence[Principle] | None = None,
+    store: BaseStore | None = None,
     target: str = "auto",
     precision: Precision = "tf32",
     name: str | None = None,
@@ -60,6 +63,9 @@ async def optimize(
         model, team, evaluator, principles: see `egg_graph_builder`. By default the embedded expert writes the kernels
             and this machine evaluates them. A text names an evaluator elsewhere: the URL of an `egg-graph serve`, or
             `spool:FOLDER` (`spool:FOLDER,wait=SECONDS`).
+        store: where the run recalls what was measured on similar problems, and keeps what it measures; any store of
+            LangGraph's, such as `egg_graph.memory.on_disk.open_memory` opens. None for no memory. A replayed model is
+            told what it was told in its run, and nothing else.
         target: hardware key, or `auto` for this machine's GPU.
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.
@@ -82,7 +88,7 @@ async def optimize(
     folder, services = await in_thread(
         _make_run,
         {"reference": source_or_path, "name": name, "kernel": kernel, "plan": plan},
-        {"model": model, "team": team, "evaluator": evaluator, "principles": principles},
+        {"model": model, "team": team, "evaluator": evaluator, "principles": principles, "store": store},
         {"target": target, "precision": precision, **context},
         Path(runs_dir),
     )
@@ -107,6 +113,7 @@ async def resume(
     team: Team | None = None,
     evaluator: Evaluator | str | None = None,
     principles: Sequence[Principle] | None = None,
+    store: BaseStore | None = None,
     runs_dir: str | Path = "runs",
     on_event: Listener | None = None,
     **budgets: Any,
@@ -117,8 +124,8 @@ async def resume(
 
     Args:
         run_id: name of the run's folder in `runs_dir`.
-        model, team, evaluator, principles: as they were given to `optimize`. A model or an evaluator that was given by
-            its name is remembered.
+        model, team, evaluator, principles, store: as they were given to `optimize`. A model or an evaluator that was
+            given by its name is remembered.
         runs_dir: the folder that holds the run's folder.
         on_event: called with every event from here on.
         **budgets: knobs of `Context` that limit the run (`max_tokens`, `max_dollars` ..., `timeout`), in place of those
@@ -130,7 +137,7 @@ async def resume(
             checkpoints.sqlite is damaged.
         ModelRefused, AnswerPending: see `optimize`.
     """
-    services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles}
+    services = {"model": model, "team": team, "evaluator": evaluator, "principles": principles, "store": store}
     return await _run_to_end(Path(runs_dir) / run_id, on_event, services, budgets)
 
 
@@ -149,6 +156,8 @@ def _make_run(
     task_name, reference = read_reference(given["reference"], given["name"])
     handed_in = {"kernel": read_kernel(given["kernel"]), "plan": read_plan(given["plan"])}
     model, team = services["model"], services["team"]
+    if services["store"] is not None and not context.memory:
+        raise BadInput("a store is given, and memory is off (memory=False): leave out one of the two")
     check_model(model)
     evaluator = services["evaluator"]
     if context.target != "auto" or not getattr(_evaluator(evaluator), "judges_elsewhere", False):
@@ -198,6 +207,8 @@ async def _run_to_end(
     context = _with_budgets(before, budgets or {})
     services = {**services, "model": _choose_model(request["model"], services)}
     profile = when_to_profile(context, services["model"] if services["team"] is None else services["team"])
+    if (then := await in_thread(recorded_memory, services["model"], before.knowledge_dir)) is not None:
+        services["store"] = then
     recorded = RecordedEvaluator(
         (lambda: evaluator) if evaluator is not None else partial(local_evaluator, context.device, profile), folder
     )

@@ -133,6 +133,7 @@ def make_evidence(run: Run) -> dict[str, Any]:
         "not_preserved": [] if run.evaluation is None else list(run.evaluation.not_preserved),
         "summaries": [dump(summary) for summary in run.summaries],
         "sweeps": [dump(sweep) for sweep in state.get("sweeps", [])],
+        "lessons": [dump(lesson) for lesson in state.get("lessons", [])],
         "attempts": len(run.attempts),
         "usage": dump(run.usage),
         "seconds": run.seconds,

@@ -64,6 +64,7 @@ from egg_graph.schema.evaluation import (
 )
 from egg_graph.schema.failure import Failure, failure_of, fingerprint, group_findings
 from egg_graph.schema.ledger import CallEntry, CallKind, Ledger, RoleCost, Sitting
+from egg_graph.schema.lesson import Lesson
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
 from egg_graph.schema.request import Message, ModelRequest
@@ -121,6 +122,7 @@ __all__ = [
     "KernelTask",
     "Knob",
     "Ledger",
+    "Lesson",
     "Memory",
     "Message",
     "Metric",

@@ -7,6 +7,7 @@ from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Candidate, Mode, StageName
 from egg_graph.schema.chain import Chain
 from egg_graph.schema.evaluation import Baseline, Evaluation
+from egg_graph.schema.lesson import Lesson
 from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.task import KernelTask
 
@@ -69,6 +70,8 @@ class Brief(Value):
     """What came of the principles that this run has followed."""
     guidance: dict[str, str] = {}
     """What is known about kernels for the reference's operators: playbook name -> a few lines."""
+    lessons: tuple[Lesson, ...] = ()
+    """What earlier runs measured in this stage on problems like this one, the nearest first."""
     contender: Attempt | None = None
     """The embedded expert's kernel, judged before the team was asked: the team may start from it and must beat it."""
     remaining: Remaining | None = None

@@ -1,0 +1,94 @@
+"""The memory that the commands use: one SQLite file of the user's, which several processes may use at once."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langgraph.store.base import Op, Result
+from langgraph.store.sqlite import SqliteStore
+
+from egg_graph.schema import InfrastructureError
+
+VARIABLE = "EGG_GRAPH_MEMORY"
+"""Environment variable that names another file."""
+PATIENCE = 30.0
+"""Seconds to wait for another process that is writing."""
+
+
+def memory_path() -> Path:
+    """The file, by the environment: `EGG_GRAPH_MEMORY`, else in `$XDG_DATA_HOME` or `~/.local/share`."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "egg-graph" / "memory.sqlite"
+
+
+class MemoryFile(SqliteStore):
+    """LangGraph's store in a SQLite file, whose faults are told in one line.
+
+    Args:
+        path: the file.
+        connection: an open connection to it.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self.path = path
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """See `SqliteStore.batch`.
+
+        Raises:
+            InfrastructureError: if the file cannot be read or written.
+        """
+        try:
+            return super().batch(ops)
+        except sqlite3.Error as error:
+            raise _unusable(self.path, error) from error
+
+
+@contextmanager
+def open_memory(path: Path | None = None) -> Iterator[MemoryFile]:
+    """Open the memory, and make it where there is none.
+
+    Args:
+        path: the file; by default `memory_path()`.
+
+    Raises:
+        InfrastructureError: if the file cannot be made, opened, read or written.
+    """
+    path = path or memory_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(path, error) from error
+    memory = MemoryFile(path, connection)
+    try:
+        try:
+            with _alone(path):  # two processes would make the same tables
+                memory.setup()
+        except (OSError, sqlite3.Error) as error:
+            raise _unusable(path, error) from error
+        yield memory
+    finally:
+        with memory.lock:  # SQLite crashes where a connection is closed in the middle of a write
+            connection.close()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is at this point."""
+    with open(path.with_name(f"{path.name}.lock"), "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _unusable(path: Path, error: Any) -> InfrastructureError:
+    told = " ".join(str(getattr(error, "strerror", None) or error).split())
+    return InfrastructureError(
+        f"the memory {path} cannot be used: {told}; name another file in {VARIABLE}, or run with --no-memory"
+    )
