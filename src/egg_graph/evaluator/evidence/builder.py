@@ -29,7 +29,6 @@ from egg_graph.schema import (
     Tolerance,
 )
 
-RungOutcome = Literal["passed", "failed", "skipped"]
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
 NOT_AT_FULL_SHAPE = "answers at full shape were not compared, but for those named above; nothing ran on GPU hardware"
 
