@@ -227,18 +227,21 @@ class ProcessReader:
         """Whether the process began a call."""
         return (self.folder / f"begun_{index}").exists()
 
+    def _left(self, name: str) -> Any:
+        """Read a report of the process; anything may stand in it. Raises OSError or ValueError if there is none."""
+        with open_file(self.folder / name) as file:
+            return parse(file.read())
+
     def _undefined_loads(self) -> list[str]:
         try:
-            with open_file(self.folder / "undefined.json") as file:
-                told = parse(file.read())
+            told = self._left("undefined.json")
         except (OSError, ValueError):
             return []
         return [str(load)[:200] for load in told[:MOST_LOADS]] if isinstance(told, list) else []
 
     def _report(self, index: int) -> dict[str, Any] | None:
         try:
-            with open_file(self.folder / f"call_{index}.json") as file:
-                report = parse(file.read())
+            report = self._left(f"call_{index}.json")
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
@@ -332,10 +335,9 @@ class ProcessReader:
     def _kept(self) -> Iterator[Finding]:
         """Report answers that the candidate holds after everybody else released them."""
         try:
-            with open_file(self.folder / "kept.json") as file:
-                told = parse(file.read())
+            told = self._left("kept.json")
             kept, given = int(told["kept"]), int(told["given"])
-        except (*Unreadable, FileNotFoundError) as error:
+        except Unreadable as error:
             yield Finding(kind="exited", message=f"the process left no readable answer: {error}")
             return
         if kept > FEW_KEPT and not any(call.case.aliases for call in self.calls):
