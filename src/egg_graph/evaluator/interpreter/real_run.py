@@ -191,9 +191,7 @@ class RealModel:
                 changed = changes(before, settings())
         partly = any(launch.executed < launch.programs for launch in run.launches)
         missing = self.poison.missing(output) if partly and _only_last_is_partial(run.launches) else None
-        results: dict[str, int] = {}
-        for call in recorder.calls:
-            results[call.name] = call.result_bytes + results.get(call.name, 0)
+        results = recorder.result_bytes()
         return RealRun(
             output=output,
             launches=run.launches,
