@@ -31,6 +31,7 @@ from egg_graph.evaluator.gpu.spread import Spread, same_answers
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
+    VALUES,
     form_alone,
     judge_answer,
     judge_leaves,
@@ -45,10 +46,8 @@ from egg_graph.evaluator.problem.plan import Call, Group, in_leftovers
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.exchange import dtype_name
 from egg_graph.evaluator.wire.poison import poison_
-from egg_graph.schema import Check, Finding, FindingKind
+from egg_graph.schema import Check, Finding
 
-VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
-"""Findings on the numbers of an answer."""
 SHORT_PART = 0.5
 """Return the judge's cached memory to the GPU before a candidate runs while less than this fraction is free."""
 

@@ -25,6 +25,7 @@ from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
+    VALUES,
     Answer,
     judge_answer,
     judge_leaves,
@@ -48,9 +49,7 @@ OPTIONAL_SECONDS = 8.0
 """Try no further input family after this processor time [s]."""
 MOST_LOADS = 8
 """Loads without `other` that are told."""
-VALUES: frozenset[FindingKind] = frozenset(
-    {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
-)
+OF_ANOTHER: frozenset[FindingKind] = VALUES | {"no_triton_kernel"}
 """Findings that the answer to another question gives."""
 Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
 
@@ -260,7 +259,7 @@ class ProcessReader:
         if not index and check is not None:
             outcome.notes += [*stride_notes(call.case, report["forms"]), *_rename_notes(report["renamed"])]
         stale = call.manner.in_place  # the weights of before, with inputs of before: no answer was kept
-        if index and not stale and any(finding.kind in VALUES for finding in findings):
+        if index and not stale and any(finding.kind in OF_ANOTHER for finding in findings):
             findings = [*self._replayed(index, call), *findings]
         outcome.findings += [_of_call(finding, call) if index else finding for finding in findings]
 
@@ -438,7 +437,7 @@ def _inputs_after(case: Case, after: Sequence[Any]) -> list[Any]:
 def _of_call(finding: Finding, call: Call) -> Finding:
     """A finding with the call that it is about."""
     told: dict[str, str] = {"where": _where(finding.where, call)}
-    if call.section == "other_uses" and finding.kind in (*VALUES, "exception", "out_of_bounds", "wrong_shape"):
+    if call.section == "other_uses" and finding.kind in (*OF_ANOTHER, "exception", "out_of_bounds", "wrong_shape"):
         told |= {"message": f"right before, and wrong now ({call.what}): {finding.message}", "cure": call.cure}
     return finding.model_copy(update=told)
 
