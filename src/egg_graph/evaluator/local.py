@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
@@ -147,9 +146,7 @@ class LocalEvaluator(AsynchronousTwins):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins
@@ -119,9 +118,7 @@ class Pool(AsynchronousTwins):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:

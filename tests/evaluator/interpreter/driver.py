@@ -7,7 +7,7 @@ import traceback
 
 import torch
 
-from egg_graph.evaluator.interpreter import KernelFault, TensorSpec, run_fake, run_real
+from egg_graph.evaluator.interpreter import KernelFault, RealModel, TensorSpec, run_fake
 from egg_graph.schema import Hardware
 from tests.paths import CORPUS
 
@@ -38,7 +38,7 @@ def outcome(action):
 
 def real(path, name, inputs, reference=None):
     def action():
-        run = run_real(path, (name,), {}, None, [x.clone() for x in inputs])
+        run = RealModel(path, (name,), {}).call([x.clone() for x in inputs])
         wide = [x.double() if x.dtype == torch.float32 else x for x in inputs]
         return {
             "error_norm": relative_error(run.output, reference(*wide)) if reference else None,

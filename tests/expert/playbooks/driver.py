@@ -36,13 +36,15 @@ def in_child(action):
 
 
 def real(path, name, kind):
-    from egg_graph.evaluator.interpreter import run_real
+    from egg_graph.evaluator.interpreter import RealModel
 
     precision = kind.split("/")[0]
     errors, faults = [], []
     for shape in CASES[name].shapes:
         model, init, inputs, expected = load_reference(name, shape, precision)
-        run = run_real(path, init, {}, model.state_dict(), inputs, dtype=POLICY_DTYPE.get(precision))
+        loaded = RealModel(path, init, {}, dtype=POLICY_DTYPE.get(precision))
+        loaded.load(model.state_dict())
+        run = loaded.call(inputs)
         assert run.output.shape == expected.shape, (run.output.shape, expected.shape)
         difference = (run.output.double() - expected.double()).norm() / expected.double().norm()
         errors.append(float(difference))

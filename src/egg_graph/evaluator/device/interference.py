@@ -32,17 +32,16 @@ def measure_clock_resolution(driver: CudaDriver) -> int:
     return clock_steps(driver, 200_000)[1]
 
 
-def wait_until_idle(driver: CudaDriver, patience: float = PATIENCE_SECONDS) -> str:
+def wait_until_idle(driver: CudaDriver) -> str:
     """Wait until no other process uses the GPU.
 
     Args:
         driver: the GPU.
-        patience: longest wait [s].
 
     Returns:
         Why the GPU is still busy; empty if it is idle.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
         longest = sorted(clock_steps(driver, WATCH_NS)[0] for _ in range(3))[1]  # a single switch may be the driver's
         if longest < SWITCH_NS:

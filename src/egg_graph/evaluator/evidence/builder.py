@@ -10,6 +10,7 @@ from typing import Literal
 
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting, status_of
 from egg_graph.evaluator.evidence.rungs import RungName
+from egg_graph.evaluator.evidence.statements import worst_check
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import (
@@ -29,7 +30,6 @@ from egg_graph.schema import (
     Tolerance,
 )
 
-RungOutcome = Literal["passed", "failed", "skipped"]
 NO_SPEED = "no speed was measured: there is no GPU here, and a lower bound is not a speed"
 NOT_AT_FULL_SHAPE = "answers at full shape were not compared, but for those named above; nothing ran on GPU hardware"
 
@@ -145,7 +145,7 @@ class EvaluationBuilder:
     def _worst_check(self) -> str:
         if not self.checks:
             return "nothing spoke against it"
-        worst = max(self.checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+        worst = worst_check(self.checks)
         return (
             f"right in {len(self.checks)} checks: worst error {worst.error:.1e} of a budget of {worst.budget:.1e} "
             f"({worst.label}); not timed"

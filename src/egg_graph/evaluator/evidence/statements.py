@@ -104,8 +104,14 @@ def show(overrides: dict[str, int]) -> str:
     )
 
 
-def error_statement(check: Check, against: str, precision: Precision) -> str:
+def worst_check(checks: Sequence[Check]) -> Check:
+    """Return the check that used most of its budget; one whose budget is 0 counts as exact."""
+    return max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
+
+
+def error_statement(checks: Sequence[Check], against: str, precision: Precision) -> str:
     """Say how far off the worst answer was; where operands may be truncated, beside PyTorch's own error."""
+    check = worst_check(checks)
     own = check.pytorch_error
     beside = f" (PyTorch's own, which rounds: {own:.1e})" if precision == "tf32_truncated" and own is not None else ""
     policy = f" at precision {precision}" if precision == "tf32_truncated" else ""

@@ -19,6 +19,7 @@ import torch
 from egg_graph.evaluator.device.shared_memory import SharedBuffer, shaped, shared_bytes
 from egg_graph.evaluator.spending import note_peak
 from egg_graph.evaluator.wire.exchange import dtype_name
+from egg_graph.evaluator.wire.poison import INTEGERS, holding
 from egg_graph.schema import Finding
 
 BAND = 4096
@@ -42,7 +43,6 @@ BAND_BITS = {
 be told apart."""
 LARGE_BITS = {torch.float16: 0x7BFF, torch.bfloat16: 0x7F00, torch.float32: 0x7F000000, torch.float64: 0x7FE << 52}
 """Bits of a large finite number, by dtype. A maximum can drop a NaN, but not this."""
-_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Side = Literal["before", "after"]
 Content = Literal["nan", "large"]
@@ -231,15 +231,13 @@ def _pattern(dtype: torch.dtype, band: torch.Tensor, content: Content) -> torch.
     real = torch.empty(0, dtype=dtype).real.dtype if dtype.is_complex else dtype
     if real in values:
         whole = band.numel() // real.itemsize * real.itemsize
-        pattern[:whole].view(_INTEGERS[real.itemsize]).fill_(values[real])
+        pattern[:whole].view(INTEGERS[real.itemsize]).fill_(values[real])
     return pattern
 
 
 def from_a_band(tensor: torch.Tensor) -> torch.Tensor:
     """Return a mask of the elements that hold the NaN of a guard band: they were read from beside a tensor."""
-    if tensor.dtype not in BAND_BITS:
-        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    return tensor.contiguous().view(_INTEGERS[tensor.dtype.itemsize]) == BAND_BITS[tensor.dtype]
+    return holding(tensor, BAND_BITS)
 
 
 class MemoryLimit:

@@ -151,11 +151,10 @@ class GpuCorrectness:
 
     def _statement(self, name: str, outcome: Outcome, against: str) -> str:
         seeds = {check.seed for check in outcome.checks}
-        worst = max(outcome.checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
         missing = [f"several calls not compared: {self.unjudged[name]}"] if name in self.unjudged else []
         return (
             f"right on {count(len(seeds), 'seed')} in {count(len(outcome.checks), 'call')} at {name} shape on "
-            f"{self.machine}: {error_statement(worst, against, self.problem.task.precision)}; "
+            f"{self.machine}: {error_statement(outcome.checks, against, self.problem.task.precision)}; "
             "every output element written, inputs, weights and the memory beside them unchanged"
             + "".join(f"; {note}" for note in [*outcome.notes, *missing])
         )

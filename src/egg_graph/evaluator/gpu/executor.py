@@ -31,6 +31,7 @@ from egg_graph.evaluator.gpu.spread import Spread, same_answers
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
+    VALUES,
     form_alone,
     judge_answer,
     judge_leaves,
@@ -41,14 +42,12 @@ from egg_graph.evaluator.problem.comparison import (
 )
 from egg_graph.evaluator.problem.kernelbench_criterion import tolerance_of
 from egg_graph.evaluator.problem.outcome import Outcome
-from egg_graph.evaluator.problem.plan import Call, Group
+from egg_graph.evaluator.problem.plan import Call, Group, in_leftovers
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.exchange import dtype_name
 from egg_graph.evaluator.wire.poison import poison_
-from egg_graph.schema import Check, Finding, FindingKind
+from egg_graph.schema import Check, Finding
 
-VALUES: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "unwritten_output", "precision_loss"})
-"""Findings on the numbers of an answer."""
 SHORT_PART = 0.5
 """Return the judge's cached memory to the GPU before a candidate runs while less than this fraction is free."""
 
@@ -240,12 +239,10 @@ class GroupRun:
         return self.spare
 
     def _options(self, call: Call) -> dict[str, Any]:
-        """How the worker calls, where several answers are looked at together.
-
-        In half of the later calls fresh memory holds leftovers; in the first, poison names what was not written.
-        """
-        drawn = self.problem.seed(f"{call.what}/memory", call.case.seed) % 2 == 1
-        return {"keep": not call.case.transient, "leftovers": drawn and call is not self.group.calls[0]}
+        """How the worker calls, where several answers are looked at together."""
+        first = call is self.group.calls[0]
+        leftovers = in_leftovers(self.problem, call.what, call.case.seed, first=first)
+        return {"keep": not call.case.transient, "leftovers": leftovers}
 
     def _judged(
         self, case: Case, told: dict[str, Any], targets: Sequence[torch.Tensor], place: Placed
@@ -263,7 +260,7 @@ class GroupRun:
         if not self.group.several or not any(finding.kind in VALUES for finding in findings):
             return findings
         try:
-            more = self._late(case, targets, place) or self._reads_beside(case, targets)
+            more = self._late(case, place) or self._reads_beside(case, targets)
         except CandidateFailed:  # wrong it is; why is not found out
             return findings
         if more is not None:
@@ -275,7 +272,7 @@ class GroupRun:
             return [f.model_copy(update={"message": f"{what}, after right answers: {f.message}"}) for f in findings]
         return findings
 
-    def _late(self, case: Case, targets: list[torch.Tensor], place: Placed) -> Finding | None:
+    def _late(self, case: Case, place: Placed) -> Finding | None:
         """Right once the whole device is idle, and not for whoever works on the stream that forward was called on."""
         if case.transient:  # nobody holds its answers
             return None

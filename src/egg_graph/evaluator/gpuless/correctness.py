@@ -253,12 +253,11 @@ def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against
     """Say what a rung of right answers proved."""
     given = found.sections["correctness"]
     checks = given.checks
-    worst = max(checks, key=lambda check: check.error / check.budget if check.budget else 0.0)
     seeds = count(len({check.seed for check in checks}), "seed")
     written = "every output element written" if not found.part else "other programs were left out for time"
     return (
         f"right on {seeds}{found.part} at {name} shape {show(problem.sizes(name))} in the guarded interpreter: "
-        f"{error_statement(worst, against, problem.task.precision)}; "
+        f"{error_statement(checks, against, problem.task.precision)}; "
         f"every access in bounds, no write race, {written}, inputs and weights unchanged"
         + "".join(f"; {note}" for note in given.notes)
     )

@@ -25,6 +25,7 @@ from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import (
+    VALUES,
     Answer,
     judge_answer,
     judge_leaves,
@@ -48,9 +49,7 @@ OPTIONAL_SECONDS = 8.0
 """Try no further input family after this processor time [s]."""
 MOST_LOADS = 8
 """Loads without `other` that are told."""
-VALUES: frozenset[FindingKind] = frozenset(
-    {"wrong_values", "non_finite", "unwritten_output", "precision_loss", "no_triton_kernel"}
-)
+OF_ANOTHER: frozenset[FindingKind] = VALUES | {"no_triton_kernel"}
 """Findings that the answer to another question gives."""
 Unreadable = (exchange.ExchangeError, OSError, LookupError, TypeError, ValueError, AttributeError, ValidationError)
 
@@ -227,18 +226,21 @@ class ProcessReader:
         """Whether the process began a call."""
         return (self.folder / f"begun_{index}").exists()
 
+    def _left(self, name: str) -> Any:
+        """Read a report of the process; anything may stand in it. Raises OSError or ValueError if there is none."""
+        with open_file(self.folder / name) as file:
+            return parse(file.read())
+
     def _undefined_loads(self) -> list[str]:
         try:
-            with open_file(self.folder / "undefined.json") as file:
-                told = parse(file.read())
+            told = self._left("undefined.json")
         except (OSError, ValueError):
             return []
         return [str(load)[:200] for load in told[:MOST_LOADS]] if isinstance(told, list) else []
 
     def _report(self, index: int) -> dict[str, Any] | None:
         try:
-            with open_file(self.folder / f"call_{index}.json") as file:
-                report = parse(file.read())
+            report = self._left(f"call_{index}.json")
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
@@ -257,7 +259,7 @@ class ProcessReader:
         if not index and check is not None:
             outcome.notes += [*stride_notes(call.case, report["forms"]), *_rename_notes(report["renamed"])]
         stale = call.manner.in_place  # the weights of before, with inputs of before: no answer was kept
-        if index and not stale and any(finding.kind in VALUES for finding in findings):
+        if index and not stale and any(finding.kind in OF_ANOTHER for finding in findings):
             findings = [*self._replayed(index, call), *findings]
         outcome.findings += [_of_call(finding, call) if index else finding for finding in findings]
 
@@ -332,10 +334,9 @@ class ProcessReader:
     def _kept(self) -> Iterator[Finding]:
         """Report answers that the candidate holds after everybody else released them."""
         try:
-            with open_file(self.folder / "kept.json") as file:
-                told = parse(file.read())
+            told = self._left("kept.json")
             kept, given = int(told["kept"]), int(told["given"])
-        except (*Unreadable, FileNotFoundError) as error:
+        except Unreadable as error:
             yield Finding(kind="exited", message=f"the process left no readable answer: {error}")
             return
         if kept > FEW_KEPT and not any(call.case.aliases for call in self.calls):
@@ -436,7 +437,7 @@ def _inputs_after(case: Case, after: Sequence[Any]) -> list[Any]:
 def _of_call(finding: Finding, call: Call) -> Finding:
     """A finding with the call that it is about."""
     told: dict[str, str] = {"where": _where(finding.where, call)}
-    if call.section == "other_uses" and finding.kind in (*VALUES, "exception", "out_of_bounds", "wrong_shape"):
+    if call.section == "other_uses" and finding.kind in (*OF_ANOTHER, "exception", "out_of_bounds", "wrong_shape"):
         told |= {"message": f"right before, and wrong now ({call.what}): {finding.message}", "cure": call.cure}
     return finding.model_copy(update=told)
 

@@ -11,11 +11,11 @@ class Overdue(BaseException):
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise Overdue in the block after this many seconds. A long call of C code is interrupted only when it returns."""
+def deadline(seconds: float, error: BaseException | type[BaseException] = Overdue) -> Iterator[None]:
+    """Raise an error in the block after so many seconds. A long call of C code is interrupted only when it returns."""
 
     def ring(number: int, frame: Any) -> None:
-        raise Overdue
+        raise error
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

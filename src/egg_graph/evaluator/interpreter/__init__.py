@@ -3,7 +3,6 @@
 Call it in a process that was started with TRITON_INTERPRET=1. Such a process may import torch and triton, call
 `install`, and fork a child per candidate; a child serves one candidate and ends.
 
-    run_real(module_path, init_args, init_kwargs, state_dict, inputs, *, seed=0, hardware=None, dtype=None) -> RealRun
     run_fake(module_path, init_args, init_kwargs, make_inputs, *, hardware, sample=6, dtype=None,
              budget_seconds=5.0) -> FakeRun
     RealModel(module_path, init_args, init_kwargs, *, seed=0, hardware=None, dtype=None)
@@ -17,7 +16,7 @@ Importing this package loads neither torch nor triton.
 
 from egg_graph.evaluator.interpreter.fake_run import TensorSpec, run_fake
 from egg_graph.evaluator.interpreter.install import install
-from egg_graph.evaluator.interpreter.real_run import RealModel, RealRun, run_real
+from egg_graph.evaluator.interpreter.real_run import RealModel, RealRun
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import FakeRun, Launch, LibraryCall
 
@@ -32,5 +31,4 @@ __all__ = [
     "Unfakeable",
     "install",
     "run_fake",
-    "run_real",
 ]

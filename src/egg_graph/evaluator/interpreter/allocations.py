@@ -40,18 +40,13 @@ class PoisonMode(TorchDispatchMode):
         """Storage key -> allocation."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if uninitialized.aten_name(function) not in uninitialized.GROWING:
-            return function(*args, **(kwargs or {}))
-        before = uninitialized.storage_sizes((args, kwargs))
-        result = function(*args, **(kwargs or {}))
-        fresh = uninitialized.new_memory(result, before)
-        if (
-            fresh is None or fresh.untyped_storage().device.type != "cpu"
-        ):  # under the simulated GPU, `fresh.device` says cuda
+        result, fresh, is_new = uninitialized.call_and_find(function, args, kwargs or {})
+        # Under the simulated GPU, `fresh.device` says cuda.
+        if fresh is None or fresh.untyped_storage().device.type != "cpu":
             return result
         (self.leftovers.fill if self.leftovers is not None else fill_with_poison)(fresh)
-        storage = result.untyped_storage()
-        if storage._cdata not in before:
+        if is_new:
+            storage = result.untyped_storage()
             if not result.is_inference():  # an inference tensor has no version counter
                 self.allocations[storage._cdata] = Allocation(result, result._version)
             self.memory.written[storage._cdata] = WriteMap(np.zeros(fresh.numel(), bool), storage.nbytes())

@@ -61,7 +61,7 @@ def run_fake(
         max_loads: loads of an input give its `max_value` where that is known.
 
     Raises:
-        KernelFault: as `run_real`.
+        KernelFault: as `RealModel` and its `call`.
         Unfakeable: if the candidate needs values (`.item()`, branching on data).
         Exception: whatever the candidate's own Python raises, unchanged.
     """

@@ -17,7 +17,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from egg_graph.evaluator.interpreter import races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
 from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
-from egg_graph.evaluator.interpreter.programs import run_programs
+from egg_graph.evaluator.interpreter.programs import ProgramCounts, run_programs
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 from egg_graph.evaluator.wire.launches import Launch, describe_configuration
@@ -98,6 +98,20 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     with _launching(run, self.__name__, describe_configuration(special.constexprs, options)) as launch:
         launch.num_warps = int(options.get("num_warps", launch.num_warps))
         counts = run_programs(run, launch, lambda: function(**device), shape)
+    _record(run, launch, counts, form, time.perf_counter() - started)
+    return CompiledKernelStub(self, options)
+
+
+def _record(run: RunState, launch: LaunchState, counts: ProgramCounts, form: dict[str, Any], seconds: float) -> None:
+    """Add a launch to the run's, its counts scaled from the programs that were interpreted to the whole grid.
+
+    Args:
+        run: the current run.
+        launch: what the programs added up.
+        counts: the same by program.
+        form: the fields of the `Launch` that were known before it ran.
+        seconds: how long it took.
+    """
     counts.viewed = {region.number: region.viewed_bytes for region in run.memory.regions.values()}
     if run.fake:
         run.counts.append(counts)
@@ -119,11 +133,10 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
             dot_flops={name: flops * scale for name, flops in launch.dot_flops.items()},
             least_dot_flops={name: counts.lower_bound("dot", name) for name in launch.dot_flops},
             atomics=launch.atomics * scale,
-            seconds=round(time.perf_counter() - started, 4),
+            seconds=round(seconds, 4),
         )
     )
     run.configs, run.alternatives = (), []
-    return CompiledKernelStub(self, options)
 
 
 def _bind(self: Any, function: Any, args: Any, keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Knob]]:

@@ -110,6 +110,13 @@ class LibraryRecorder(TorchDispatchMode):
             self._record(function, args, kwargs or {}, result)
         return result
 
+    def result_bytes(self) -> dict[str, int]:
+        """Sum the bytes of all results by operator."""
+        total: dict[str, int] = {}
+        for call in self.calls:
+            total[call.name] = call.result_bytes + total.get(call.name, 0)
+        return total
+
     def _record(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
         name = function._schema.name.removeprefix("aten::")
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]

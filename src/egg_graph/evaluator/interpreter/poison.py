@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from egg_graph.evaluator.interpreter.number_formats import is_float8
+from egg_graph.evaluator.wire.poison import POISON_BITS, poison_
 
-FLOAT_BITS = {2: 0x7E5A, 4: 0x7FDEDEAD, 8: 0x7FFBDEADDEADDEAD}
+FLOAT_BITS = {dtype.itemsize: POISON_BITS[dtype] for dtype in (torch.float16, torch.float32, torch.float64)}
 """Size of an IEEE float [byte] -> its poison."""
-BFLOAT16_BITS = 0x7FDE
 FLOAT8_BITS = 0x7F
 INTEGERS = {1: 90, 2: 23130, 4: 1073754169, 8: 1073754169}
 """Size of an integer [byte] -> its poison: far outside of any tensor, yet harmless in address arithmetic."""
@@ -30,7 +30,7 @@ def undefined(shape: tuple[int, ...], dtype: np.dtype[Any], element: str = "") -
     if is_float8(element):
         return np.full(shape, FLOAT8_BITS, np.uint8)
     if element == "bf16":
-        return np.full(shape, BFLOAT16_BITS, np.uint16)
+        return np.full(shape, POISON_BITS[torch.bfloat16], np.uint16)
     if dtype.kind == "f":
         bits = np.full((1,), FLOAT_BITS[dtype.itemsize], f"uint{8 * dtype.itemsize}")
         return np.broadcast_to(bits.view(dtype), shape or (1,)).reshape(shape)
@@ -52,11 +52,8 @@ def is_poisoned(values: np.ndarray) -> np.ndarray:
 
 def fill_with_poison(flat: torch.Tensor) -> None:
     """Fill a one-dimensional tensor of any dtype with poison."""
-    size = flat.element_size()
-    if flat.dtype in (torch.float16, torch.float32, torch.float64):
-        flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).fill_(FLOAT_BITS[size])
-    elif flat.dtype == torch.bfloat16:
-        flat.view(torch.int16).fill_(BFLOAT16_BITS)
+    if flat.dtype in POISON_BITS:
+        poison_(flat)
     elif flat.dtype.is_floating_point:
         flat.view(torch.uint8).fill_(FLOAT8_BITS)
     elif flat.dtype.is_complex:
@@ -65,4 +62,4 @@ def fill_with_poison(flat: torch.Tensor) -> None:
         flat.fill_(True)
         flat[::7].fill_(False)  # mixed, because fresh memory holds neither only True nor only False
     else:
-        flat.fill_(INTEGERS[size])
+        flat.fill_(INTEGERS[flat.element_size()])

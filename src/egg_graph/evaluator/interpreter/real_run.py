@@ -191,9 +191,7 @@ class RealModel:
                 changed = changes(before, settings())
         partly = any(launch.executed < launch.programs for launch in run.launches)
         missing = self.poison.missing(output) if partly and _only_last_is_partial(run.launches) else None
-        results: dict[str, int] = {}
-        for call in recorder.calls:
-            results[call.name] = call.result_bytes + results.get(call.name, 0)
+        results = recorder.result_bytes()
         return RealRun(
             output=output,
             launches=run.launches,
@@ -231,41 +229,3 @@ def _only_last_is_partial(launches: list[Launch]) -> bool:
     """Whether only the last launch left programs out, and it has no atomics, by which programs build on each other."""
     *earlier, last = launches
     return all(launch.executed == launch.programs for launch in earlier) and not last.atomics
-
-
-def run_real(
-    module_path: str | Path,
-    init_args: Sequence[Any],
-    init_kwargs: Mapping[str, Any],
-    state_dict: Mapping[str, Any] | None,
-    inputs: Sequence[Any],
-    *,
-    seed: int = 0,
-    hardware: Hardware | None = None,
-    dtype: str | None = None,
-) -> RealRun:
-    """Load a candidate, give `ModelNew` the reference's weights, and run its forward on CPU tensors under the guard.
-
-    Runs in a process that was started with TRITON_INTERPRET=1. Patches Triton and `torch.cuda` for good.
-
-    Args:
-        module_path: the candidate's file.
-        init_args: positional arguments of `ModelNew`.
-        init_kwargs: keyword arguments of `ModelNew`.
-        state_dict: the reference's weights, loaded strictly; None keeps the candidate's own.
-        inputs: arguments of `forward`; floating tensors in the dtype of the precision policy, on the CPU.
-        seed: for `torch.manual_seed`, before the constructor and again before the forward.
-        hardware: the target, whose properties the simulated GPU reports.
-        dtype: `torch` dtype that floating parameters are cast to before the weights are loaded (`bfloat16` under the
-            bf16 policy); None keeps theirs.
-
-    Raises:
-        KernelFault: `syntax_error`, `missing_entry_point`, `weights_mismatch`, `out_of_bounds` (also int32 overflow),
-            `unsupported_in_kernel` (the interpreter cannot run it), or `exception` inside of a kernel.
-        Exception: whatever the candidate's own Python raises, unchanged.
-        RuntimeError: if the process was not started with TRITON_INTERPRET=1.
-    """
-    loaded = RealModel(module_path, init_args, init_kwargs, seed=seed, hardware=hardware, dtype=dtype)
-    if state_dict is not None:
-        loaded.load(state_dict)
-    return loaded.call(inputs, seed=seed)

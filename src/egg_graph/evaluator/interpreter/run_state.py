@@ -181,7 +181,7 @@ def current_run() -> RunState:
         RuntimeError: outside of `running`.
     """
     if _current is None:
-        raise RuntimeError("a kernel was launched outside of run_real and run_fake")
+        raise RuntimeError("a kernel was launched outside of a run")
     return _current
 
 

@@ -100,9 +100,9 @@ class Case:
     aliases: bool = False
     """The reference's answer lies in the memory of an input, parameter or buffer."""
     operators: frozenset[str] = frozenset()
+    """ATen operators of one forward (see `operators`)."""
     ties: list[torch.Tensor | None] | None = field(default=None, repr=False)
     """Which elements of each input tensor are equal in every draw (see `ties`); None until somebody asked."""
-    """ATen operators of one forward (see `operators`)."""
     remaker: Remaker | None = field(default=None, repr=False)
     """Makes inputs and answers again; None where they cannot be drawn again."""
     transient: bool = False

@@ -28,6 +28,8 @@ from egg_graph.schema import Check, Finding, FindingKind, KernelTask
 
 NUMBERS: frozenset[FindingKind] = frozenset({"wrong_values", "non_finite", "precision_loss"})
 """Findings on elements that were written, in an answer of the right form."""
+VALUES: frozenset[FindingKind] = NUMBERS | {"unwritten_output"}
+"""Findings on the numbers of an answer."""
 
 
 @dataclass(frozen=True)

@@ -135,15 +135,11 @@ def _position(node: ast.expr) -> tuple[int, int]:
 
 def _assigned_integers(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     """Names and nodes of the integers that one assignment gives a name to; elements of a tuple are numbered."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for left, right in zip(target.elts, value.elts, strict=True):
-            yield from _assigned_integers(left, right)
-    elif isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List):
-        for index, element in enumerate(value.elts):
-            if _is_integer(element):
-                yield f"{target.id}.{index}", element
-    elif isinstance(target, ast.Name) and _is_integer(value):
-        yield target.id, value
+    for name, given in _pairs(target, value):
+        if isinstance(given, ast.Tuple | ast.List):
+            yield from ((f"{name}.{index}", x) for index, x in enumerate(given.elts) if _is_integer(x))
+        elif _is_integer(given):
+            yield name, given
 
 
 def _integers(node: ast.AST) -> Iterator[ast.expr]:

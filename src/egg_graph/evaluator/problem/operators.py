@@ -17,23 +17,11 @@ ADDENDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 """Recurrences, whose products are inside."""
 EXACT = frozenset(
-    {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul", "div"}
-    | {
-        "neg",
-        "sum",
-        "cumsum",
-        "relu",
-        "clamp",
-        "clamp_min",
-        "clamp_max",
-        "hardtanh",
-        "maximum",
-        "minimum",
-        "max",
-        "min",
-    }
-    | {"amax", "amin", "abs", "where", "tril", "triu", "max_pool2d_with_indices", "max_pool3d_with_indices", "cat"}
-    | {"stack", "clone", "copy_", "_to_copy", "constant_pad_nd", "flip", "leaky_relu", "mean", "avg_pool2d"}
+    {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "add", "sub", "rsub", "mul"}
+    | {"div", "neg", "sum", "cumsum", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum"}
+    | {"max", "min", "amax", "amin", "abs", "where", "tril", "triu", "max_pool2d_with_indices"}
+    | {"max_pool3d_with_indices", "cat", "stack", "clone", "copy_", "_to_copy", "constant_pad_nd", "flip"}
+    | {"leaky_relu", "mean", "avg_pool2d"}
 )
 """Operators that keep numbers of few significant bits exact in any order of summation. `mean` and the like are exact
 only if the count is a power of two; the answer itself shows whether they were."""
@@ -51,21 +39,10 @@ INDEXED_MOVES = frozenset(
 )
 """Operators that move numbers by an index, or move them to several places."""
 VIEWS = frozenset(
-    {
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "t",
-        "transpose",
-        "permute",
-        "expand",
-        "squeeze",
-        "unsqueeze",
-        "slice",
-        "select",
-    }
-    | {"detach", "alias", "as_strided", "split", "split_with_sizes", "unbind", "empty", "empty_like", "zeros", "ones"}
-    | {"zeros_like", "ones_like", "new_zeros", "full", "full_like", "lift_fresh", "arange", "lt", "le", "gt", "ge"}
+    {"view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "squeeze", "unsqueeze", "slice"}
+    | {"select", "detach", "alias", "as_strided", "split", "split_with_sizes", "unbind", "empty", "empty_like"}
+    | {"zeros", "ones", "zeros_like", "ones_like", "new_zeros", "full", "full_like", "lift_fresh", "arange", "lt"}
+    | {"le", "gt", "ge"}
 )
 """Operators that view, allocate, fill or compare, and therefore round nothing."""
 ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin", "unique"})

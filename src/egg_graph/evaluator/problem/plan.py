@@ -225,10 +225,20 @@ def interpreter_calls(problem: Problem, name: str, *, everything: bool) -> list[
         calls += in_service(problem, name, first)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", "causality", silent=True))
-    later = [_with_leftovers(call, problem.seed(f"{name}/memory", index)) for index, call in enumerate(calls) if index]
-    return [calls[0], *later]
+    return [
+        replace(call, manner=replace(call.manner, leftovers=in_leftovers(problem, name, index, first=not index)))
+        for index, call in enumerate(calls)
+    ]
 
 
-def _with_leftovers(call: Call, seed: int) -> Call:
-    """In half of the later calls fresh memory holds leftovers; in the first, poison names what was not written."""
-    return replace(call, manner=replace(call.manner, leftovers=bool(seed % 2)))
+def in_leftovers(problem: Problem, name: str, number: int, *, first: bool) -> bool:
+    """Whether a call finds leftovers in fresh memory, as half of the later calls of a module do.
+
+    The first call finds poison, which names what was not written.
+
+    Args:
+        problem: the task under judgement; its seeds decide.
+        name, number: tell the call from others.
+        first: whether it is the module's first.
+    """
+    return not first and problem.seed(f"{name}/memory", number) % 2 == 1

@@ -14,7 +14,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import job_payload
+from egg_graph.evaluator.tools.job_files import why_too_large, write_case
 from egg_graph.schema.base import Value
 
 SECONDS = 60.0
@@ -112,9 +112,9 @@ def trace_forward(fork_server: ForkServer, problem: Problem, case: Case, folder:
         case: holds the inputs and weights.
         folder: holds the candidate and what it has compiled.
     """
-    if why := job_payload.why_too_large(case):
+    if why := why_too_large(case):
         return why
-    payload = job_payload.write_case(problem, case, folder)
+    payload = write_case(problem, case, folder)
     limits = Limits(wall_seconds=SECONDS, memory_bytes=None)
     end = fork_server.run("egg_graph.evaluator.worker.trace_job:run", payload, folder, limits)
     if end.report is not None and isinstance(end.report.get("answer"), dict):

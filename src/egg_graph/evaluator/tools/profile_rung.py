@@ -14,18 +14,15 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.host.fork_server import ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import job_payload
 from egg_graph.evaluator.tools.compiled_metrics import metrics_of, profile_from_compiler
 from egg_graph.evaluator.tools.device_trace import trace_forward
-from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps
+from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps, why_too_large, write_case
 from egg_graph.evaluator.tools.metrics import profile_from_ncu, profile_from_trace
 from egg_graph.evaluator.worker.profile_job import REPORT, STEPS
 from egg_graph.schema import StageName
 
 PROFILE_SECONDS = 40.0
 """Time limit of the profiler [s]. Most of it is the start of a process; a GPU that lacks a metric needs two starts."""
-LARGEST_REPORT = 4 << 20
-"""How much of a report is read [bytes]. A candidate may write into the report; that is read as data only."""
 
 
 def profile_candidate(
@@ -46,7 +43,7 @@ def profile_candidate(
         builder: gets the rung and the profile; its resources name the candidate's kernels.
         stage: selects the metrics; None selects those of all stages.
     """
-    if why := job_payload.why_too_large(case):
+    if why := why_too_large(case):
         skip_profile(builder, stage, problem, why)
         return
     with stopwatch() as took:
@@ -94,10 +91,10 @@ def _profile_with_ncu(
     if shutil.which("ncu") is None:
         return "ncu is not on the PATH"
     names = sorted({r.kernel for r in builder.resources})
-    payload = job_payload.write_case(problem, case, folder, kernels=names, metrics=metrics_of(stage))
+    payload = write_case(problem, case, folder, kernels=names, metrics=metrics_of(stage))
     limits = Limits(wall_seconds=PROFILE_SECONDS, memory_bytes=None, tools=True)
     end = fork_server.run("egg_graph.evaluator.worker.profile_job:run", payload, folder, limits)
-    report = read_start(folder / REPORT, LARGEST_REPORT)
+    report = read_start(folder / REPORT)
     if ncu.DENIED in report or ncu.DENIED in end.log:
         return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"
     if end.cause == "timeout":

@@ -18,8 +18,8 @@ from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import job_payload, sanitizer_report
-from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps
+from egg_graph.evaluator.tools import sanitizer_report
+from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps, why_too_large, write_case
 from egg_graph.evaluator.tools.sanitizer_report import PLANTED, TOOLS, Tool
 from egg_graph.evaluator.worker.sanitize_job import LAST_STEP, PROGRAM, log_of, report_of, steps_of
 from egg_graph.schema import Finding
@@ -31,8 +31,6 @@ SLACK = 5.0
 """Time that their job may take beside them [s]."""
 SHAPES = ("awkward", "shrunk")
 """Shapes to run at, the first that the problem has: what runs at the awkward one was compiled when it was compared."""
-LARGEST_REPORT = 4 << 20
-"""How much of a report is read [bytes]."""
 PROVEN: dict[Tool, str] = {
     "memcheck": "no access out of bounds or misaligned",
     "racecheck": "no race in shared memory",
@@ -96,7 +94,7 @@ def _small_case(problem: Problem) -> Case | str:
         case = problem.cases(name)[0]
     except Unevaluable as error:
         return f"the {name} shape cannot be judged: {error}"
-    return job_payload.why_too_large(case) or case
+    return why_too_large(case) or case
 
 
 def _describe_proof(results: Sequence[ToolResult]) -> str:
@@ -109,7 +107,7 @@ def _describe_proof(results: Sequence[ToolResult]) -> str:
 def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str]) -> list[ToolResult]:
     """Run all tools side by side, in the candidate's folder."""
     kernels = [*sorted(own), PLANTED]
-    payload = job_payload.write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
+    payload = write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
     limits = Limits(wall_seconds=SECONDS + SLACK, memory_bytes=None, tools=True)
     end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, folder, limits)
     return [_result_of(tool, end, folder, own) for tool in TOOLS]
@@ -117,12 +115,12 @@ def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Pa
 
 def _result_of(tool: Tool, end: ChildExit, folder: Path, own: set[str]) -> ToolResult:
     """Read what one tool left behind. The job runs the candidate's code, so all of it is data that may be anything."""
-    text = read_start(report_of(folder, tool), LARGEST_REPORT)
+    text = read_start(report_of(folder, tool))
     findings, others = sanitizer_report.judge_report(tool, text, own)
     if findings:
         return ToolResult(tool, tuple(findings), others)
     status, steps = _status(end, tool), read_steps(steps_of(folder, tool))
-    last_words = " ".join((text[-200:] + " " + read_start(log_of(folder, tool), LARGEST_REPORT)[-300:]).split())
+    last_words = " ".join((text[-200:] + " " + read_start(log_of(folder, tool))[-300:]).split())
     if status is None:
         return ToolResult(tool, why=f"not done in {SECONDS:.0f} s ({tell_steps(steps)})")
     if not sanitizer_report.is_complete(text):

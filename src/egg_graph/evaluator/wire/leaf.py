@@ -13,7 +13,7 @@ import torch
 from egg_graph.evaluator.wire.exchange import dtype_name
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types that count as plain tensors."""
+"""Types that count as plain tensors; a subclass could compute when it is copied."""
 Owner = tuple[str, torch.Tensor]
 """A tensor whose memory an output should not lie in, after its name."""
 

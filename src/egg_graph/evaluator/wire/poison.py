@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 POISON_BITS = {
@@ -11,7 +13,8 @@ POISON_BITS = {
     torch.float64: 0x7FFBDEADDEADDEAD,
 }
 """Bits of the poison NaN by dtype; arithmetic never produces them."""
-_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Size of an element [bytes] -> the integers that its bits are looked at as."""
 
 
 def poison_(tensor: torch.Tensor) -> torch.Tensor:
@@ -19,15 +22,22 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
     bits = POISON_BITS.get(tensor.dtype)
     if bits is None:
         return tensor if tensor.dtype.is_complex else tensor.fill_(tensor.dtype == torch.bool or 90)
-    as_int = _BITS[tensor.dtype.itemsize]
-    signed = bits - (1 << (8 * tensor.dtype.itemsize)) if bits >> (8 * tensor.dtype.itemsize - 1) else bits
-    tensor.view(as_int).fill_(signed)
+    tensor.view(INTEGERS[tensor.dtype.itemsize]).fill_(bits)
     return tensor
 
 
 def poisoned(tensor: torch.Tensor) -> torch.Tensor:
     """Return a mask of the elements that still hold the poison NaN; all False for dtypes not in `POISON_BITS`."""
-    bits = POISON_BITS.get(tensor.dtype)
-    if bits is None:
+    return holding(tensor, POISON_BITS)
+
+
+def holding(tensor: torch.Tensor, patterns: Mapping[torch.dtype, int]) -> torch.Tensor:
+    """Return a mask of the elements that hold the bits which `patterns` has for their dtype; all False if it has none.
+
+    Args:
+        tensor: of any shape and strides.
+        patterns: bits by dtype, the highest of them 0.
+    """
+    if tensor.dtype not in patterns:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    return tensor.contiguous().view(_BITS[tensor.dtype.itemsize]) == bits
+    return tensor.contiguous().view(INTEGERS[tensor.dtype.itemsize]) == patterns[tensor.dtype]

@@ -38,29 +38,24 @@ class Leftovers:
         flat[whole:].copy_(numbers[: flat.numel() - whole])
 
 
-def aten_name(function: Any) -> str:
-    """Return the name of an ATen operator without its overload; empty for operators that have no overloads."""
-    packet = getattr(function, "overloadpacket", None)
-    return packet.__name__ if packet is not None else ""
+def call_and_find(function: Any, args: Any, kwargs: Any) -> tuple[Any, torch.Tensor | None, bool]:
+    """Call an operator, and find the uninitialized memory in its result.
 
-
-def storage_sizes(operands: Any) -> dict[int, int]:
-    """Return the bytes of every storage among an operator's operands, by the storage's address."""
-    storages = [_storage(x) for x in tree_leaves(operands) if _owns_memory(x)]
-    return {storage._cdata: storage.nbytes() for storage in storages}
-
-
-def new_memory(result: Any, before: dict[int, int]) -> torch.Tensor | None:
-    """Return the memory that a result owns beyond `before`, as a flat tensor of its dtype; None if there is none.
-
-    Args:
-        result: an operator's result.
-        before: `storage_sizes` of its operands before the call.
+    Returns:
+        The result, what is uninitialized in it as a flat tensor of its dtype (None if nothing is), and whether its
+        storage is a new one.
     """
+    packet = getattr(function, "overloadpacket", None)  # of an ATen operator; some have no overloads
+    if packet is None or packet.__name__ not in GROWING:
+        return function(*args, **kwargs), None, False
+    storages = [_storage(x) for x in tree_leaves((args, kwargs)) if _owns_memory(x)]
+    before = {storage._cdata: storage.nbytes() for storage in storages}
+    result = function(*args, **kwargs)
     if not isinstance(result, torch.Tensor) or not _owns_memory(result):
-        return None
+        return result, None, False
     storage = result.untyped_storage()
-    return storage_tail(storage, before.get(storage._cdata, 0), result.dtype)
+    fresh = storage_tail(storage, before.get(storage._cdata, 0), result.dtype)
+    return result, fresh, storage._cdata not in before
 
 
 def storage_tail(storage: torch.UntypedStorage, before: int, dtype: torch.dtype) -> torch.Tensor | None:

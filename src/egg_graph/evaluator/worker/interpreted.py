@@ -24,7 +24,7 @@ from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.leaf import describe_leaf
 
 if TYPE_CHECKING:
-    from egg_graph.evaluator.interpreter import RealModel
+    from egg_graph.evaluator.interpreter import RealModel, RealRun
 
 Form = dict[str, Any]
 KEYS = ("shape", "dtype")
@@ -91,7 +91,12 @@ class InterpretedCalls:
             weights = [_as_it_is(own.get(name), form) for name, form in self.weights]
             exchange.save(self.folder, f"weights_{index}", weights)
             aliases = self._aliases(leaves, own)
-        report = {
+        told = {"strange": strange, "forms": forms, "aliases": aliases}
+        self._leave(f"call_{index}.json", {**self._report(run, whole=not index), **told})
+
+    def _report(self, run: RealRun, *, whole: bool) -> dict[str, Any]:
+        """What a call did beside its answer, as JSON; its launches in full if `whole`."""
+        return {
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
             "results": dict(run.results),
@@ -99,18 +104,14 @@ class InterpretedCalls:
             "moves_only": run.moves_only,
             "made_by": run.made_by,
             "read_back": run.read_back,
-            "launches": [] if index else [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]],
-            "strange": strange,
+            "launches": [launch.model_dump(mode="json") for launch in run.launches[:MOST_LAUNCHES]] if whole else [],
             "cut_short": run.cut_short,
             "partly": run.missing is not None,
-            "forms": forms,
             "findings": [finding.model_dump() for finding in (*run.races, *run.wrong_device, *run.unwritten)],
             "changed": list(run.changed),
-            "aliases": aliases,
             "untried": self.model.trials.untried(),
             "renamed": reference_names(self.model.model),
         }
-        self._leave(f"call_{index}.json", report)
 
     def _prepare(self, call: dict[str, Any]) -> None:
         """Set module, weights and inputs of a call."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.wire.operators import ALLOCATING, COPIES, operator_name
+from egg_graph.evaluator.wire.poison import INTEGERS
 
 MIN_ELEMENTS = 8
 """Smallest result that is looked at: smaller ones may be equal by chance."""
@@ -84,13 +85,10 @@ def fingerprint(x: torch.Tensor) -> Print:
     for start in range(0, flat.numel(), PIECE):
         piece = flat[start : start + PIECE]
         piece = piece + 0.0 if piece.is_floating_point() and piece.element_size() > 1 else piece
-        bits = piece.view(_INTEGERS[piece.element_size()])
+        bits = piece.view(INTEGERS[piece.element_size()])
         for number, step in enumerate((1, 3, 7)):
             sums[number] += int(bits[::step].sum(dtype=torch.int64))
     return x.dtype, x.numel(), tuple(sums)
-
-
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _is_plain(x: Any) -> bool:

@@ -28,11 +28,7 @@ class FreshPoison(TorchDispatchMode):
         self.fill = poison_ if leftovers is None else leftovers.fill
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if uninitialized.aten_name(function) not in uninitialized.GROWING:
-            return function(*args, **(kwargs or {}))
-        before = uninitialized.storage_sizes((args, kwargs))
-        result = function(*args, **(kwargs or {}))
-        fresh = uninitialized.new_memory(result, before)
+        result, fresh, _ = uninitialized.call_and_find(function, args, kwargs or {})
         if fresh is not None and fresh.is_cuda:
             self.fill(fresh)
         return result

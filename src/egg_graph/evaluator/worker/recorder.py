@@ -74,20 +74,7 @@ def record_forward(
     made_by = makers.maker(output)
     del output
     for _ in range(TIMED_FORWARDS):
-        record = ForwardRecord()
-        start, end = _Event(enable_timing=True), _Event(enable_timing=True)
-        torch.cuda._sleep(SPIN_CYCLES)
-        with (
-            intercept_launches(recording_launch(record, own, timed=True)),
-            replace_replays(
-                lambda graph, replay, to=record: _record_replay(to, graph, replay, timed=True)  # type: ignore[misc]
-            ),
-        ):
-            _record_event(start)
-            forward()
-            _record_event(end)
-            _synchronize()
-    own_ms, total_ms = sum(_elapsed(a, b) for a, b in record.events), _elapsed(start, end)
+        record, own_ms, total_ms = _time_forward(forward, own)
     return {
         "launches": record.launches,
         "operators": list(dict.fromkeys([*seen.operators, *record.operators])),
@@ -101,6 +88,22 @@ def record_forward(
         "share": min(1.0, own_ms / total_ms) if total_ms > 0 else 0.0,
         "total_ms": total_ms,
     }
+
+
+def _time_forward(forward: Callable[[], Any], own: str) -> tuple[ForwardRecord, float, float]:
+    """Time a forward behind a spin; returns its record, and the GPU time in own launches and in all [ms]."""
+    record = ForwardRecord()
+    start, end = _Event(enable_timing=True), _Event(enable_timing=True)
+    torch.cuda._sleep(SPIN_CYCLES)
+    with (
+        intercept_launches(recording_launch(record, own, timed=True)),
+        replace_replays(lambda graph, replay: _record_replay(record, graph, replay, timed=True)),
+    ):
+        _record_event(start)
+        forward()
+        _record_event(end)
+        _synchronize()
+    return record, sum(_elapsed(a, b) for a, b in record.events), _elapsed(start, end)
 
 
 def _record_replay(record: ForwardRecord, graph: Any, replay: Callable[[Any], None], *, timed: bool) -> None:

@@ -71,7 +71,7 @@ def load_forward(folder: Path, payload: dict[str, Any], *, drawn_on_host: bool =
 
     Args:
         folder: holds `candidate.py` and the saved weights and inputs.
-        payload: as `tools.job_payload.write_case` made it.
+        payload: as `tools.job_files.write_case` made it.
         drawn_on_host: whether the first weights of its modules are drawn on the CPU. Only for small ones.
     """
     from egg_graph.evaluator.host.candidate import construct, load_module, load_weights

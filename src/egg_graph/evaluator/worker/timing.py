@@ -22,11 +22,10 @@ from egg_graph.evaluator.device.stream_timer import (
 )
 from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.wire.exchange import DTYPES, dtype_name, flatten
+from egg_graph.evaluator.wire.leaf import PLAIN
 
 Command = dict[str, Any]
 Answer = dict[str, Any]
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of an answer's leaves; a subclass could compute when it is copied."""
 _copy = torch.Tensor.copy_
 _empty = torch.empty
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +27,7 @@ from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.gpu.floor import MemoryFloor, memory_floor
 from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.statistics import median
+from egg_graph.evaluator.host.deadline import deadline
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.precision import cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.problem import Problem
@@ -221,8 +221,13 @@ class PyTorchBaseline:
 
     def _compiled(self, model: torch.nn.Module) -> Callable[[], Any] | None:
         compiled = torch.compile(copy.deepcopy(model))
+        late = TimeoutError(f"not done within {COMPILE_SECONDS} s")
         try:
-            with time_limit(COMPILE_SECONDS), pytorch_at(self.precision, self.problem.device), torch.no_grad():
+            with (
+                deadline(COMPILE_SECONDS, late),
+                pytorch_at(self.precision, self.problem.device),
+                torch.no_grad(),
+            ):
                 compiled(*self.inputs)
                 torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - eager remains if the compiler fails
@@ -247,19 +252,3 @@ class PyTorchBaseline:
             self.notes.append(f"fp32 eager failed: {one_line(error)}")
             return None
         return median(times)
-
-
-@contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError in the main thread after so many seconds."""
-
-    def ring(number: int, frame: Any) -> None:
-        raise TimeoutError(f"not done within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

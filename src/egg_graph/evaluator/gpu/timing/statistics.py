@@ -11,24 +11,23 @@ RESAMPLES = 4000
 
 
 def ratio_interval(
-    candidate: Sequence[float], baseline: Sequence[float], *, block: int = 1, seed: int = 0
+    candidate: Sequence[float], baseline: Sequence[float], *, block: int = 1
 ) -> tuple[float, float, float]:
     """Return the ratio of medians (baseline over candidate, so above 1 is a speedup) and its bootstrap 95 % interval.
 
     Both sides of a pair were measured back to back and are resampled together. Whole blocks are resampled, because what
-    disturbs one pair may disturb its neighbours (block bootstrap).
+    disturbs one pair may disturb its neighbours (block bootstrap). The same measurements give the same interval.
 
     Args:
         candidate: time of the candidate [ms], one per pair.
         baseline: time of the baseline [ms], in the same order.
         block: pairs that were measured together; the number of pairs is a multiple of it.
-        seed: seed of the resampling; the same measurements give the same interval.
 
     Returns:
         Ratio, lower and upper end of the interval.
     """
     c, b = np.asarray(candidate, float), np.asarray(baseline, float)
-    blocks = np.random.default_rng(seed).integers(0, len(c) // block, (RESAMPLES, len(c) // block))
+    blocks = np.random.default_rng(0).integers(0, len(c) // block, (RESAMPLES, len(c) // block))
     index = (blocks[:, :, None] * block + np.arange(block)).reshape(RESAMPLES, -1)
     ratios = np.median(b[index], axis=1) / np.median(c[index], axis=1)
     low, high = np.quantile(ratios, (0.025, 0.975))
