@@ -69,6 +69,7 @@ def optimize(
     near_floor: Annotated[float | None, knob("near_floor")] = None,
     tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
     expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
+    tuned_baseline: Annotated[bool | None, knob("tuned_baseline", "--tuned")] = None,
     knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
 ) -> None:
     """Optimize one PyTorch module, and say what was proven about the kernel.
@@ -106,6 +107,7 @@ def optimize(
         near_floor=near_floor,
         tune_untimed=tune_untimed,
         expert_seed=expert_seed,
+        tuned_baseline=tuned_baseline,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )
     kernel_text = None if kernel is None else read_source(kernel, "kernel")
@@ -194,7 +196,8 @@ def conclude(console: Console, run: "Run") -> None:
         for line in run.verdict.splitlines():
             console.print(Padding(plain(line), (0, 0, 0, len(line) - len(line.lstrip()))))
     else:
-        show_verdict(console, run.evaluation, title=f"{task.name}, target {task.target.name}, {task.precision}")
+        title = f"{task.name}, target {task.target.name}, {task.precision}"
+        show_verdict(console, run.evaluation, title=title, tuned=run.state["baseline"].tuned)
     spent = tell_cost(run.usage)
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
     seconds = run.seconds if run.ledger is None else run.ledger.seconds
