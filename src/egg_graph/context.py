@@ -157,8 +157,8 @@ class Context:
     tuned_baseline: bool = field(
         default=False,
         metadata=describe(
-            "On a GPU, also time PyTorch with its own switches turned: cudnn.benchmark and channels_last where there is "
-            "a convolution, and torch.compile's max-autotune. It takes up to ten minutes, and decides no verdict."
+            "On a GPU, also time PyTorch with its own switches turned: cudnn.benchmark and channels_last where there "
+            "is a convolution, and torch.compile's max-autotune. It takes up to ten minutes, and decides no verdict."
         ),
     )
     knowledge_dir: str | None = field(

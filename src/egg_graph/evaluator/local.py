@@ -97,7 +97,7 @@ class LocalEvaluator(AsynchronousTwins):
             task: the reference.
             tuned: also measure PyTorch with its own switches turned, which takes minutes.
         """
-        params = {"task": task.model_dump(mode="json"), "tuned": tuned}
+        params = {"task": task.model_dump(mode="json"), **({"tuned": True} if tuned else {})}
         seconds = WORK_SECONDS + (plan.ALL_SECONDS + plan.START_SECONDS if tuned else 0.0)
         return Baseline.model_validate(self._call("baseline", params, seconds))
 

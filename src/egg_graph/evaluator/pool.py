@@ -72,7 +72,8 @@ class Pool(AsynchronousTwins):
 
     def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """See `LocalEvaluator.baseline`. Each evaluator measures its own baseline at its first call for a task."""
-        return self._call(lambda evaluator: evaluator.baseline(task, tuned=tuned))
+        asked = {"tuned": True} if tuned else {}
+        return self._call(lambda evaluator: evaluator.baseline(task, **asked))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False

@@ -97,7 +97,7 @@ class _Remote:
         self.actor = actor.remote(settings)
 
     def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
-        answer: Baseline = self._ask("baseline", task, tuned=tuned)
+        answer: Baseline = self._ask("baseline", task, **({"tuned": True} if tuned else {}))
         return answer
 
     def evaluate(

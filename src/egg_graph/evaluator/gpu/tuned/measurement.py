@@ -61,8 +61,14 @@ def timed_out(trial: TunedTrial, seconds: float) -> TunedTrial:
     return trial.model_copy(update={"outcome": "limit", "reason": f"limit: {seconds:.0f} s", "seconds": seconds})
 
 
+def _spoiled(trial: TunedTrial, reason: str) -> TunedTrial:
+    return trial.model_copy(update={"outcome": "machine", "reason": reason})
+
+
 class TunedProcess:
-    """The process that measures trials. One whose time is up is killed; the next trial starts another.
+    """The process that measures trials. One whose time is up is killed.
+
+    The next trial starts another one, unless one was lost before any had answered.
 
     Args:
         task: the reference.
@@ -78,9 +84,12 @@ class TunedProcess:
     ) -> None:
         self.task, self.folder, self.command = task, folder, command
         self._process: subprocess.Popen[bytes] | None = None
+        self._answered, self._lost = False, ""
 
     def ask(self, trial: TunedTrial, seconds: float) -> TunedTrial:
         """Measure a trial within its time; a new process has time to start beside it."""
+        if self._lost and not self._answered:
+            return _spoiled(trial, self._lost)
         allowed = seconds + (plan.START_SECONDS if self._process is None else 0.0)
         began = time.monotonic()
         try:
@@ -90,11 +99,13 @@ class TunedProcess:
             if line is None:
                 self.close()
                 return timed_out(trial, seconds)
+            self._answered = True
             return TunedTrial.model_validate_json(line)
         except (BrokenPipeError, EOFError):
             code = self._process.wait() if self._process else None
             self.close()
-            return trial.model_copy(update={"outcome": "machine", "reason": f"its process ended (exit status {code})"})
+            self._lost = f"its process ended (exit status {code})"
+            return _spoiled(trial, self._lost)
 
     def _start(self) -> subprocess.Popen[bytes]:
         compiled = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
