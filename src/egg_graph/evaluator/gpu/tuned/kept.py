@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from egg_graph.evaluator.gpu.tuned.plan import ALL_SECONDS, AUTOTUNE_SECONDS, TRIAL_SECONDS
-from egg_graph.schema import Environment, KernelTask, TunedBaseline
+from egg_graph.schema import Environment, KernelTask, TunedBaseline, TunedTrial
 
 VERSION = 1
 """Version of what is measured and kept; another one is measured anew."""
@@ -53,7 +53,7 @@ class KeptBaselines:
     def keep(self, task: KernelTask, tuned: TunedBaseline) -> None:
         """Keep a baseline, unless the machine spoiled a part of it."""
         path = self._path(task)
-        if path is None or tuned.reason or any(trial.outcome == "machine" for trial in tuned.trials):
+        if path is None or tuned.reason or any(map(_spoiled, tuned.trials)):
             return
         passing = path.with_suffix(f".{os.getpid()}")
         try:
@@ -70,6 +70,11 @@ class KeptBaselines:
         about = [VERSION, task.digest, machine.gpu, machine.driver, machine.cuda, machine.torch, machine.triton]
         parts = json.dumps([*about, TRIAL_SECONDS, AUTOTUNE_SECONDS, ALL_SECONDS])
         return self.folder / "tuned" / f"{hashlib.sha256(parts.encode()).hexdigest()}.json"
+
+
+def _spoiled(trial: TunedTrial) -> bool:
+    """Whether memory, a lost process or a busy host kept a trial from being measured; max-autotune alone may be slow."""
+    return trial.outcome == "machine" or (trial.outcome == "limit" and trial.forward != "max-autotune")
 
 
 def _near(then: float | None, now: float | None) -> bool:

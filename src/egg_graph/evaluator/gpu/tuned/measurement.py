@@ -21,6 +21,8 @@ from egg_graph.schema import KernelTask, TunedBaseline, TunedTrial
 
 COMPILE_THREADS = 8
 """Most processes that compile what max-autotune chooses from."""
+EXIT_SECONDS = 5.0
+"""Time for a process that closed its output to end [s]."""
 Ask = Callable[[TunedTrial, float], TunedTrial]
 """Measures a trial within so many seconds."""
 
@@ -102,10 +104,15 @@ class TunedProcess:
             self._answered = True
             return TunedTrial.model_validate_json(line)
         except (BrokenPipeError, EOFError):
-            code = self._process.wait() if self._process else None
+            self._lost = f"its process ended (exit status {self._exit_status()})"
             self.close()
-            self._lost = f"its process ended (exit status {code})"
             return _spoiled(trial, self._lost)
+
+    def _exit_status(self) -> int | None:
+        """The status with which the process ended; None where it did not, and only closed its output."""
+        with suppress(subprocess.TimeoutExpired):
+            return None if self._process is None else self._process.wait(EXIT_SECONDS)
+        return None
 
     def _start(self) -> subprocess.Popen[bytes]:
         compiled = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
