@@ -61,6 +61,7 @@ class LocalEvaluator(AsynchronousTwins):
     """
 
     measures_tuned = True
+    """`baseline` takes `tuned=True`."""
 
     def __init__(
         self,

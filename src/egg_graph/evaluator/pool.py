@@ -60,6 +60,7 @@ class Pool(AsynchronousTwins):
     """
 
     measures_tuned = True
+    """`baseline` takes `tuned=True`."""
 
     def __init__(self, makers: Sequence[Callable[[], PooledEvaluator]]) -> None:
         self.workers = len(makers)

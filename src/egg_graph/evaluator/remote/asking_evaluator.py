@@ -21,6 +21,7 @@ class AskingEvaluator:
     judges_elsewhere = True
     """The GPU of `environment()` is the one to write for, not this machine's."""
     measures_tuned = True
+    """`baseline` takes `tuned=True`."""
 
     def __init__(self, label: str) -> None:
         self._label = label

@@ -73,7 +73,7 @@ class KeptBaselines:
 
 
 def _spoiled(trial: TunedTrial) -> bool:
-    """Whether memory, a lost process or a busy host kept a trial from being measured; max-autotune alone may be slow."""
+    """Whether the machine kept a trial from being measured. Of all trials, max-autotune alone may take too long."""
     return trial.outcome == "machine" or (trial.outcome == "limit" and trial.forward != "max-autotune")
 
 
