@@ -88,11 +88,11 @@ def _numbers(evaluation: Evaluation, tuned: TunedBaseline | None) -> Table:
                 f"{timing.candidate_host_ms:.4g} ms against {timing.baseline_host_ms:.4g} ms, launches included: what "
                 "a user without CUDA graphs sees",
             )
-        if tuned is not None:
-            table.add_row("tuned", plain(tuned.tell(timing.candidate_ms)))
         table.add_row("speedup", f"{timing.ratio:.3f} over {timing.baseline} (95 % interval {interval})")
     elif bound := evaluation.bound:
         table.add_row("bound", f"no run below {bound.milliseconds:.4g} ms on the target ({bound.limiter}); not a time")
+    if tuned is not None:
+        table.add_row("tuned", plain(tuned.tell(evaluation.timing.candidate_ms if evaluation.timing else None)))
     if evaluation.triton_share is not None:
         table.add_row("triton", f"{evaluation.triton_share:.0%} of the work is in the kernel's own Triton")
     return table
