@@ -161,6 +161,13 @@ class Context:
             "graph's store; without a store there is no memory."
         ),
     )
+    tuned_baseline: bool = field(
+        default=False,
+        metadata=describe(
+            "On a GPU, also time PyTorch with its own switches turned: cudnn.benchmark and channels_last where there "
+            "is a convolution, and torch.compile's max-autotune. It takes up to ten minutes, and decides no verdict."
+        ),
+    )
     knowledge_dir: str | None = field(
         default=None,
         metadata=describe("Folder with principles and hardware specifications of your own, beside those that ship."),

@@ -120,6 +120,10 @@ def test_the_table_tells_the_same(results):
         "| repeats | 40 to 40 interleaved pairs",
     ):
         assert said in page, said
+    rows = (results.rows[0].model_copy(update={"tuned_ms": 2 * results.rows[0].kernel_ms}), *results.rows[1:])
+    tuned = markdown(results.model_copy(update={"rows": rows}))
+    assert "| tuned PyTorch | measured for 1 of 40 problems (" in tuned and "Against tuned PyTorch: **1.0" in tuned
+    assert "| 2.000 |" in next(line for line in tuned.splitlines() if line.startswith(f"| {rows[0].name} |"))
     half = results.model_copy(update={"rows": results.rows[:20]})
     assert "**The bench is not done: 20 of 40 problems.**" in markdown(half)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from egg_graph.bench import Row, summarize
 from egg_graph.bench.ablation import PARTS, ablations, check_parts, knobs_without
-from egg_graph.bench.statistics import by_group, kernelbench_numbers
+from egg_graph.bench.statistics import TUNED, by_group, kernelbench_numbers
 from egg_graph.context import Context
 from egg_graph.schema import BadInput
 from tests.paths import ROOT
@@ -50,6 +50,21 @@ def test_each_baseline_has_its_own_mean_and_tuned_pytorch_none():
     against = {name: round(interval.value**2, 6) for name, interval in found.against.items()}
     assert against == {"better of eager and torch.compile": 2, "eager": 3, "torch.compile": 2, "eager fp32": 8}
     assert found.roofline.value == pytest.approx(math.sqrt(0.5 * 0.25))
+
+
+def test_tuned_pytorch_has_a_mean_of_all_and_of_every_class():
+    times = {"kernel_ms": 1.0, "eager_ms": 3.0}
+    convolutions = [
+        row(ratio=3.0, tuned_ms=2.0, operator_class="convolution 2D", **times),
+        row(ratio=3.0, tuned_ms=0.5, operator_class="convolution 3D", **times),
+        row("reference_kept", tuned_ms=2.0, eager_ms=3.0, operator_class="convolution 3D"),
+    ]
+    found = by_group([*convolutions, row(ratio=3.0, tuned_ms=3.0, operator_class="softmax", **times)])
+    means = {group.group: round(group.against[TUNED].value, 6) for group in found if TUNED in group.against}
+    assert means == {
+        "all": round(3 ** (1 / 4), 6), "any convolution": 1.0, "convolution 2D": 2.0,
+        "convolution 3D": round(0.5**0.5, 6), "softmax": 3.0,
+    }  # fmt: skip
 
 
 @settings(deadline=None, max_examples=20)

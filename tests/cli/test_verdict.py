@@ -6,13 +6,13 @@ from rich.console import Console
 
 from egg_graph.cli.optimize import spent_words
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.schema import Check, Evaluation, Ledger, Timing
+from egg_graph.schema import Check, Evaluation, Ledger, Timing, TunedBaseline, TunedTrial
 
 
-def shown(**fields) -> str:
+def shown(tuned=None, **fields) -> str:
     console = Console(file=io.StringIO(), width=160)
     evaluation = Evaluation(candidate="c", task="t", status="correct", reason="right", **fields)
-    show_verdict(console, evaluation, title="title")
+    show_verdict(console, evaluation, title="title", tuned=tuned)
     return console.file.getvalue()
 
 
@@ -22,6 +22,17 @@ def test_both_sides_are_told_on_the_host():
         candidate_host_ms=0.15, baseline_host_ms=0.21,
     )  # fmt: skip
     assert "0.15 ms against 0.21 ms, launches included" in shown(timing=timing)
+
+
+def test_a_switch_that_gives_most_of_the_gain_stands_first():
+    trial = TunedTrial(forward="eager", switches=("cudnn.benchmark",), outcome="timed", milliseconds=0.1)
+    timing = Timing(
+        candidate_ms=0.1, eager_ms=0.2, baseline="eager", ratio=2.0, ratio_low=1.9, ratio_high=2.1, pairs=40
+    )
+    text = shown(TunedBaseline(trials=(trial,), eager_ms=0.2), timing=timing)
+    assert text.index("set cudnn.benchmark: 2.00x without a kernel") < text.index("right")
+    assert "tuned PyTorch 0.1 ms (eager with cudnn.benchmark): 1.00x against it" in text
+    assert "tuned PyTorch: not measured (there is no GPU here)" in shown(TunedBaseline(reason="there is no GPU here"))
 
 
 def test_what_is_not_preserved_stands_under_a_heading_of_its_own():

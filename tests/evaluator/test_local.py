@@ -64,7 +64,7 @@ def test_options_that_make_no_sense_are_refused(options: dict) -> None:
 
 
 def test_baseline_counts_what_the_reference_does(evaluator: LocalEvaluator, h200: Hardware) -> None:
-    baseline = evaluator.baseline(KernelTask(name="linear", reference=LINEAR_GELU, target=h200))
+    baseline = evaluator.baseline(KernelTask(name="linear", reference=LINEAR_GELU, target=h200), tuned=True)
     assert baseline.operators == ("aten.addmm.default", "aten.gelu.default")
     assert baseline.inputs == {"x": "float32[1024, 2048]"}
     assert baseline.outputs == {"output": "float32[1024, 4096]"}
@@ -76,6 +76,7 @@ def test_baseline_counts_what_the_reference_does(evaluator: LocalEvaluator, h200
     assert len(baseline.shrunk_shapes) == 2
     assert baseline.unevaluable == ""
     assert baseline.eager_ms is None
+    assert baseline.tuned is not None and baseline.tuned.tell().endswith("not measured (there is no GPU here)")
     assert baseline.environment is not None
     assert baseline.environment.gpu is None
 

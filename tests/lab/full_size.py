@@ -98,8 +98,8 @@ class Measured(LocalEvaluator):
         self.began = time.monotonic()
         self.calls: list[Call] = []
 
-    def baseline(self, task: KernelTask) -> Baseline:
-        return self._noted("baseline", lambda: LocalEvaluator.baseline(self, task))
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
+        return self._noted("baseline", lambda: LocalEvaluator.baseline(self, task, tuned=tuned))
 
     def evaluate(self, task: KernelTask, candidate: Candidate, **options: Any) -> Evaluation:
         if options.get("finalist"):

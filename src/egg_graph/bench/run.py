@@ -197,7 +197,9 @@ def _jobs(
     problems: Sequence[Problem], without: Sequence[str], context: Context, knobs: dict[str, Any]
 ) -> dict[Key, Job]:
     """A job for every problem and every ablation; those of one problem follow each other."""
-    changed = {part: {**knobs, **knobs_without(part, context)} for part in without}
+    # The ablations are compared with the whole, whose rows have tuned PyTorch.
+    shared = {name: value for name, value in knobs.items() if name != "tuned_baseline"}
+    changed = {part: {**shared, **knobs_without(part, context)} for part in without}
     found = {}
     for problem in problems:
         known = {

@@ -26,11 +26,13 @@ DRAWS = 2000
 """Draws of a bootstrap."""
 WIDTH = 2 * 1.96
 """Width of a 95 % interval of a normal distribution, in standard deviations."""
+TUNED = "tuned PyTorch"
+"""The baseline with PyTorch's own switches turned."""
 BASELINES = {
     "better of eager and torch.compile": "baseline_ms",
     "eager": "eager_ms",
     "torch.compile": "compile_ms",
-    "tuned PyTorch": "tuned_ms",
+    TUNED: "tuned_ms",
     "eager fp32": "eager_fp32_ms",
 }
 """What a kernel's time is compared with, and the field of a row that holds its time."""

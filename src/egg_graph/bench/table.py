@@ -7,6 +7,7 @@ from egg_graph.bench.figures import Figures
 from egg_graph.bench.protocol_card import NOT_MEASURED, protocol
 from egg_graph.bench.statistics import (
     BASELINES,
+    TUNED,
     Interval,
     KernelBenchNumbers,
     Statistics,
@@ -25,6 +26,7 @@ _TIMED = (
     "tuned",
     "eager fp32",
     "ratio (95 % interval)",
+    "to tuned",
     "of the roofline",
     "error / budget",
     "Triton",
@@ -46,6 +48,7 @@ _GROUPS = (
     "right",
     "handed over",
     "geometric mean",
+    "against tuned",
     "quartiles",
     "fast_0",
     "fast_1",
@@ -97,6 +100,8 @@ def headline(results: Results, all_rows: Statistics) -> list[str]:
     if all_rows.geometric_mean is not None:
         mean, median = _with_interval(all_rows.geometric_mean), _with_interval(all_rows.median)
         lines += ["", f"Geometric mean over all {done}: **{mean}**, median {median}."]
+        if TUNED in all_rows.against:
+            lines.append(f"Against tuned PyTorch: **{_with_interval(all_rows.against[TUNED])}**.")
         lines.append(f"Lowest and highest ratio of a kernel: {all_rows.lowest:.3f} and {all_rows.highest:.3f}.")
     return lines
 
@@ -116,7 +121,8 @@ def _group(group: Statistics) -> list[str]:
     quartiles = f"{group.lower_quartile.value:.2f}, {_value(group.median)}, {group.upper_quartile.value:.2f}"
     fast = [f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})" for share in group.fast.values()]
     roofline = f"{group.roofline.value:.0%}" if group.roofline else NOT_MEASURED
-    return [*counts, _with_interval(group.geometric_mean), quartiles, *fast, roofline]
+    means = [_with_interval(group.geometric_mean), _with_interval(group.against.get(TUNED))]
+    return [*counts, *means, quartiles, *fast, roofline]
 
 
 def _baselines(all_rows: Statistics) -> list[str]:
@@ -216,7 +222,8 @@ def _timed(row: Row) -> list[str]:
         milliseconds(time) for time in (row.kernel_ms, row.eager_ms, row.compile_ms, row.tuned_ms, row.eager_fp32_ms)
     ]
     roofline = "-" if row.of_roofline is None else f"{row.of_roofline:.0%}"
-    return [row.name, row.operator_class, _verdict(row), *times, ratio, roofline, _error(row), _share(row)]
+    tuned = "-" if row.tuned_ratio is None else f"{row.tuned_ratio:.3f}"
+    return [row.name, row.operator_class, _verdict(row), *times, ratio, tuned, roofline, _error(row), _share(row)]
 
 
 def _untimed(row: Row) -> list[str]:

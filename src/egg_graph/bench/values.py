@@ -50,7 +50,9 @@ class Row(Value):
     eager_ms: float | None = None
     compile_ms: float | None = None
     tuned_ms: float | None = None
-    """Time of tuned PyTorch; None, because no such baseline is measured yet."""
+    """Time of tuned PyTorch: the fastest that its own switches make it."""
+    tuned: str = ""
+    """Forward and switches of the fastest; why it was not measured; empty where nobody asked."""
     eager_fp32_ms: float | None = None
     ratio: float | None = None
     ratio_low: float | None = None
@@ -101,6 +103,11 @@ class Row(Value):
     def baseline_ms(self) -> float | None:
         """The faster of eager and torch.compile at the policy's precision [ms]."""
         return min(filter(None, (self.eager_ms, self.compile_ms)), default=None)
+
+    @property
+    def tuned_ratio(self) -> float | None:
+        """Time of tuned PyTorch over the kernel's; None where either was not measured."""
+        return self.tuned_ms / self.kernel_ms if self.usable and self.tuned_ms and self.kernel_ms else None
 
     @property
     def of_roofline(self) -> float | None:
@@ -182,6 +189,8 @@ def row_of(run: "Run", **known: str) -> Row:
         eager_ms=baseline.eager_ms,
         compile_ms=baseline.compile_ms,
         eager_fp32_ms=baseline.eager_fp32_ms,
+        tuned_ms=None if baseline.tuned is None else baseline.tuned.milliseconds,
+        tuned=_tell_tuned(baseline),
         floor_ms=baseline.floor_ms or None,
         flops=baseline.flops or None,
         compulsory_bytes=baseline.compulsory_bytes or None,
@@ -190,6 +199,13 @@ def row_of(run: "Run", **known: str) -> Row:
         usage=run.usage,
         run=run.id,
     ).model_copy(update={} if evaluation is None else _figures(evaluation, baseline))
+
+
+def _tell_tuned(baseline: Baseline) -> str:
+    tuned = baseline.tuned
+    if tuned is None:
+        return ""
+    return tuned.name if tuned.milliseconds is not None else tuned.tell()
 
 
 def _best_right(run: "Run") -> Evaluation | None:

@@ -70,6 +70,7 @@ def optimize(
     tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
     expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
     memory: Annotated[bool | None, knob("memory", "--memory/--no-memory")] = None,
+    tuned_baseline: Annotated[bool | None, knob("tuned_baseline", "--tuned")] = None,
     knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
 ) -> None:
     """Optimize one PyTorch module, and say what was proven about the kernel.
@@ -108,6 +109,7 @@ def optimize(
         tune_untimed=tune_untimed,
         expert_seed=expert_seed,
         memory=memory,
+        tuned_baseline=tuned_baseline,
         knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
     )
     kernel_text = None if kernel is None else read_source(kernel, "kernel")
@@ -213,7 +215,8 @@ def conclude(console: Console, run: "Run") -> None:
         for line in run.verdict.splitlines():
             console.print(Padding(plain(line), (0, 0, 0, len(line) - len(line.lstrip()))))
     else:
-        show_verdict(console, run.evaluation, title=f"{task.name}, target {task.target.name}, {task.precision}")
+        title = f"{task.name}, target {task.target.name}, {task.precision}"
+        show_verdict(console, run.evaluation, title=title, tuned=run.state["baseline"].tuned)
     spent = tell_cost(run.usage)
     tried = f"{len(run.attempts)} attempt{'' if len(run.attempts) == 1 else 's'}"
     seconds = run.seconds if run.ledger is None else run.ledger.seconds

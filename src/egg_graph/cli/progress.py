@@ -131,6 +131,8 @@ class Progress:
         elif not event.get("eager_ms"):
             parts.append("[dim]nothing is timed here[/]")
         self._line(f"[bold]baseline[/]  {'  '.join(parts)}")
+        if event.get("tuned"):
+            self._detail("", plain(event["tuned"]))
 
     def _stage(self, event: Any) -> None:
         name = str(event["stage"]).replace("_", " ")

@@ -5,7 +5,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from egg_graph.cli.console import plain
-from egg_graph.schema import Check, Evaluation, Usage
+from egg_graph.schema import Check, Evaluation, TunedBaseline, Usage
 
 COLORS = {"faster": "green", "correct": "green", "inconclusive": "yellow", "slower": "yellow"}
 """Colour of a status; every other status is red."""
@@ -16,16 +16,24 @@ def color(status: str) -> str:
     return COLORS.get(status, "red")
 
 
-def show_verdict(console: Console, evaluation: Evaluation, *, title: str) -> None:
-    """Print an evaluation as a panel: reason, proofs, gaps, findings, numbers."""
+def show_verdict(console: Console, evaluation: Evaluation, *, title: str, tuned: TunedBaseline | None = None) -> None:
+    """Print an evaluation as a panel: what to set first, reason, proofs, gaps, findings, numbers.
+
+    Args:
+        console: where to print.
+        evaluation: of the kernel.
+        title: of the panel.
+        tuned: PyTorch with its own switches turned, where that was asked for.
+    """
     parts: list[RenderableType] = [
-        f"[bold {color(evaluation.status)}]{evaluation.status}[/]  {plain(evaluation.reason)}"
+        *_advice(evaluation, tuned),
+        f"[bold {color(evaluation.status)}]{evaluation.status}[/]  {plain(evaluation.reason)}",
     ]
     parts += _list("proven", evaluation.proven, "[green]+[/]")
     parts += _list("not proven", evaluation.not_proven, "[yellow]-[/]")
     parts += _list("not preserved", evaluation.not_preserved, "[yellow]-[/]")
     parts += _findings(evaluation)
-    if (numbers := _numbers(evaluation)).row_count:
+    if (numbers := _numbers(evaluation, tuned)).row_count:
         parts += ["", numbers]
     console.print(Panel(Group(*parts), title=plain(title), title_align="left", border_style=color(evaluation.status)))
 
@@ -57,7 +65,14 @@ def worst_check(evaluation: Evaluation) -> Check | None:
     return max(evaluation.checks, key=lambda check: check.error / (check.budget or 1e-300), default=None)
 
 
-def _numbers(evaluation: Evaluation) -> Table:
+def _advice(evaluation: Evaluation, tuned: TunedBaseline | None) -> list[RenderableType]:
+    """What to set, where a switch of PyTorch gives most of the gain."""
+    timing = evaluation.timing
+    advice = "" if tuned is None else tuned.advice(None if timing is None else timing.ratio)
+    return [f"[bold yellow]{plain(advice)}[/]"] if advice else []
+
+
+def _numbers(evaluation: Evaluation, tuned: TunedBaseline | None) -> Table:
     table = Table.grid(padding=(0, 2))
     if check := worst_check(evaluation):
         table.add_row(
@@ -76,6 +91,8 @@ def _numbers(evaluation: Evaluation) -> Table:
         table.add_row("speedup", f"{timing.ratio:.3f} over {timing.baseline} (95 % interval {interval})")
     elif bound := evaluation.bound:
         table.add_row("bound", f"no run below {bound.milliseconds:.4g} ms on the target ({bound.limiter}); not a time")
+    if tuned is not None:
+        table.add_row("tuned", plain(tuned.tell(evaluation.timing.candidate_ms if evaluation.timing else None)))
     if evaluation.triton_share is not None:
         table.add_row("triton", f"{evaluation.triton_share:.0%} of the work is in the kernel's own Triton")
     return table

@@ -80,7 +80,7 @@ async def cancellable(function: Callable[..., T], *args: Any, **options: Any) ->
 
 
 class _Evaluator(Protocol):
-    def baseline(self, task: KernelTask) -> Baseline: ...
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline: ...
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -98,9 +98,9 @@ class _Profiler(Protocol):
 class AsynchronousTwins:
     """Adds the asynchronous twins to an evaluator. Cancelling one ends the candidate's processes and frees the GPU."""
 
-    async def abaseline(self: _Evaluator, task: KernelTask) -> Baseline:
+    async def abaseline(self: _Evaluator, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """`baseline` in an event loop."""
-        return await cancellable(self.baseline, task)
+        return await cancellable(self.baseline, task, tuned=tuned)
 
     async def aevaluate(
         self: _Evaluator,

@@ -13,6 +13,7 @@ from egg_graph.evaluator.client import JudgeClient, JudgeLost, WarmingJudge
 from egg_graph.evaluator.device.detect import environment, gpu_present, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
 from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.gpu.tuned import plan
 from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
@@ -58,6 +59,9 @@ class LocalEvaluator(AsynchronousTwins):
         BadInput: if an option makes no sense.
     """
 
+    measures_tuned = True
+    """`baseline` takes `tuned=True`."""
+
     def __init__(
         self,
         *,
@@ -86,9 +90,16 @@ class LocalEvaluator(AsynchronousTwins):
         settings = {name: value for name, value in self._settings.items() if name != "seed"}
         return json.dumps([settings, environment().model_dump()], sort_keys=True)
 
-    def baseline(self, task: KernelTask) -> Baseline:
-        """Run (and, on a GPU, measure) the reference itself. See `Evaluator.baseline`."""
-        return Baseline.model_validate(self._call("baseline", {"task": task.model_dump(mode="json")}, WORK_SECONDS))
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
+        """Run (and, on a GPU, measure) the reference itself. See `Evaluator.baseline`.
+
+        Args:
+            task: the reference.
+            tuned: also measure PyTorch with its own switches turned, which takes minutes.
+        """
+        params = {"task": task.model_dump(mode="json"), **({"tuned": True} if tuned else {})}
+        seconds = WORK_SECONDS + (plan.ALL_SECONDS + plan.START_SECONDS if tuned else 0.0)
+        return Baseline.model_validate(self._call("baseline", params, seconds))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 class PooledEvaluator(Protocol):
     """An `Evaluator` that can be closed; a pool consists of these."""
 
-    def baseline(self, task: KernelTask) -> Baseline: ...
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline: ...
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -58,6 +58,9 @@ class Pool(AsynchronousTwins):
         makers: one function per evaluator; called again to replace it.
     """
 
+    measures_tuned = True
+    """`baseline` takes `tuned=True`."""
+
     def __init__(self, makers: Sequence[Callable[[], PooledEvaluator]]) -> None:
         self.workers = len(makers)
         self._free: queue.LifoQueue[tuple[Callable[[], PooledEvaluator], PooledEvaluator]] = queue.LifoQueue()
@@ -67,9 +70,10 @@ class Pool(AsynchronousTwins):
         self._closing = threading.Lock()
         self._closed = False
 
-    def baseline(self, task: KernelTask) -> Baseline:
-        """See `Evaluator.baseline`. Each evaluator measures its own baseline at its first call for a task."""
-        return self._call(lambda evaluator: evaluator.baseline(task))
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
+        """See `LocalEvaluator.baseline`. Each evaluator measures its own baseline at its first call for a task."""
+        asked = {"tuned": True} if tuned else {}
+        return self._call(lambda evaluator: evaluator.baseline(task, **asked))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False

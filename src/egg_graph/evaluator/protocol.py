@@ -13,6 +13,7 @@ class Evaluator(Protocol):
     An evaluator may say what it is doing (`egg_graph.evaluator.report_progress`); none has to. One that judges on
     another machine says so by an attribute `judges_elsewhere = True`, and by `environment()` which machine that is: the
     target `auto` then means its GPU. It may raise `AnswerPending`, which ends the run where it can be resumed. One that
+    measures tuned PyTorch says so by `measures_tuned = True`; its `baseline` then takes `tuned=True`. One that
     measures may have a method `profile(task, candidate, evaluation, *, stage)`, as `LocalEvaluator` has: each stage
     then begins with its own metrics of the kernel that it is handed.
 

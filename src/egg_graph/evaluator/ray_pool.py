@@ -96,8 +96,8 @@ class _Remote:
         self.ray = _ray()
         self.actor = actor.remote(settings)
 
-    def baseline(self, task: KernelTask) -> Baseline:
-        answer: Baseline = self._ask("baseline", task)
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
+        answer: Baseline = self._ask("baseline", task, **({"tuned": True} if tuned else {}))
         return answer
 
     def evaluate(

@@ -30,7 +30,8 @@ def event_line(event: Event) -> str:
 
 def _numbers(told: dict[str, Any]) -> str:
     """Times that were measured, or the lower bound."""
-    units = (("milliseconds", "ms"), ("eager_ms", "ms eager"), ("compile_ms", "ms torch.compile"))
+    baselines = (("eager_ms", "ms eager"), ("compile_ms", "ms torch.compile"), ("tuned_ms", "ms tuned PyTorch"))
+    units = (("milliseconds", "ms"), *baselines)
     parts = [f"{told[key]:.4g} {unit}" for key, unit in units if told.get(key) is not None]
     if told.get("ratio") is not None:
         parts.append(f"{told['ratio']:.2f}x")

@@ -15,7 +15,7 @@ from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import at_the_floor, contender_of, evaluation_of_best, exhausted, floor_factor
-from egg_graph.schema import Candidate, Evaluation, KernelTask, Profile
+from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
 _SLOW = {"slower": "slower", "inconclusive": "not faster with confidence", "correct": "no speed of it is told"}
@@ -157,7 +157,7 @@ def write_verdict(
     if baseline.unevaluable:
         return "unevaluable", f"No kernel can be judged against this reference: {baseline.unevaluable}"
     if best is None or evaluation is None:
-        return "reference_kept", _reference_kept(state, context, notes, not_faster)
+        return "reference_kept", advised(baseline, None, _reference_kept(state, context, notes, not_faster))
     lines = [_headline(evaluation), *(f"  proven: {line}" for line in evaluation.proven)]
     lines += [f"  not proven: {line}" for line in evaluation.not_proven]
     lines += [f"  not preserved: {line}" for line in evaluation.not_preserved]
@@ -175,7 +175,26 @@ def write_verdict(
         lines.append(f"  the run stopped early: {stopped}")
     whole = exhausted(state, context)
     lines += [f"  a part ended early: {budget}" for budget in reached(state, context) if budget != whole]
-    return evaluation.status, "\n".join(lines)
+    return evaluation.status, advised(baseline, evaluation, "\n".join(lines))
+
+
+def advised(baseline: Baseline, evaluation: Evaluation | None, verdict: str) -> str:
+    """The verdict with what tuned PyTorch comes to; first what to set, where that gives most of the gain.
+
+    Args:
+        baseline: holds tuned PyTorch, where that was asked for.
+        evaluation: of the kernel that is handed over; None where the reference is kept.
+        verdict: the text so far.
+    """
+    tuned, timing = baseline.tuned, None if evaluation is None else evaluation.timing
+    if tuned is None:
+        return verdict
+    headline, *lines = verdict.splitlines()
+    advice = tuned.advice(None if timing is None else timing.ratio)
+    first = f"{advice[:1].upper()}{advice[1:]}. " if advice else ""
+    told = tuned.tell(None if timing is None else timing.candidate_ms)
+    failed = () if tuned.milliseconds is None else tuned.failures
+    return "\n".join([first + headline, *(f"  {line}" for line in (told, *failed, *tuned.untried)), *lines])
 
 
 def _stopped(state: State, context: Context) -> str:

@@ -5,7 +5,7 @@
 | `started` | every node, but none of a stage that does not run | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode` |
 | `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
 | `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
-| `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms` |
+| `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms`; where tuned PyTorch was asked for `tuned_ms` (None where it was not measured), `tuned` (it in one line, and what to set) |
 | `contender` | contender, where the embedded expert has no kernel | `status` (`none`), `reason` |
 | `stage` | open, close | `stage`, `status` (`opened`, `skipped` (once, of the first stage that would tune untimed), or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`, `no_answer` (of the analyst or the debugger: what stands in for a usable answer, and why)), `reason` |
@@ -92,6 +92,8 @@ class Event(TypedDict, total=False):
     ratio: float | None
     eager_ms: float | None
     compile_ms: float | None
+    tuned_ms: float | None
+    tuned: str
     floor_ms: float
     model: str
     again_in: float | None
@@ -116,6 +118,10 @@ def numbers(evaluation: Evaluation) -> Event:
 
 
 def baseline_event(baseline: Baseline) -> Event:
+    tuned = Event()
+    if baseline.tuned is not None:
+        told = "; ".join(filter(None, (baseline.tuned.advice(), baseline.tuned.tell())))
+        tuned = Event(tuned_ms=baseline.tuned.milliseconds, tuned=told)
     return Event(
         event="baseline",
         status="unevaluable" if baseline.unevaluable else "ok",
@@ -123,6 +129,7 @@ def baseline_event(baseline: Baseline) -> Event:
         eager_ms=baseline.eager_ms,
         compile_ms=baseline.compile_ms,
         floor_ms=baseline.floor_ms,
+        **tuned,
     )
 
 

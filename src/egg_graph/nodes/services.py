@@ -27,6 +27,7 @@ from egg_graph.schema import (
     Principle,
     Profile,
     StageName,
+    TunedBaseline,
 )
 from egg_graph.stages import Stage
 from egg_graph.team import Team, calls_models, check_model, playbook_guidance, reads_metrics, resolve_team
@@ -54,6 +55,14 @@ def when_to_profile(context: Context, player: object) -> Profiling:
     if context.profile and not (player is not None and reads_metrics(player)):
         return "finalists"
     return context.profile
+
+
+def _with_tuned(baseline: Baseline, context: Context) -> Baseline:
+    """The baseline with why it has no tuned PyTorch, where that was asked for."""
+    if not context.tuned_baseline or baseline.tuned is not None:
+        return baseline
+    reason = "nothing is timed here" if baseline.eager_ms is None else "the evaluator does not measure it"
+    return baseline.model_copy(update={"tuned": TunedBaseline(reason=reason)})
 
 
 @cache
@@ -128,11 +137,13 @@ class Services:
         evaluator = self.get_evaluator(context)
         kept = None if self.cache is None else CachedAnswers(self.cache, evaluator)
         if kept and (found := await Call(kept.find, Baseline, task)):
-            return found
-        baseline: Baseline = await Call(evaluator.baseline, task)
+            return _with_tuned(found, context)
+        tuned = context.tuned_baseline and getattr(evaluator, "measures_tuned", False)
+        ask = evaluator.baseline
+        baseline: Baseline = await (Call(ask, task, tuned=True) if tuned else Call(ask, task))
         if kept:
             await Call(kept.keep, baseline, task)
-        return baseline
+        return _with_tuned(baseline, context)
 
     async def evaluate(
         self, context: Context, task: KernelTask, candidate: Candidate, stage: StageName, *, finalist: bool = False

@@ -37,7 +37,9 @@ def levels(baseline: Baseline, evaluation: Evaluation | None) -> tuple[Level, ..
     timing = None if evaluation is None else evaluation.timing
     eager = timing.eager_ms if timing else baseline.eager_ms
     compiled = timing.compile_ms if timing else baseline.compile_ms
+    tuned = None if baseline.tuned is None else baseline.tuned.milliseconds
     found = [("roofline floor", baseline.floor_ms, ":"), ("eager", eager, "--"), ("torch.compile", compiled, "-.")]
+    found.append(("tuned PyTorch", tuned, "-"))
     return tuple(Level(name, value, style) for name, value, style in found if value)
 
 

@@ -55,16 +55,16 @@ class RecordedEvaluator:
         self.files = KeptFiles(folder, EVALUATIONS)
 
     def __getattr__(self, name: str) -> Any:
-        """What the evaluator has beside the protocol's methods (`judges_elsewhere`, `environment`, `cache_key`)."""
+        """What the evaluator has beside the protocol's methods (`judges_elsewhere`, `measures_tuned`, `cache_key`)."""
         return getattr(self._make(), name)
 
-    def baseline(self, task: KernelTask) -> Baseline:
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """See `Evaluator.baseline`."""
-        return run(self._baseline(task))
+        return run(self._baseline(task, tuned))
 
-    async def abaseline(self, task: KernelTask) -> Baseline:
+    async def abaseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """`baseline` in an event loop."""
-        return await arun(self._baseline(task))
+        return await arun(self._baseline(task, tuned))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -86,8 +86,9 @@ class RecordedEvaluator:
         """`screen` in an event loop."""
         return await arun(self._screen(task, candidates))
 
-    async def _baseline(self, task: KernelTask) -> Baseline:
-        answer: Baseline = await Call(self._make().baseline, task)
+    async def _baseline(self, task: KernelTask, tuned: bool) -> Baseline:
+        ask = self._make().baseline
+        answer: Baseline = await (Call(ask, task, tuned=True) if tuned else Call(ask, task))
         self._keep(_baseline_file(task), {"task": task.model_dump(mode="json")}, _BASELINE.dump_json(answer))
         return answer
 
@@ -127,7 +128,10 @@ class ReplayEvaluator:
         """The task of the run."""
         return KernelTask.model_validate(self._read("baseline.json", "it has no baseline")["task"])
 
-    def baseline(self, task: KernelTask) -> Baseline:
+    measures_tuned = True
+    """Its baseline holds what the run's evaluator measured of tuned PyTorch."""
+
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """See `Evaluator.baseline`."""
         answer = self._answer(_BASELINE, _baseline_file(task), "it has no baseline")
         if answer.task != task.digest:

@@ -71,6 +71,7 @@ from egg_graph.schema.request import Message, ModelRequest
 from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.spending import Memory, Part, Spending
 from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
+from egg_graph.schema.tuned import Forward, TunedBaseline, TunedTrial
 
 __all__ = [
     "FP32",
@@ -114,6 +115,7 @@ __all__ = [
     "Figure",
     "Finding",
     "FindingKind",
+    "Forward",
     "GpuState",
     "Hardware",
     "InfrastructureError",
@@ -155,6 +157,8 @@ __all__ = [
     "Timing",
     "Tolerance",
     "Trial",
+    "TunedBaseline",
+    "TunedTrial",
     "Usage",
     "Value",
     "failure_of",

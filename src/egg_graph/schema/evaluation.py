@@ -5,6 +5,7 @@ from typing import Literal
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Knob
 from egg_graph.schema.spending import Spending
+from egg_graph.schema.tuned import TunedBaseline
 
 Status = Literal[
     "compile_error",
@@ -450,6 +451,8 @@ class Baseline(Value):
     """Time of `torch.compile` [ms]; None where no GPU timed it."""
     eager_fp32_ms: float | None = None
     """Time of eager PyTorch with TF32 off [ms]; None where no GPU timed it."""
+    tuned: TunedBaseline | None = None
+    """PyTorch with its own switches turned; None where nobody asked for it."""
     environment: Environment | None = None
     families: tuple[str, ...] = ()
     """Input distributions (`Check.family`) that this problem can be judged on, `as given` first."""

@@ -8,7 +8,7 @@ from egg_graph.bench.figures import Figures
 from egg_graph.bench.page.plots import class_plot, fast_plot, roofline_plot, tone_of
 from egg_graph.bench.page.trajectory import Trajectories
 from egg_graph.bench.protocol_card import NOT_MEASURED, protocol
-from egg_graph.bench.statistics import BASELINES, Interval, Statistics
+from egg_graph.bench.statistics import BASELINES, TUNED, Interval, Statistics
 from egg_graph.bench.table import causes, furthest, milliseconds, slower
 from egg_graph.bench.values import Results
 
@@ -42,6 +42,7 @@ def render(results: Results, figures: Figures, trajectories: Trajectories) -> st
             "roofline": roofline_plot(rows, links),
         },
         against=[(name, groups[0].against.get(name)) for name in BASELINES],
+        tuned=TUNED,
         kernelbench=figures.kernelbench,
         causes=causes(rows),
         slower=slower(rows),

@@ -1,7 +1,8 @@
 """What judges keep on disk for later judges: what PyTorch compiled of references, and Triton's compiled driver module.
 
 Only compiled code is kept. No time, no answer and no choice that a clock made outlives a judge: which of several
-configurations of a compiled kernel is the fastest is measured anew (`measure_choices_anew`). PyTorch finds an entry by
+configurations of a compiled kernel is the fastest is measured anew (`measure_choices_anew`). Tuned PyTorch alone, which
+costs minutes and decides no verdict, is kept with its times (`gpu.tuned.kept`). PyTorch finds an entry by
 the graph, its own version, its settings and the GPU. Candidates neither read nor write here: where the kernel cannot
 promise that (no Landlock), nothing is kept.
 """

@@ -19,6 +19,8 @@ class AskingEvaluator:
 
     judges_elsewhere = True
     """The GPU of `environment()` is the one to write for, not this machine's."""
+    measures_tuned = True
+    """`baseline` takes `tuned=True`."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -27,9 +29,9 @@ class AskingEvaluator:
         """Ask, and wait for the answer. If it is cancelled, the question is taken back."""
         raise NotImplementedError
 
-    def baseline(self, task: KernelTask) -> Baseline:
-        """See `Evaluator.baseline`."""
-        return finish(self.abaseline(task))
+    def baseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
+        """See `LocalEvaluator.baseline`."""
+        return finish(self.abaseline(task, tuned=tuned))
 
     def evaluate(
         self, task: KernelTask, candidate: Candidate, *, stage: StageName | None = None, finalist: bool = False
@@ -51,9 +53,9 @@ class AskingEvaluator:
         """Describe the machine that judges."""
         return finish(self.aenvironment())
 
-    async def abaseline(self, task: KernelTask) -> Baseline:
+    async def abaseline(self, task: KernelTask, *, tuned: bool = False) -> Baseline:
         """`baseline` in an event loop."""
-        answer = await self._answered(Question(kind="baseline", task=task, label=self._label))
+        answer = await self._answered(Question(kind="baseline", task=task, tuned=tuned, label=self._label))
         assert answer.baseline is not None
         return answer.baseline
 

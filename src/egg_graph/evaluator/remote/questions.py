@@ -56,6 +56,8 @@ class Question(Value):
     finalist: bool = False
     evaluation: Evaluation | None = None
     """What was established about the candidate that is to be profiled: its kernels, and their share of the time."""
+    tuned: bool = False
+    """Whether the baseline is to hold tuned PyTorch as well."""
     label: str = Field(default="", max_length=200)
     """Tells apart measurements that are to be made anew of the same content."""
 
@@ -83,6 +85,8 @@ class Question(Value):
         parts: list[Any] = [self.format, self.kind, self.label, task, kernels, self.stage, self.finalist]
         if self.evaluation is not None:
             parts += [[one.model_dump(mode="json") for one in self.evaluation.resources], self.evaluation.triton_share]
+        if self.tuned:
+            parts.append("tuned")
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -195,7 +199,8 @@ def _ask(evaluator: PooledEvaluator, question: Question, who: str) -> Answer:
     if task is None:
         return Answer(key=question.key, judge=who, environment=evaluator.environment())
     if question.kind == "baseline":
-        return Answer(key=question.key, judge=who, baseline=evaluator.baseline(task))
+        baseline = evaluator.baseline(task, tuned=True) if question.tuned else evaluator.baseline(task)
+        return Answer(key=question.key, judge=who, baseline=baseline)
     if question.kind == "screen":
         return Answer(key=question.key, judge=who, trials=evaluator.screen(task, question.candidates))
     (candidate,) = question.candidates
