@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from egg_graph.nodes.events import Event
     from egg_graph.runs.optimize import aoptimize, aresume, optimize, resume
     from egg_graph.runs.results import Run
+    from egg_graph.runs.tune import tune
     from egg_graph.schema import (
         Analysis,
         AnswerPending,
@@ -82,6 +83,7 @@ _HOMES = {
     "resume": "runs.optimize",
     "served": "steering.serving",
     "to_json": "state",
+    "tune": "runs.tune",
 }
 
 __all__ = [
@@ -123,6 +125,7 @@ __all__ = [
     "resume",
     "served",
     "to_json",
+    "tune",
 ]
 
 

@@ -22,6 +22,7 @@ SAME_NAME = 0.85
 
 Device = Literal["auto", "gpu", "none"]
 Accept = Literal["faster", "right"]
+SweepOf = Literal["stage", "whole"]
 Count = Annotated[int, Field(ge=0)]
 MEASURES = ("calls", "tokens", "dollars")
 """What a budget of a part of the run may limit."""
@@ -123,6 +124,13 @@ class Context:
         default=True, metadata=describe("Show every stage what the earlier ones tried, what paid and what failed.")
     )
     tune: bool = field(default=True, metadata=describe("Sweep each stage's knobs when the stage has its kernel."))
+    sweep: SweepOf = field(
+        default="stage",
+        metadata=describe(
+            "What a sweep turns. stage: the knobs that the kernel leaves to the stage; whole: all knobs of the kernel "
+            "together, once, in the first stage that runs, and without a clock none is chosen."
+        ),
+    )
     accept: Accept = field(
         default="faster",
         metadata=describe(

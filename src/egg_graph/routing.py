@@ -20,7 +20,7 @@ from egg_graph.budgets import exhausted as exhausted
 from egg_graph.budgets import part_exhausted, without_budgets
 from egg_graph.context import Context
 from egg_graph.schema import Attempt, Evaluation, StageName
-from egg_graph.stages import TUNING_STAGES
+from egg_graph.stages import TUNING_STAGES, swept_knobs
 from egg_graph.state import OutputState, StageState
 
 
@@ -225,7 +225,7 @@ def cut_short(state: StageState, context: Context, stage: StageName, *, paid: bo
     if not budget or state.get("withheld"):
         return budget
     best, analysis = state.get("best"), state.get("analysis")
-    knobs = {} if best is None else best.space.get(stage, {})
+    knobs = {} if best is None else swept_knobs(best.space, stage, context)
     swept = any(sweep.stage == stage for sweep in state.get("sweeps", []))
     if whole and context.tune and context.max_configs > 1 and not swept and any(len(v) > 1 for v in knobs.values()):
         return budget

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from egg_graph.schema import STAGE_METRICS, StageName
+from egg_graph.context import Context
+from egg_graph.schema import STAGE_METRICS, ConfigSpace, Knob, StageName
 
 
 class Stage(NamedTuple):
@@ -67,3 +68,21 @@ MEMORY_OPTIMIZATION = Stage(
 STRUCTURE_STAGES = (ALGORITHMIC_STRUCTURE,)
 TUNING_STAGES = (PARALLEL_MAPPING, TENSOR_TILING, MEMORY_OPTIMIZATION)
 STAGES = (*STRUCTURE_STAGES, *TUNING_STAGES)
+
+
+def swept_knobs(space: ConfigSpace, stage: StageName, context: Context) -> dict[str, tuple[Knob, ...]]:
+    """The knobs that the tuner of a stage turns, with the values that each may take.
+
+    Args:
+        space: of the kernel.
+        stage: whose tuner it is.
+        context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all.
+    """
+    if context.sweep == "stage":
+        return space.get(stage, {})
+    if stage != next((one.name for one in STAGES if one.name in context.stages), None):
+        return {}
+    whole: dict[str, tuple[Knob, ...]] = {}
+    for knobs in space.values():
+        whole |= {knob: (*whole.get(knob, ()), *values) for knob, values in knobs.items()}
+    return whole

@@ -15,6 +15,7 @@ from egg_graph.cli.report import report
 from egg_graph.cli.serve import serve
 from egg_graph.cli.spool import spool
 from egg_graph.cli.trust import trust
+from egg_graph.cli.tune import tune
 
 app = typer.Typer(
     name="egg-graph",
@@ -28,6 +29,7 @@ app = typer.Typer(
     epilog="Start with [bold]egg-graph doctor[/bold], then [bold]egg-graph optimize examples/softmax.py[/bold].",
 )
 app.command()(optimize)
+app.command()(tune)
 app.command()(evaluate)
 app.command()(replay)
 app.command()(report)

@@ -147,7 +147,7 @@ def _run(
         tell_resumed(console, runs / str(resume), model, options)
     import egg_graph
 
-    with Progress(console) as progress, stoppable(), _resume_hint(runs, resume):
+    with Progress(console) as progress, stoppable(), resume_hint(runs, resume):
         if reference is None:
             return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **store, **options)
 
@@ -190,7 +190,7 @@ def _show_estimate(console: Console, folder: Path, model: str | dict[str, str] |
 
 
 @contextmanager
-def _resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
+def resume_hint(runs: Path, resume: str | None) -> Iterator[None]:
     """Where a run stops before its end, print how to go on with it."""
     before = set(runs.glob("*/run.json"))
     try:

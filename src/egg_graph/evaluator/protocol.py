@@ -15,7 +15,9 @@ class Evaluator(Protocol):
     target `auto` then means its GPU. It may raise `AnswerPending`, which ends the run where it can be resumed. One that
     measures tuned PyTorch says so by `measures_tuned = True`; its `baseline` then takes `tuned=True`. One that
     measures may have a method `profile(task, candidate, evaluation, *, stage)`, as `LocalEvaluator` has: each stage
-    then begins with its own metrics of the kernel that it is handed.
+    then begins with its own metrics of the kernel that it is handed. One that remembers which configuration of a kernel
+    won before may have a method `winner_before(task, baseline, candidate)`, which returns it, or None: a sweep tries it
+    second.
 
     A method may be an `async def`. One that is not runs in a thread under `ainvoke` and `astream`, unless the evaluator
     has an asynchronous twin of it (`abaseline`, `aevaluate`, `ascreen`). When the run is cancelled, a coroutine is

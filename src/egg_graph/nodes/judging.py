@@ -18,7 +18,7 @@ from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.routing import evaluation_of_best, exhausted, tried, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
-from egg_graph.stages import Stage
+from egg_graph.stages import Stage, swept_knobs
 from egg_graph.state import StageState, merge_attempts
 
 UNTIMED_CONFIGS = 4
@@ -59,7 +59,7 @@ class JudgingNodes:
             return StageState()
         judged = await self._judge_best(state, runtime)
         state = _apply(judged, state)
-        configurations = self._configurations(state, context)
+        configurations = self._configurations(state, context, await self._winner_before(state, context))
         if len(configurations) < 2 or (judged and exhausted(state, context)):
             return judged
         sweep, winner = await self._sweep(configurations, state, runtime)
@@ -97,11 +97,22 @@ class JudgingNodes:
             kernel, evaluation = attempt.candidate, attempt.evaluation
         return {**update, "best": kernel, "evaluation": evaluation, "kernel": "" if kernel is None else kernel.source}
 
-    def _configurations(self, state: StageState, context: Context) -> list[Candidate]:
+    async def _winner_before(self, state: StageState, context: Context) -> dict[str, Knob] | None:
+        """The configuration of the best kernel that won on such a machine before; None where nobody remembers one."""
+        best, remembered = state.get("best"), getattr(self.services.get_evaluator(context), "winner_before", None)
+        if best is None or remembered is None or not swept_knobs(best.space, self.stage.name, context):
+            return None
+        winner: dict[str, Knob] | None = await Call(remembered, state["task"], state["baseline"], best)
+        return winner
+
+    def _configurations(
+        self, state: StageState, context: Context, favourite: dict[str, Knob] | None
+    ) -> list[Candidate]:
+        """The best kernel in each configuration to try, its own first; none where there is nothing to sweep."""
         from egg_graph.tuning import bake, configurations
 
         best = state.get("best")
-        knobs = {} if best is None else best.space.get(self.stage.name, {})
+        knobs = {} if best is None else swept_knobs(best.space, self.stage.name, context)
         if best is None or not knobs or not context.tune or context.max_configs < 2:
             return []
         limit, _ = _sweep_limit(state, context)
@@ -120,7 +131,7 @@ class JudgingNodes:
                     "mended": (),
                 }
             )
-            for config in configurations(best.config, knobs, limit)
+            for config in configurations(best.config, knobs, limit, favourite)
         ]
 
     async def _sweep(
@@ -147,10 +158,12 @@ class JudgingNodes:
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
         winner, kernel = best(trials), candidates[0]
+        if context.sweep == "whole" and winner is not None and winner.milliseconds is None:
+            winner = trials[0]  # no clock told which one is fast
         sweep = Sweep(
             stage=self.stage.name,
             kernel=kernel.id,
-            knobs=spanned(kernel.config, kernel.space[self.stage.name]),
+            knobs=spanned(kernel.config, swept_knobs(kernel.space, self.stage.name, context)),
             trials=trials,
             winner=None if winner is None else winner.config,
         )
@@ -161,10 +174,10 @@ class JudgingNodes:
         """Tell which configurations are left out, and which limit leaves them out."""
         from egg_graph.tuning import left_out, spanned
 
-        kernel = candidates[0]
-        values = spanned(kernel.config, kernel.space[self.stage.name])
+        kernel, context = candidates[0], resolve(runtime.context, state)
+        values = spanned(kernel.config, swept_knobs(kernel.space, self.stage.name, context))
         if left := left_out(values, [candidate.config for candidate in candidates]):
-            _, limit = _sweep_limit(state, resolve(runtime.context, state))
+            _, limit = _sweep_limit(state, context)
             runtime.stream_writer(cut_event(self.stage.name, f"{left}: {limit}"))
 
     @contextmanager

@@ -3,6 +3,7 @@
 evaluations/baseline.json             the task, and its baseline
 evaluations/<candidate>-<hash>.json   a candidate, how it was to be judged, and its evaluation
 evaluations/screen-<hash>.json        the candidates of a sweep, and their trials
+evaluations/winner-<candidate>.json   the configuration that a store of winners had the sweep of a kernel try first
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.runs.kept_files import KeptFiles
-from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, StageName, Trial
+from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, Knob, StageName, Trial
 
 EVALUATIONS = "evaluations"
 """Folder of the evaluator's answers, in the run's folder."""
@@ -40,6 +41,19 @@ def _screen_file(task: KernelTask, candidates: Sequence[Candidate]) -> str:
 
 def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _winner_file(candidate: Candidate) -> str:
+    return f"winner-{candidate.id}.json"
+
+
+def _from_stores(task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
+    """The configuration that won in the same situation; None where none is known."""
+    from egg_graph.tuning import SHIPPED, find_winner, situation_of, user_store
+
+    situation = situation_of(task, baseline, candidate.source)
+    winner = None if situation is None else find_winner(situation, user_store(), SHIPPED)
+    return None if winner is None else winner.config
 
 
 class RecordedEvaluator:
@@ -85,6 +99,18 @@ class RecordedEvaluator:
     async def ascreen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """`screen` in an event loop."""
         return await arun(self._screen(task, candidates))
+
+    def winner_before(self, task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
+        """See `Evaluator`: what the evaluator that is asked remembers, else the user's store or the one that ships.
+
+        Raises:
+            BadInput: if a store is damaged.
+        """
+        remembered = getattr(self._make(), "winner_before", _from_stores)
+        config: dict[str, Knob] | None = remembered(task, baseline, candidate)
+        if config is not None:
+            self._keep(_winner_file(candidate), {}, json.dumps(config).encode())
+        return config
 
     async def _baseline(self, task: KernelTask, tuned: bool) -> Baseline:
         ask = self._make().baseline
@@ -148,6 +174,13 @@ class ReplayEvaluator:
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """See `Evaluator.screen`."""
         return self._answer(_TRIALS, _screen_file(task, candidates), f"it did not sweep these {len(candidates)} knobs")
+
+    def winner_before(self, task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
+        """The configuration that a store had that run try first; None where there was none."""
+        if not (self._folder / _winner_file(candidate)).exists():
+            return None
+        config: dict[str, Knob] = self._read(_winner_file(candidate), "it remembers no winner")["answer"]
+        return config
 
     def _answer(self, kind: TypeAdapter[T], name: str, missing: str) -> T:
         found = self._read(name, missing)

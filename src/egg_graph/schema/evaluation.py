@@ -24,7 +24,10 @@ Status = Literal[
 """`invalid`: the candidate cheats or breaks its contract. `unevaluable`: the reference itself cannot be judged.
 `infra_error`: the machine failed. `correct`: right, and not timed."""
 
-USABLE: frozenset[Status] = frozenset({"correct", "slower", "inconclusive", "faster"})
+TrialStatus = Status | Literal["pruned"]
+"""How a configuration of a sweep fared. `pruned`: compiled and not run; the reason names the resource that speaks
+against it."""
+USABLE: frozenset[TrialStatus] = frozenset({"correct", "slower", "inconclusive", "faster"})
 """Statuses of a kernel whose answers are right, so that it may replace the reference."""
 SMALL_SPILL = 64
 """Spills of a kernel up to this size rank nothing without a clock [byte per thread]: 16 registers, which the fastest
@@ -408,12 +411,15 @@ class Trial(Value):
     """One configuration of a sweep, with cheaper evidence than an Evaluation: enough to rank it."""
 
     config: dict[str, Knob]
-    status: Status
+    status: TrialStatus
     reason: str = ""
     milliseconds: float | None = None
     """Median time [ms]; None where no GPU timed it."""
+    resources: tuple[KernelResources, ...] = ()
+    """Resources of its compiled kernels; empty where nothing tells them."""
     merit: tuple[float, ...] = (2.0,)
-    """Sort key, in the same order as `Evaluation.merit`."""
+    """Sort key, in the same order as `Evaluation.merit`. A configuration that left the sweep before its last round of
+    timing (0.5) comes behind those that stayed (0.0)."""
     spent: Spending = Spending()
     """Its part of what the sweep spent, whose configurations are made ready side by side: the same for each of them."""
 

@@ -2,11 +2,27 @@
 
 A candidate may carry two literals at module level. `CONFIG` holds the value of each knob, which its launches read as
 `CONFIG["BLOCK_M"]`. `SPACE` holds the values that each knob may take, by stage. A sweep costs no model call. This room
-works on text and on the syntax tree: it runs no candidate.
+works on text and on the syntax tree: it runs no candidate. A store remembers which configuration won where.
 """
 
 from egg_graph.tuning.literals import Knobs, read_knobs
 from egg_graph.tuning.rewrite import bake, finish
 from egg_graph.tuning.sweep import best, configurations, left_out, spanned
+from egg_graph.tuning.winners import SHIPPED, Winner, add_winner, find_winner, situation_of, user_store
 
-__all__ = ["Knobs", "bake", "best", "configurations", "finish", "left_out", "read_knobs", "spanned"]
+__all__ = [
+    "SHIPPED",
+    "Knobs",
+    "Winner",
+    "add_winner",
+    "bake",
+    "best",
+    "configurations",
+    "find_winner",
+    "finish",
+    "left_out",
+    "read_knobs",
+    "situation_of",
+    "spanned",
+    "user_store",
+]

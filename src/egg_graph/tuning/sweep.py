@@ -8,17 +8,22 @@ from egg_graph.schema import USABLE, BadInput, Knob, Trial
 
 
 def configurations(
-    config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]], limit: int
+    config: Mapping[str, Knob],
+    knobs: Mapping[str, Sequence[Knob]],
+    limit: int,
+    favourite: Mapping[str, Knob] | None = None,
 ) -> list[dict[str, Knob]]:
     """Choose configurations to try, nearest first, always the same for the same arguments.
 
-    The current configuration comes first, then every one that differs from it in one knob, then in two, and so on to
-    the whole product: where the limit cuts, what is lost is farthest from a kernel known to work.
+    The current configuration comes first, then the favourite, then every one that differs from the current one in one
+    knob, then in two, and so on to the whole product: where the limit cuts, what is lost is farthest from a kernel
+    known to work.
 
     Args:
         config: the current value of each knob.
         knobs: the values that each turned knob may take; a knob not named here keeps its value.
         limit: the most configurations to return, the current one included.
+        favourite: values that won before; left out where one of them is none that its knob may take.
 
     Returns:
         Complete configurations (every knob of `config`), without duplicates.
@@ -31,7 +36,23 @@ def configurations(
     for knob in knobs:
         if knob not in config:
             raise BadInput(f"knob {knob!r} is not in the configuration ({', '.join(config) or 'which is empty'})")
-    return list(itertools.islice(_nearest_first(config, knobs), limit))
+    nearest = _nearest_first(config, knobs)
+    second = None if favourite is None else _turned(config, knobs, favourite)
+    if second is not None:
+        ahead = [next(nearest), second]
+        nearest = itertools.chain(ahead, (other for other in nearest if repr(other) != repr(ahead[1])))
+    return list(itertools.islice(nearest, limit))
+
+
+def _turned(
+    config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]], favourite: Mapping[str, Knob]
+) -> dict[str, Knob] | None:
+    """The configuration with the favourite's values; None where it is the current one, or a knob may not take one."""
+    for knob, values in spanned(config, knobs).items():
+        if knob not in favourite or repr(favourite[knob]) not in map(repr, values):
+            return None
+    turned = {**config, **{knob: favourite[knob] for knob in knobs}}
+    return None if repr(turned) == repr(dict(config)) else turned
 
 
 def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> Iterator[dict[str, Knob]]:

@@ -15,7 +15,7 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
-from egg_graph.evaluator.judge import screening as screen
+from egg_graph.evaluator.judge import gpu_screening as screen
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import accounted
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker

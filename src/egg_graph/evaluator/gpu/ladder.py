@@ -231,7 +231,7 @@ class GpuLadder:
             return
         builder.triton_share = round(float(answer["share"]), 4)
         seen = {str((r["kernel"], r["num_warps"], r["shared"], r["registers"])): r for r in answer["launches"]}
-        builder.resources = tuple(_resources(r, task) for r in seen.values())
+        builder.resources = tuple(launch_resources(r, task) for r in seen.values())
         builder.findings += spills(builder.resources)
         builder.passed(
             "launches",
@@ -293,7 +293,12 @@ class GpuLadder:
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
 
 
-def _resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
+def launch_resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
+    """The resources of a launch as a worker tells it (`describe_launch`), with the occupancy on the task's target.
+
+    Raises:
+        KeyError, TypeError, ValueError: if the worker told no such thing.
+    """
     grid = tuple(int(n) for n in entry["grid"])
     shared, registers = int(entry["shared"]), entry["registers"]
     return KernelResources(

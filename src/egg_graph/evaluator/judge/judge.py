@@ -25,7 +25,8 @@ from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
-from egg_graph.evaluator.judge.screening import TOGETHER, screen_on_gpu, screen_without_gpu
+from egg_graph.evaluator.judge.gpu_screening import TOGETHER, screen_on_gpu
+from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.constructor import unvaried_arguments
 from egg_graph.evaluator.problem.problem import Problem

@@ -30,7 +30,7 @@ from egg_graph.evaluator.worker import recorder
 from egg_graph.evaluator.worker.compile_seconds import CompileSeconds
 from egg_graph.evaluator.worker.poison import FreshPoison, poison_free_memory
 from egg_graph.evaluator.worker.timing import TimingCommands
-from egg_graph.schema import TF32
+from egg_graph.schema import TF32, Hardware
 
 _copy = torch.Tensor.copy_
 _seed = torch.manual_seed
@@ -92,6 +92,7 @@ class GpuWorker:
             "held": self.deliver_held,
             "state": self.deliver_state,
             "fingerprint": lambda command: {"fingerprint": fingerprint()},
+            "first_forward": self.first_forward,
             "record": self.record,
             "silence": self.silence,
             "release": self.release,
@@ -252,6 +253,11 @@ class GpuWorker:
             yield from (("the answer of the call before", x) for x in earlier)
 
     # ----------------------------------------------------------------------------------------------------- memory
+
+    def first_forward(self, command: Command) -> Answer:
+        """One forward whose own launches are looked at first: with `hardware`, one that is pruned there ends it."""
+        hardware = command["hardware"]
+        return recorder.first_forward(self._forward, None if hardware is None else Hardware.model_validate(hardware))
 
     def record(self, command: Command) -> Answer:
         """Record what one forward launches and calls."""

@@ -14,19 +14,22 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.aot.pruning import why_pruned
 from egg_graph.evaluator.worker.cuda_graphs import captures, record_captures, replace_replays
 from egg_graph.evaluator.worker.launches import (
     ForwardRecord,
     OperatorRecorder,
     between_events,
     candidate_path,
+    describe_launch,
     intercept_launches,
     is_own_kernel,
     recording_launch,
 )
 from egg_graph.evaluator.worker.makers import Makers
+from egg_graph.schema import Hardware
 
-__all__ = ["KernelsNotSeparable", "record_captures", "record_forward", "silence_kernels"]
+__all__ = ["KernelsNotSeparable", "first_forward", "record_captures", "record_forward", "silence_kernels"]
 
 SPIN_CYCLES = 20_000_000
 """GPU clock cycles of the spin before a timed forward, about 10 ms: the host queues the whole forward meanwhile."""
@@ -39,6 +42,54 @@ _synchronize = torch.cuda.synchronize
 
 class KernelsNotSeparable(Exception):
     """The candidate's kernels cannot be left out alone: a CUDA graph replays them together with library work."""
+
+
+class LaunchPruned(Exception):
+    """A launch was not made because of what the compiler made of its kernel."""
+
+
+def first_forward(forward: Callable[[], Any], hardware: Hardware | None, path: Path | None = None) -> dict[str, Any]:
+    """Run a forward, and look at every own launch after its kernel is compiled and before it is made.
+
+    Args:
+        forward: one call of the candidate on the present inputs.
+        hardware: the first launch that something speaks against there (`why_pruned`) is not made, and the forward ends;
+            None makes all.
+        path: file of the candidate; `candidate.py` of the working folder if None.
+
+    Returns:
+        As JSON: `launches` (as `describe_launch` tells them, each kernel once for each way in which it was compiled),
+        and `pruned` (kernel and reason of the launch that was not made; empty where all were).
+    """
+    own, seen, pruned = candidate_path(path), dict[str, dict[str, Any]](), list[str]()
+
+    def launch(compiled: Any, run: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        if is_own_kernel(compiled, own):
+            told = describe_launch(compiled, arguments[:3])
+            seen.setdefault(repr({**told, "grid": None}), told)
+            why = "" if hardware is None else _why_pruned(told, hardware)
+            if why:
+                pruned.append(f"{told['kernel']}: {why}")
+                raise LaunchPruned(why)
+        return run(*arguments, **keywords)
+
+    with intercept_launches(launch):
+        try:
+            forward()
+        except Exception:
+            if not pruned:
+                raise
+    return {"launches": list(seen.values()), "pruned": pruned[0] if pruned else ""}
+
+
+def _why_pruned(told: dict[str, Any], hardware: Hardware) -> str:
+    return why_pruned(
+        hardware,
+        warps=told["num_warps"],
+        registers=told["registers"],
+        shared=told["shared"],
+        spill_bytes=4 * (told["spills"] or 0),
+    )
 
 
 def record_forward(

@@ -1,0 +1,160 @@
+"""`egg-graph tune`: re-tune one kernel for the machine that judges."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from egg_graph.cli.console import REJECTED, plain, stdout
+from egg_graph.cli.files import read_source
+from egg_graph.cli.optimize import conclude, resume_hint
+from egg_graph.cli.options import EVALUATOR, given, knob
+from egg_graph.cli.progress import Progress
+from egg_graph.cli.stopping import stoppable
+from egg_graph.cli.terms import DEFAULT_RUNS
+from egg_graph.cli.verdict import color
+from egg_graph.context import Accept, Device
+from egg_graph.schema import Domain, KernelResources, Precision, Sweep, Trial
+
+if TYPE_CHECKING:
+    from egg_graph import Run
+
+
+def tune(
+    reference: Annotated[Path, typer.Argument(help="PyTorch module in KernelBench's form.")],
+    kernel: Annotated[
+        Path | None,
+        typer.Option(help="ModelNew with CONFIG and SPACE.", show_default="the embedded expert's kernel"),
+    ] = None,
+    store_out: Annotated[
+        Path | None, typer.Option(help="A further store that the winner is written to, such as one that is to ship.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the task.", show_default="the file's name")] = None,
+    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = DEFAULT_RUNS,
+    max_configs: Annotated[
+        int | None, typer.Option(help="Most configurations, the kernel's own included.", show_default="64")
+    ] = None,
+    target: Annotated[str | None, knob("target", panel="Task")] = None,
+    precision: Annotated[Precision | None, knob("precision", panel="Task")] = None,
+    domain: Annotated[Domain | None, knob("domain", panel="Task")] = None,
+    device: Annotated[Device | None, knob("device", panel="Task")] = None,
+    evaluator: Annotated[str | None, EVALUATOR] = None,
+    accept: Annotated[Accept | None, knob("accept", panel="Task")] = None,
+    triton_only: Annotated[bool | None, knob("triton_only", "--triton-only", panel="Task")] = None,
+    max_seconds: Annotated[float | None, knob("max_seconds")] = None,
+    knowledge_dir: Annotated[Path | None, knob("knowledge_dir", "--knowledge")] = None,
+) -> None:
+    """Sweep the SPACE of one kernel, and judge the winner as optimize does.
+
+    Prints one table, a row for each configuration, and how much the winner gains over the kernel's own configuration.
+    Leaves kernel.py, evidence.json, history.jsonl and report.html in runs/<id>/; the winner of a timed sweep goes into
+    ~/.local/share/egg-graph/winners.json, and later sweeps of that kernel try it early.
+
+    Exit status as of optimize: 0 if the kernel was accepted, 1 if the reference is kept, 2 for bad usage or input, 3 if
+    the machine failed, 4 if an evaluator elsewhere has yet to answer; 130 or 143 where it was stopped.
+    """
+    read_source(reference, "reference")  # complain before seconds of imports
+    source = None if kernel is None else read_source(kernel, "kernel")
+    options = given(
+        name=name,
+        max_configs=max_configs,
+        target=target,
+        precision=precision,
+        domain=domain,
+        device=device,
+        evaluator=evaluator,
+        accept=accept,
+        triton_only=triton_only,
+        max_seconds=max_seconds,
+        knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
+    )
+    console = stdout()
+    tuned = "the embedded expert's kernel" if kernel is None else kernel
+    console.print(f"[bold]{plain(reference)}[/], tuning {plain(tuned)}")
+    import egg_graph
+
+    with Progress(console) as progress, stoppable(), resume_hint(runs, None):
+        run = egg_graph.tune(reference, kernel=source, store_out=store_out, runs_dir=runs, on_event=progress, **options)
+    show_sweep(console, run)
+    conclude(console, run)
+    if not run.accepted:
+        raise typer.Exit(REJECTED)
+
+
+def show_sweep(console: Console, run: "Run") -> None:
+    """Print the configurations of a run of `tune` as one table, and what the winner gains."""
+    from egg_graph.runs.tune import whole_sweep
+
+    sweep = whole_sweep(run)
+    if sweep is None:
+        console.print("nothing was swept: there is no right kernel whose SPACE leaves a choice")
+        return
+    table = Table(title="configurations, the kernel's own first", title_justify="left", show_edge=False)
+    for heading in ("configuration", "registers", "spills [B]", "shared [KiB]", "occupancy", "device time [ms]"):
+        table.add_column(heading, justify="left" if heading == "configuration" else "right")
+    table.add_column("", overflow="fold")
+    turned = [knob for knob, values in sweep.knobs.items() if len(values) > 1]
+    for trial in sweep.trials:
+        table.add_row(*_row(trial, turned), _note(trial, sweep), style=_style(trial))
+    console.print(table)
+    if not any(trial.milliseconds for trial in sweep.trials):
+        target = run.state["task"].target
+        console.print(
+            f"no clock here: the figures are the compiler's for {plain(target.name)} ({plain(target.arch)}); they rank "
+            "nothing, and the kernel keeps its own configuration. Tune it on that GPU.",
+            soft_wrap=True,
+        )
+        return
+    console.print(plain(_gain(run, sweep)), soft_wrap=True)
+
+
+def _style(trial: Trial) -> str:
+    return "" if color(trial.status) == "green" else "dim"
+
+
+def _note(trial: Trial, sweep: Sweep) -> str:
+    """What is to be said of a configuration beside its figures."""
+    if trial.milliseconds is None:
+        return "not timed" if trial.status == "correct" else plain(f"{trial.status}: {trial.reason}")
+    return "[bold]fastest[/]" if trial.config == sweep.winner else ""
+
+
+def _row(trial: Trial, turned: list[str]) -> tuple[str, ...]:
+    """One configuration: of several kernels the most registers, spills and shared memory, and the least occupancy."""
+    knobs = ", ".join(f"{knob}={trial.config[knob]}" for knob in turned)
+    time = "-" if trial.milliseconds is None else f"{trial.milliseconds:.4g}"
+    return (plain(knobs), *_figures(trial.resources), time)
+
+
+def _figures(kernels: tuple[KernelResources, ...]) -> tuple[str, str, str, str]:
+    if not kernels:
+        return "-", "-", "-", "-"
+    registers = [kernel.registers for kernel in kernels if kernel.registers is not None]
+    occupancy = [kernel.occupancy for kernel in kernels if kernel.occupancy is not None]
+    return (
+        str(max(registers)) if registers else "-",
+        str(max(kernel.spill_bytes for kernel in kernels)),
+        f"{max(kernel.shared_bytes for kernel in kernels) / 1024:.4g}",
+        f"{min(occupancy):.0%}" if occupancy else "-",
+    )
+
+
+def _gain(run: "Run", sweep: Sweep) -> str:
+    """What the kernel that the run ended with gains over the configuration that it came with, both by evaluations."""
+    from egg_graph.runs.tune import swept_attempt
+
+    own = swept_attempt(run)
+    tuned = next((a for a in run.attempts if a.candidate.parent == sweep.kernel and a.candidate.mode == "tune"), None)
+    before = None if own is None else own.evaluation.timing
+    after = None if tuned is None else tuned.evaluation.timing
+    if tuned is None:
+        return f"the kernel's own configuration is the fastest of {len(sweep.trials)}"
+    if before is None or after is None:
+        return f"the fastest configuration was not timed when it was judged: {tuned.evaluation.reason}"
+    gain = (
+        f"{before.candidate_ms:.4g} ms -> {after.candidate_ms:.4g} ms, {before.candidate_ms / after.candidate_ms:.2f}x"
+    )
+    kept = "" if tuned.improved else "; it was not better when it was judged, and the kernel keeps its own"
+    return f"tuned: {gain} over the kernel's own configuration{kept}"

@@ -1,0 +1,316 @@
+"""Screen many configurations of one kernel on a GPU: a few timed calls of each, and ever more of the better half.
+
+A configuration is compiled, pruned by its resources or run once, checked at full shape, and timed in one burst. As many
+as fit stay ready at once, each in its process; when all have been timed, the better half is timed again with twice as
+many bursts, in turns, and so on until two are left: so the last ones are compared under the same clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from egg_graph.evaluator.aot.pruning import any_pruned
+from egg_graph.evaluator.gpu.ladder import launch_resources
+from egg_graph.evaluator.gpu.timing.statistics import median
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.judge.screening import gate_each, rejected_trial
+from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.progress import heard_here, report_progress
+from egg_graph.evaluator.spending import spending_on
+from egg_graph.schema import Candidate, Finding, KernelResources, Trial
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.gpu.ladder import GpuLadder
+
+TOGETHER = 8
+"""Configurations that start and compile side by side; they are checked and timed one by one, while the others'
+processes do nothing."""
+MEMORY_PART = 0.4
+"""Keep as many configurations ready at once as fit in this fraction of the free GPU memory."""
+BURST, LEAST_BURST = 12, 3
+"""Timed calls of a burst, and of a burst of slow calls."""
+BURST_SECONDS = 0.25
+"""A burst has fewer calls where they would take longer than this [s]."""
+STAYED, LEFT = 0.0, 0.5
+"""First part of the merit of configurations that were timed to the end, and of those that left before."""
+
+
+@dataclass
+class Entrant:
+    """A configuration that is compiled, and waits in its process for the next burst."""
+
+    number: int
+    """Its place in the sweep, from 0."""
+    candidate: Candidate
+    session: WorkerSession
+    resources: tuple[KernelResources, ...] = ()
+    queue_ms: float = 0.0
+    """Time that a forward takes to queue [ms]."""
+    calls: int = BURST
+    """Timed calls of a burst."""
+    times: list[float] = field(default_factory=list)
+    """All timed calls [ms]."""
+
+    @property
+    def milliseconds(self) -> float:
+        """Median of all timed calls [ms]."""
+        return median(self.times)
+
+    def time_burst(self) -> None:
+        """Time one burst. Raises CandidateFailed as `WorkerSession.ask`."""
+        from egg_graph.evaluator.device.stream_timer import WARMUP_CALLS
+
+        block = self.session.ask("time_series", calls=self.calls, warmup_calls=WARMUP_CALLS, queue_ms=self.queue_ms)
+        times = block.get("event_ms")
+        if not isinstance(times, list) or not times:
+            raise _unreadable("of its times")
+        self.times += [_positive(ms) for ms in times]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A configuration that was compiled and not run."""
+
+    resources: tuple[KernelResources, ...]
+    why: str
+
+
+def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
+    """Compile in parallel, prune, check each once at full shape, and time them by successive halving.
+
+    The first candidate is the kernel's own configuration: it is never pruned.
+    """
+    from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
+
+    case = ladder.baseline(problem).case
+    together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
+    with ExitStack() as stack:
+        shared = stack.enter_context(arena())
+        with case.held():
+            _, forms = share_inputs(case, shared)
+        screening = GpuScreening(ladder, problem, case, candidates, forms, load(case, problem, shared), stack)
+        stack.callback(screening.close)
+        screening.sweep(together)
+    return [trial for _, trial in sorted(screening.trials.items())]
+
+
+def _together(nbytes: int) -> int:
+    """How many configurations fit in memory at once, each with 3x the task's tensors and 1 GiB for its context."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
+
+
+@dataclass
+class GpuScreening:
+    """One sweep.
+
+    Args:
+        ladder: opens processes.
+        problem: the task.
+        case: its full shape.
+        candidates: its configurations, the kernel's own first.
+        forms: of the inputs, in memory that every process can open.
+        state: arguments of the worker's `load`.
+        folders: holds the candidates' folders until the sweep is over.
+    """
+
+    ladder: GpuLadder
+    problem: Problem
+    case: Case
+    candidates: Sequence[Candidate]
+    forms: list[Any]
+    state: dict[str, Any]
+    folders: ExitStack
+    trials: dict[int, Trial] = field(default_factory=dict)
+    """By number of the configuration."""
+    sessions: list[WorkerSession] = field(default_factory=list)
+    pruning: bool = True
+    """Whether configurations may be pruned: not where the kernel's own would be, or is not known."""
+
+    def sweep(self, together: int) -> None:
+        """Fill `trials`.
+
+        Args:
+            together: configurations that fit at once. Where it is 1, each is timed in one burst, and none again.
+        """
+        gated = gate_each(self.ladder.base, self.candidates)
+        ready: list[Entrant] = []
+        first = 0
+        while first < len(self.candidates):
+            numbers = range(first, min(len(self.candidates), first + together - len(ready)))
+            ready += self._enter(numbers, gated)
+            first = numbers.stop
+            if first < len(self.candidates):
+                ready = self._keep(ready, together // 2, STAYED if together == 1 else LEFT)
+        bursts = 1
+        while len(ready) > 1:
+            ready = self._keep(ready, max(2, (len(ready) + 1) // 2), LEFT)
+            bursts *= 2
+            ready = self._time(ready, bursts)
+            if len(ready) <= 2:
+                break
+        for entrant in ready:
+            self._settle(entrant.number, _timed_trial(entrant, STAYED))
+
+    def close(self) -> None:
+        """End all processes at once: the driver's clearing up after one would disturb the timing of the next."""
+        list(self.ladder.base.pool.map(WorkerSession.close, self.sessions))
+
+    # -------------------------------------------------------------------------------------------- one configuration
+
+    def _enter(self, numbers: Sequence[int], gated: Sequence[Trial | None]) -> list[Entrant]:
+        """Compile some configurations side by side, then check and time each once; those that pass."""
+        with spending_on("compile"):
+            compiled = self._compile([number for number in numbers if gated[number] is None])
+        entrants: list[Entrant] = []
+        for number in numbers:
+            entrant = gated[number] or compiled[number]
+            if isinstance(entrant, Entrant):
+                entrant = self._checked(entrant)
+            if isinstance(entrant, Entrant):
+                entrants.append(entrant)
+            else:
+                self._settle(number, entrant)
+        return entrants
+
+    def _compile(self, numbers: Sequence[int]) -> dict[int, Entrant | Trial]:
+        """Start a process for each and compile its kernels; a Trial of those that fail or are pruned."""
+        folders = {n: self.folders.enter_context(self.ladder.base.jobs.job_folder(self.candidates[n])) for n in numbers}
+        pool = self.ladder.base.pool
+
+        def start(number: int) -> Entrant | Trial | Pruned:
+            return self._start(number, folders[number], prune=self.pruning and number > 0)
+
+        started = dict(zip(numbers, pool.map(heard_here(start), numbers), strict=True))
+        if 0 in started:
+            own = started[0]
+            self.pruning = isinstance(own, Entrant) and not any_pruned(self.problem.task.target, own.resources)
+        unpruned = [] if self.pruning else [n for n, one in started.items() if isinstance(one, Pruned)]
+        started |= dict(zip(unpruned, pool.map(heard_here(start), unpruned), strict=True))
+        return {n: _pruned_trial(self.candidates[n], e) if isinstance(e, Pruned) else e for n, e in started.items()}
+
+    def _start(self, number: int, folder: Path, *, prune: bool) -> Entrant | Trial | Pruned:
+        """Start and warm one process.
+
+        A candidate with a tuner of its own is not pruned: that tuner may launch what it does not choose.
+        """
+        report_progress("compiles", number=number)
+        candidate, target = self.candidates[number], self.problem.task.target
+        own_tuner = "autotune" in candidate.source
+        hardware = target.model_dump(mode="json") if prune and not own_tuner else None
+        try:
+            session = self.ladder.open(folder, watched=False)
+            self.sessions.append(session)
+            session.ask("load", **self.state)
+            session.ask("inputs", inputs=self.forms, seed=self.case.forward_seed)
+            first = session.ask("first_forward", hardware=hardware)
+            resources = () if own_tuner else self._resources(first)
+            if hardware is not None and first.get("pruned"):
+                session.close()
+                return Pruned(resources, str(first["pruned"]))
+            session.ask("warm_up", seconds=0.0)
+        except CandidateFailed as failure:
+            return rejected_trial(candidate, [failure.finding])
+        return Entrant(number, candidate, session, resources)
+
+    def _resources(self, first: dict[str, Any]) -> tuple[KernelResources, ...]:
+        """The resources that a process tells of.
+
+        Raises:
+            CandidateFailed: if they cannot be read.
+        """
+        try:
+            return tuple(launch_resources(entry, self.problem.task) for entry in first["launches"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _unreadable(f"of its launches: {error}") from error
+
+    def _checked(self, entrant: Entrant) -> Entrant | Trial:
+        """Check the answer once, then time one burst, while the other processes are idle."""
+        from egg_graph.evaluator.gpu.executor import GpuExecutor
+        from egg_graph.evaluator.problem.plan import loaded_group
+
+        session = entrant.session
+        try:
+            with spending_on("correctness"):
+                outcome = GpuExecutor(session, self.problem, self.ladder.machine).carry_out(loaded_group(self.case))
+            if outcome.failed:
+                return rejected_trial(entrant.candidate, outcome.findings, entrant.resources)
+            with spending_on("timing"):
+                session.ask("inputs", inputs=self.forms, seed=self.case.forward_seed)
+                latency = session.ask("warm_up", seconds=0.05)
+                entrant.queue_ms = _positive(latency.get("queue_ms"))
+                fitting = int(1e3 * BURST_SECONDS / _positive(latency.get("wall_ms")))
+                entrant.calls = max(LEAST_BURST, min(BURST, fitting))
+                entrant.time_burst()
+        except CandidateFailed as failure:
+            return rejected_trial(entrant.candidate, [failure.finding], entrant.resources)
+        return entrant
+
+    # ---------------------------------------------------------------------------------------------- several of them
+
+    def _time(self, entrants: list[Entrant], bursts: int) -> list[Entrant]:
+        """Time some bursts of each, in turns, forth and back; those that did not fail meanwhile."""
+        running = list(entrants)
+        with spending_on("timing"):
+            for turn in range(bursts):
+                for entrant in running[:: -1 if turn % 2 else 1]:
+                    try:
+                        entrant.time_burst()
+                    except CandidateFailed as failure:
+                        trial = rejected_trial(entrant.candidate, [failure.finding], entrant.resources)
+                        self._settle(entrant.number, trial)
+                        running.remove(entrant)
+        return running
+
+    def _keep(self, entrants: list[Entrant], count: int, rank: float) -> list[Entrant]:
+        """The fastest ones, in the order of the sweep; the others leave, with this rank, and their processes end."""
+        fastest = sorted(entrants, key=lambda entrant: entrant.milliseconds)
+        leaving = fastest[count:]
+        for entrant in leaving:
+            self._settle(entrant.number, _timed_trial(entrant, rank))
+        list(self.ladder.base.pool.map(WorkerSession.close, [entrant.session for entrant in leaving]))
+        return sorted(fastest[:count], key=lambda entrant: entrant.number)
+
+    def _settle(self, number: int, trial: Trial) -> None:
+        self.trials[number] = trial
+        report_progress(number=number, trial=trial)
+
+
+def _timed_trial(entrant: Entrant, rank: float) -> Trial:
+    """The trial of a right configuration; `rank` is the first part of its merit."""
+    left = "; not timed again: others were faster" if rank == LEFT else ""
+    return Trial(
+        config=entrant.candidate.config,
+        status="correct",
+        reason=f"right on one seed at full shape; median of {len(entrant.times)} calls{left}",
+        milliseconds=entrant.milliseconds,
+        resources=entrant.resources,
+        merit=(rank, entrant.milliseconds),
+    )
+
+
+def _pruned_trial(candidate: Candidate, pruned: Pruned) -> Trial:
+    reason = f"not run: {pruned.why}; the kernel's own configuration keeps within that"
+    return Trial(config=candidate.config, status="pruned", reason=reason[:400], resources=pruned.resources)
+
+
+def _positive(told: Any) -> float:
+    """A time that a process told [ms].
+
+    Raises:
+        CandidateFailed: if it is no positive number.
+    """
+    if not isinstance(told, int | float) or not 0 < told < 1e8:
+        raise _unreadable(f"of a time: {told!r}"[:100])
+    return float(told)
+
+
+def _unreadable(what: str) -> CandidateFailed:
+    return CandidateFailed(Finding(kind="exited", message=f"the process gave no readable answer {what}"), "")
