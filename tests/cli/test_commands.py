@@ -41,6 +41,7 @@ def scripted(monkeypatch, *writes, **evaluator):
 
 COMMANDS = (
     "optimize",
+    "tune",
     "evaluate",
     "report",
     "bench",

@@ -130,6 +130,7 @@ def test_screening_ranks_and_one_broken_configuration_spoils_nothing(evaluator: 
     assert trials[4].status == "compile_error"
     assert trials[0].merit == trials[1].merit < trials[2].merit == (2.0,), "no clock, no ranking of two that fit"
     assert trials[0].milliseconds is None
+    assert trials[0].resources[0].registers and trials[0].resources[0].occupancy, "what the compiler says is told"
     assert trials[0].spent == trials[4].spent and trials[0].spent.seconds["compile"] > 0
 
 

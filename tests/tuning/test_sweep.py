@@ -38,6 +38,18 @@ def test_current_first_then_nearest_without_duplicates(space, limit):
     assert chosen == configurations(config, knobs, limit)
 
 
+def test_the_favourite_comes_second_unless_a_knob_may_not_take_its_value():
+    config, knobs = {"x": 1, "y": 1, "z": 5}, {"x": (1, 2, 4), "y": (1, 2)}
+    nearest = configurations(config, knobs, 99)
+    favourite = {"x": 4, "y": 2, "z": 9}
+    chosen = configurations(config, knobs, 99, favourite)
+    assert chosen[:2] == [config, {"x": 4, "y": 2, "z": 5}], "z is not turned, so it keeps its value"
+    assert chosen[2:] == [one for one in nearest[1:] if one != chosen[1]]
+    assert configurations(config, knobs, 2, favourite) == chosen[:2]
+    for useless in ({"x": 8, "y": 2}, {"x": 4}, {"x": True, "y": 2}, config):
+        assert configurations(config, knobs, 99, useless) == nearest
+
+
 def test_a_vast_product_is_never_built():
     config = {f"k{i}": 0 for i in range(40)}
     chosen = configurations(config, {knob: tuple(range(100)) for knob in config}, 5)

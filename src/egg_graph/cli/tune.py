@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -14,9 +15,8 @@ from egg_graph.cli.options import EVALUATOR, given, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.terms import DEFAULT_RUNS
-from egg_graph.cli.verdict import color
 from egg_graph.context import Accept, Device
-from egg_graph.schema import Domain, KernelResources, Precision, Sweep, Trial
+from egg_graph.schema import USABLE, Domain, KernelResources, Precision, Sweep, Trial
 
 if TYPE_CHECKING:
     from egg_graph import Run
@@ -56,7 +56,8 @@ def tune(
     the machine failed, 4 if an evaluator elsewhere has yet to answer; 130 or 143 where it was stopped.
     """
     read_source(reference, "reference")  # complain before seconds of imports
-    source = None if kernel is None else read_source(kernel, "kernel")
+    if kernel is not None:
+        read_source(kernel, "kernel")
     options = given(
         name=name,
         max_configs=max_configs,
@@ -76,7 +77,7 @@ def tune(
     import egg_graph
 
     with Progress(console) as progress, stoppable(), resume_hint(runs, None):
-        run = egg_graph.tune(reference, kernel=source, store_out=store_out, runs_dir=runs, on_event=progress, **options)
+        run = egg_graph.tune(reference, kernel=kernel, store_out=store_out, runs_dir=runs, on_event=progress, **options)
     show_sweep(console, run)
     conclude(console, run)
     if not run.accepted:
@@ -91,14 +92,10 @@ def show_sweep(console: Console, run: "Run") -> None:
     if sweep is None:
         console.print("nothing was swept: there is no right kernel whose SPACE leaves a choice")
         return
-    table = Table(title="configurations, the kernel's own first", title_justify="left", show_edge=False)
-    for heading in ("configuration", "registers", "spills [B]", "shared [KiB]", "occupancy", "device time [ms]"):
-        table.add_column(heading, justify="left" if heading == "configuration" else "right")
-    table.add_column("", overflow="fold")
     turned = [knob for knob, values in sweep.knobs.items() if len(values) > 1]
-    for trial in sweep.trials:
-        table.add_row(*_row(trial, turned), _note(trial, sweep), style=_style(trial))
-    console.print(table)
+    console.print(_table(sweep, turned))
+    for trial in sweep.failed:
+        console.print(plain(f"{_knobs(trial, turned)}: {trial.status}: {trial.reason}"), soft_wrap=True)
     if not any(trial.milliseconds for trial in sweep.trials):
         target = run.state["task"].target
         console.print(
@@ -110,25 +107,33 @@ def show_sweep(console: Console, run: "Run") -> None:
     console.print(plain(_gain(run, sweep)), soft_wrap=True)
 
 
-def _style(trial: Trial) -> str:
-    return "" if color(trial.status) == "green" else "dim"
+def _table(sweep: Sweep, turned: list[str]) -> Table:
+    table = Table(title="configurations, the kernel's own first", title_justify="left", box=SIMPLE_HEAD)
+    headings = ("configuration", "registers", "spills [B]", "shared [KiB]", "occupancy", "device time [ms]", "")
+    for number, heading in enumerate(headings):
+        table.add_column(plain(heading), justify="left" if number in (0, len(headings) - 1) else "right")
+    for trial in sweep.trials:
+        time = "-" if trial.milliseconds is None else f"{trial.milliseconds:.4g}"
+        row = (plain(_knobs(trial, turned)), *_figures(trial.resources), time, _note(trial, sweep))
+        table.add_row(*row, style="" if trial.status in USABLE else "dim")
+    return table
 
 
 def _note(trial: Trial, sweep: Sweep) -> str:
-    """What is to be said of a configuration beside its figures."""
+    """How a configuration fared, in a word or two."""
+    if trial.status not in USABLE:
+        return plain(trial.status)
     if trial.milliseconds is None:
-        return "not timed" if trial.status == "correct" else plain(f"{trial.status}: {trial.reason}")
+        return "not timed"
     return "[bold]fastest[/]" if trial.config == sweep.winner else ""
 
 
-def _row(trial: Trial, turned: list[str]) -> tuple[str, ...]:
-    """One configuration: of several kernels the most registers, spills and shared memory, and the least occupancy."""
-    knobs = ", ".join(f"{knob}={trial.config[knob]}" for knob in turned)
-    time = "-" if trial.milliseconds is None else f"{trial.milliseconds:.4g}"
-    return (plain(knobs), *_figures(trial.resources), time)
+def _knobs(trial: Trial, turned: list[str]) -> str:
+    return ", ".join(f"{knob}={trial.config[knob]}" for knob in turned)
 
 
 def _figures(kernels: tuple[KernelResources, ...]) -> tuple[str, str, str, str]:
+    """Of several kernels the most registers, spills and shared memory, and the least occupancy."""
     if not kernels:
         return "-", "-", "-", "-"
     registers = [kernel.registers for kernel in kernels if kernel.registers is not None]

@@ -9,7 +9,7 @@ from egg_graph.nodes.prepare import read_kernel
 from egg_graph.runs.optimize import optimize
 from egg_graph.runs.results import Run
 from egg_graph.schema import Attempt, BadInput, Evaluation, Sweep
-from egg_graph.tuning import Winner, add_winner, read_knobs, situation_of, user_store
+from egg_graph.tuning import Winner, add_winner, read_knobs, situation_of, spanned, user_store
 
 KNOBS: Mapping[str, Any] = {
     "sweep": "whole",
@@ -65,8 +65,8 @@ def _require_space(source: str, what: str) -> None:
     Raises:
         BadInput: one line that says how to write a SPACE.
     """
-    _, space, dropped = read_knobs(source)
-    if any(len(set(map(repr, values))) > 1 for knobs in space.values() for values in knobs.values()):
+    config, space, dropped = read_knobs(source)
+    if any(len(values) > 1 for knobs in space.values() for values in spanned(config, knobs).values()):
         return
     why = f" ({dropped[0]})" if dropped else ""
     raise BadInput(f"{what} has no SPACE to sweep{why}: {HOW_TO}")

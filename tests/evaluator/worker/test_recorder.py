@@ -1,6 +1,7 @@
 """Whose launch is left out when the candidate's kernels are silenced; without a GPU, on launchers that only count."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from triton.compiler.compiler import CompiledKernel
 
 from egg_graph.evaluator.worker import cuda_graphs, recorder
 from egg_graph.evaluator.worker.launches import ForwardRecord, intercept_launches, recording_launch
+from egg_graph.schema import Hardware
 
 MINE = Path("/job/candidate.py")
 
@@ -98,6 +100,32 @@ def test_launches_are_noted_with_their_grid_and_resources() -> None:
         }
     ]
     assert record.foreign == ["kernel"]
+
+
+def test_a_launch_is_looked_at_before_it_is_made(h200: Hardware) -> None:
+    ran: list[str] = []
+    other = compiled(Path("/site/inductor.py"), lambda *a, **k: ran.append("other"))
+    light, heavy = (compiled(MINE, lambda *a, name=name, **k: ran.append(name)) for name in ("light", "heavy"))
+    other.n_spills, heavy.n_spills = 900, 130  # in registers: 520 bytes a thread
+
+    def forward() -> None:
+        for kernel in (other, light, light, heavy):
+            kernel.run(4, 1, 1, 0)
+
+    def forgiving() -> None:
+        with suppress(Exception):
+            forward()
+
+    told = recorder.first_forward(forward, h200, MINE)
+    assert ran == ["other", "light", "light"]
+    assert [launch["spills"] for launch in told["launches"]] == [0, 130]
+    assert told["pruned"] == "kernel: spills 520 bytes a thread, more than 512"
+    assert recorder.first_forward(forgiving, h200, MINE) == told, "what catches exceptions is pruned all the same"
+    ran.clear()
+    assert recorder.first_forward(forward, None, MINE) == {**told, "pruned": ""}
+    assert ran == ["other", "light", "light", "heavy"]
+    with pytest.raises(ZeroDivisionError):
+        recorder.first_forward(lambda: 1 / 0, h200, MINE)
 
 
 LAUNCH = {"kernel": "kernel"}

@@ -1,0 +1,148 @@
+"""`egg-graph tune` as a user meets it: one table, the gain, the store of winners, and what is said without a clock."""
+
+import functools
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import egg_graph
+from egg_graph.cli import app
+from egg_graph.runs.evaluations import RecordedEvaluator, ReplayEvaluator
+from egg_graph.schema import Candidate, Environment, KernelResources, KernelTask, Trial
+from egg_graph.tuning.winners import read_store
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, kernel, tunable
+
+MACHINE = Environment(machine="Linux", gpu="NVIDIA H200", driver="580.1", triton="3.6.0")
+STAGE = "memory_optimization"
+
+
+class OnGpu(ScriptedEvaluator):
+    """Has a GPU, and tells of compiled kernels; a NUMBER above 90 is pruned."""
+
+    def __init__(self, **options):
+        super().__init__(clock=True, **options)
+        self.configs = []
+
+    def baseline(self, task):
+        return super().baseline(task).model_copy(update={"environment": MACHINE})
+
+    def screen(self, task, candidates):
+        self.configs.append([candidate.config["NUMBER"] for candidate in candidates])
+        compiled = KernelResources(
+            kernel="tile", target="sm_90", grid=(1,), num_warps=4, num_stages=2,
+            registers=168, spill_bytes=8, shared_bytes=96 * 1024, occupancy=0.25,
+        )  # fmt: skip
+        trials = [trial.model_copy(update={"resources": (compiled,)}) for trial in super().screen(task, candidates)]
+        return tuple(
+            Trial(config=trial.config, status="pruned", reason="not run: spills 900 bytes")
+            if trial.config["NUMBER"] > 90
+            else trial
+            for trial in trials
+        )
+
+
+@pytest.fixture
+def tune(tmp_path, monkeypatch):
+    """Run the command on a kernel's text in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "relu.py").write_text(REFERENCE)
+
+    def run(text, *words, evaluator):
+        (tmp_path / "kernel.py").write_text(text)
+        monkeypatch.setattr(egg_graph, "tune", functools.partial(real, evaluator=evaluator, principles=()))
+        return CliRunner().invoke(app, ["tune", "relu.py", "--kernel", "kernel.py", "--target", "h200", *words])
+
+    real = egg_graph.tune
+    return run
+
+
+def test_a_sweep_is_told_as_one_table_with_the_gain_and_kept(tune, tmp_path):
+    space = tunable("timed", 3.0, STAGE, [3.0, 2.0, 99.0])
+    result = tune(space, "--store-out", "ship/winners.json", evaluator=OnGpu())
+    assert result.exit_code == 0, result.output
+    rows = {line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line.startswith("  NUMBER=")}
+    assert rows["NUMBER=3.0"] == ["168", "8", "96", "25%", "3"]
+    assert rows["NUMBER=2.0"] == ["168", "8", "96", "25%", "2", "fastest"]
+    assert rows["NUMBER=99.0"][:5] == ["-"] * 5 and "NUMBER=99.0: pruned: not run: spills 900 bytes" in result.output
+    assert "tuned: 3 ms -> 2 ms, 1.50x over the kernel's own configuration" in result.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "print(2.0)" in (folder / "kernel.py").read_text()
+    (sweep,) = json.loads((folder / "evidence.json").read_text())["sweeps"]
+    assert sweep["winner"] == {"NUMBER": 2.0} and len(sweep["trials"]) == 3
+    (mine,) = read_store(tmp_path / "data" / "egg-graph" / "winners.json")
+    assert (mine.config, mine.milliseconds, mine.own_milliseconds, mine.run) == ({"NUMBER": 2.0}, 2.0, 3.0, folder.name)
+    assert mine.situation.gpu == "NVIDIA H200" and mine.situation.triton == "3.6.0"
+    assert read_store(tmp_path / "ship" / "winners.json") == (mine,)
+    assert result.output.splitlines()[-1].startswith("time ")
+
+
+def test_what_won_before_is_tried_second_and_judged_anew(tune, tmp_path):
+    values = [9.0, 8.0, 7.0, 2.0]
+    first, again = OnGpu(), OnGpu()
+    tune(tunable("timed", 9.0, STAGE, values), evaluator=first)
+    assert first.configs == [values]
+    tune(tunable("timed", 8.0, STAGE, values), "--max-configs", "2", evaluator=again)
+    assert again.configs == [[8.0, 2.0]]
+    assert len(again.evaluated) == 2 and len(again.finalists) == 1
+
+
+def test_all_knobs_turn_together(tune):
+    evaluator = OnGpu()
+    text = kernel("timed", 3.0) + (
+        'CONFIG = {"NUMBER": 3.0, "warps": 4}\n'
+        'SPACE = {"tensor_tiling": {"NUMBER": [2.0]}, "parallel_mapping": {"warps": [8]}}\n'
+    )
+    tune(text, evaluator=evaluator)
+    assert evaluator.screened == [4]
+
+
+def test_without_a_clock_the_figures_are_told_and_nothing_is_ranked_or_stored(tune, tmp_path):
+    result = tune(tunable("ok", 9.0, STAGE, [9.0, 7.0]), evaluator=ScriptedEvaluator())
+    assert result.exit_code == 0, result.output
+    assert "no clock here: the figures are the compiler's for NVIDIA H200" in result.output
+    assert "fastest" not in result.output.partition("no clock")[0] and "tuned:" not in result.output
+    assert "print(9.0)" in next((tmp_path / "runs").glob("*/kernel.py")).read_text(), "its own configuration is kept"
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (kernel("timed", 3.0), "kernel.py has no SPACE to sweep: at module level write CONFIG = {"),
+        (tunable("timed", 3.0, STAGE, [3.0]), "has no SPACE to sweep: at module level"),
+        (kernel("timed", 3.0, "CONFIG = {'A': 1}\nSPACE = {'x': {}}\n"), "(SPACE at line 3: no stage 'x'"),
+    ],
+)
+def test_a_kernel_without_a_choice_is_told_how_to_write_one(tune, tmp_path, text, said):
+    result = tune(text, evaluator=OnGpu())
+    assert result.exit_code == 2
+    assert said in result.stderr and len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_kernel_that_is_wrong_is_neither_swept_nor_repaired(tune, tmp_path):
+    evaluator = OnGpu()
+    result = tune(tunable("bad", 3.0, STAGE, [3.0, 2.0]), evaluator=evaluator)
+    assert result.exit_code == 1
+    assert "nothing was swept" in result.output and len(evaluator.evaluated) == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_replay_tries_what_the_run_tried_whatever_the_store_holds_now(tune, tmp_path, h200):
+    text = tunable("timed", 9.0, STAGE, [9.0, 2.0])
+    tune(text, evaluator=OnGpu())
+    task = KernelTask(name="relu", reference=REFERENCE, target=h200)
+    candidate = Candidate(source=text, author="user", stage="algorithmic_structure", mode="seed")
+    baseline = OnGpu().baseline(task)
+    recorded = RecordedEvaluator(OnGpu, tmp_path)
+    assert ReplayEvaluator(tmp_path).winner_before(task, baseline, candidate) is None
+    assert recorded.winner_before(task, baseline, candidate) == {"NUMBER": 2.0}
+    (tmp_path / "data" / "egg-graph" / "winners.json").unlink()
+    assert recorded.winner_before(task, baseline, candidate) is None
+    assert ReplayEvaluator(tmp_path).winner_before(task, baseline, candidate) == {"NUMBER": 2.0}
+    assert RecordedEvaluator(lambda: ReplayEvaluator(tmp_path), tmp_path / "again").winner_before(
+        task, baseline, candidate
+    ) == {"NUMBER": 2.0}, "a replay asks what the run kept, and no store"

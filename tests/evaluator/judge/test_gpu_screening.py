@@ -1,0 +1,157 @@
+"""A sweep on a GPU that is played by this process: pruning, successive halving, and what is told of each."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed
+from egg_graph.evaluator.judge import gpu_screening
+from egg_graph.evaluator.judge.gpu_screening import GpuScreening
+from egg_graph.evaluator.progress import Progress, hear_progress
+from egg_graph.schema import Candidate, Finding, Hardware, Trial
+
+FOLDER = Path("/job")
+
+
+class Session:
+    """A candidate's process. The source says `ms`, `spills`, and after how many bursts it crashes."""
+
+    log: list[tuple[int, str]] = []
+    open = 0
+    most = 0
+
+    def __init__(self, source: str) -> None:
+        self.says = {key: float(value) for key, value in (word.split("=") for word in source.split() if "=" in word)}
+        self.bursts, self.alive = 0, True
+        Session.open += 1
+        Session.most = max(Session.most, Session.open)
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        self.log.append((int(self.says["n"]), do))
+        if do == "first_forward":
+            spills = int(self.says.get("spills", 0))
+            launch = {
+                "kernel": "k", "grid": [1], "num_warps": 4, "num_stages": 1, "registers": 64, "shared": 0,
+                "spills": spills // 4, "constexprs": {},
+            }  # fmt: skip
+            pruned = f"k: spills {spills}" if arguments["hardware"] and spills > 512 else ""
+            return {"launches": [launch], "pruned": pruned}
+        if do == "warm_up":
+            return {"queue_ms": 0.1, "wall_ms": self.says["ms"]}
+        if do == "time_series":
+            self.bursts += 1
+            if self.bursts > self.says.get("crash", 99):
+                raise CandidateFailed(Finding(kind="crashed", message="it crashed"), "")
+            return {"event_ms": [self.says["ms"]] * arguments["calls"]}
+        return {}
+
+    def close(self) -> None:
+        Session.open -= self.alive
+        self.alive = False
+
+
+@pytest.fixture
+def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sweep configurations, each as its words; the trials in their order."""
+    Session.log, Session.open, Session.most = [], 0, 0
+    monkeypatch.setattr(gpu_screening, "WorkerSession", Session)
+    monkeypatch.setattr(gpu_screening, "gate_each", lambda base, candidates: [None] * len(candidates))
+    right = SimpleNamespace(failed=False)
+    executor = SimpleNamespace(carry_out=lambda group: right)
+    monkeypatch.setattr("egg_graph.evaluator.gpu.executor.GpuExecutor", lambda *a: executor)
+    monkeypatch.setattr("egg_graph.evaluator.problem.plan.loaded_group", lambda case: None)
+    given: list[Candidate] = []
+
+    @contextmanager
+    def job_folder(candidate: Candidate) -> Any:
+        yield FOLDER / str(given.index(candidate))
+
+    base = SimpleNamespace(pool=ThreadPoolExecutor(4), jobs=SimpleNamespace(job_folder=job_folder))
+    ladder: Any = SimpleNamespace(
+        base=base, machine="played", open=lambda folder, watched: Session(given[int(folder.name)].source)
+    )
+
+    def go(*words: str, together: int = 8) -> list[Trial]:
+        sources = [f"n={number} {word}" for number, word in enumerate(words)]
+        given[:] = [
+            Candidate(source=source, author="t", stage="tensor_tiling", mode="tune", config={"n": number})
+            for number, source in enumerate(sources)
+        ]
+        problem: Any = SimpleNamespace(task=SimpleNamespace(target=h200))
+        with gpu_screening.ExitStack() as stack:
+            screening = GpuScreening(ladder, problem, SimpleNamespace(forward_seed=1), given, [], {}, stack)  # type: ignore[arg-type]
+            screening.sweep(together)
+            screening.close()
+        assert Session.open == 0
+        return [trial for _, trial in sorted(screening.trials.items())]
+
+    return go
+
+
+def bursts() -> dict[int, int]:
+    timed = [number for number, do in Session.log if do == "time_series"]
+    return {number: timed.count(number) for number in timed}
+
+
+def test_the_better_half_is_timed_again_with_twice_as_many_bursts(sweep: Any) -> None:
+    trials = sweep("ms=8", "ms=1", "ms=7", "ms=2", "ms=6", "ms=3", "ms=5", "ms=4")
+    assert bursts() == {0: 1, 2: 1, 4: 1, 6: 1, 5: 3, 7: 3, 1: 7, 3: 7}
+    assert [trial.merit for trial in trials] == [
+        (0.5, 8), (0.0, 1), (0.5, 7), (0.0, 2), (0.5, 6), (0.5, 3), (0.5, 5), (0.5, 4)
+    ]  # fmt: skip
+    assert trials[1].reason == "right on one seed at full shape; median of 84 calls"
+    assert (
+        trials[0].reason == "right on one seed at full shape; median of 12 calls; not timed again: others were faster"
+    )
+    last = [number for number, do in Session.log if do == "time_series"][-8:]
+    assert last == [1, 3, 3, 1, 1, 3, 3, 1], "the last two take turns"
+
+
+def test_more_than_fit_at_once_pass_through_and_the_fastest_stay(sweep: Any) -> None:
+    trials = sweep(*(f"ms={ms}" for ms in (5, 9, 1, 8, 7, 2, 6)), together=4)
+    assert Session.most == 4
+    assert [number for number, trial in enumerate(trials) if trial.merit[0] == 0.0] == [2, 5]
+    assert min(trials, key=lambda trial: trial.merit).config == {"n": 2}
+
+
+def test_where_one_fits_at_a_time_each_is_timed_once(sweep: Any) -> None:
+    trials = sweep("ms=3", "ms=1", "ms=2", together=1)
+    assert [trial.merit for trial in trials] == [(0.0, 3), (0.0, 1), (0.0, 2)]
+    assert Session.most == 1 and bursts() == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_slow_forward_is_called_less_often(sweep: Any) -> None:
+    (trial,) = sweep("ms=100")
+    assert "median of 3 calls" in trial.reason
+
+
+def test_what_the_compiler_speaks_against_is_not_run_and_told(sweep: Any) -> None:
+    told: list[Progress] = []
+    with hear_progress(told.append):
+        trials = sweep("ms=3", "ms=1 spills=600", "ms=2 spills=500")
+    assert [trial.status for trial in trials] == ["correct", "pruned", "correct"]
+    assert trials[1].reason == "not run: k: spills 600; the kernel's own configuration keeps within that"
+    assert trials[1].resources[0].spill_bytes == 600 and trials[1].merit == (2.0,)
+    assert (1, "warm_up") not in Session.log
+    assert {one.number for one in told if one.trial is not None} == {0, 1, 2}
+
+
+def test_nothing_is_pruned_where_the_kernels_own_configuration_would_be(sweep: Any) -> None:
+    trials = sweep("ms=3 spills=800", "ms=1 spills=600", "ms=2")
+    assert [trial.status for trial in trials] == ["correct"] * 3
+    assert min(trials, key=lambda trial: trial.merit).config == {"n": 1}
+
+
+def test_a_kernel_with_a_tuner_of_its_own_is_not_pruned(sweep: Any) -> None:
+    trials = sweep("ms=3", "ms=1 spills=600 autotune")
+    assert trials[1].status == "correct" and trials[1].resources == ()
+
+
+def test_one_that_fails_in_a_later_round_is_rejected_and_the_others_go_on(sweep: Any) -> None:
+    trials = sweep("ms=3", "ms=1 crash=2", "ms=2")
+    assert [trial.status for trial in trials] == ["correct", "runtime_error", "correct"]
+    assert trials[1].reason == "it crashed" and trials[2].merit == (0.0, 2)
