@@ -55,8 +55,10 @@ class Evaluator(Protocol):
     ) -> tuple[Trial, ...] | Awaitable[tuple[Trial, ...]]:
         """Rank configurations of one kernel by cheaper evidence: one Trial per candidate, in their order.
 
-        On a GPU, it compiles in parallel and gives each one correctness check and a short timing. Without a GPU, it
-        compiles ahead of time and launches at full shape without memory. The winner still has to pass `evaluate`.
+        On a GPU, it compiles in parallel, prunes what cannot be fast, gives each other one correctness check and a
+        short timing, and times the better half again. Without a GPU, it compiles ahead of time and launches at full
+        shape without memory. The first candidate is the kernel's own configuration. The winner still has to pass
+        `evaluate`.
 
         Raises:
             InfrastructureError: if the machine failed; never because of the candidate.

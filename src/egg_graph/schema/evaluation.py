@@ -25,8 +25,8 @@ Status = Literal[
 `infra_error`: the machine failed. `correct`: right, and not timed."""
 
 TrialStatus = Status | Literal["pruned"]
-"""How a configuration of a sweep fared. `pruned`: compiled and not run; the reason names the resource that speaks
-against it."""
+"""How a configuration of a sweep fared. `pruned`: not run; the reason names the resource that speaks against it, or the
+time that there was not."""
 USABLE: frozenset[TrialStatus] = frozenset({"correct", "slower", "inconclusive", "faster"})
 """Statuses of a kernel whose answers are right, so that it may replace the reference."""
 SMALL_SPILL = 64

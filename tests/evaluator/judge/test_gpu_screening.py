@@ -41,7 +41,7 @@ class Session:
             pruned = f"k: spills {spills}" if arguments["hardware"] and spills > 512 else ""
             return {"launches": [launch], "pruned": pruned}
         if do == "warm_up":
-            return {"queue_ms": 0.1, "wall_ms": self.says["ms"]}
+            return {"queue_ms": 0.1, "wall_ms": self.says.get("wall", 1.0)}
         if do == "time_series":
             self.bursts += 1
             if self.bursts > self.says.get("crash", 99):
@@ -75,7 +75,7 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
         base=base, machine="played", open=lambda folder, watched: Session(given[int(folder.name)].source)
     )
 
-    def go(*words: str, together: int = 8) -> list[Trial]:
+    def go(*words: str, capacity: int = 8) -> list[Trial]:
         sources = [f"n={number} {word}" for number, word in enumerate(words)]
         given[:] = [
             Candidate(source=source, author="t", stage="tensor_tiling", mode="tune", config={"n": number})
@@ -84,7 +84,7 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
         problem: Any = SimpleNamespace(task=SimpleNamespace(target=h200))
         with gpu_screening.ExitStack() as stack:
             screening = GpuScreening(ladder, problem, SimpleNamespace(forward_seed=1), given, [], {}, stack)  # type: ignore[arg-type]
-            screening.sweep(together)
+            screening.sweep(capacity)
             screening.close()
         assert Session.open == 0
         return [trial for _, trial in sorted(screening.trials.items())]
@@ -112,21 +112,33 @@ def test_the_better_half_is_timed_again_with_twice_as_many_bursts(sweep: Any) ->
 
 
 def test_more_than_fit_at_once_pass_through_and_the_fastest_stay(sweep: Any) -> None:
-    trials = sweep(*(f"ms={ms}" for ms in (5, 9, 1, 8, 7, 2, 6)), together=4)
+    trials = sweep(*(f"ms={ms}" for ms in (5, 9, 1, 8, 7, 2, 6)), capacity=4)
     assert Session.most == 4
     assert [number for number, trial in enumerate(trials) if trial.merit[0] == 0.0] == [2, 5]
     assert min(trials, key=lambda trial: trial.merit).config == {"n": 2}
 
 
+def test_a_sweep_that_takes_too_long_tells_what_it_leaves_out(sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_screening, "LONGEST_SECONDS", -1.0)
+    (trial,) = sweep("ms=3")
+    assert trial.status == "pruned" and trial.reason.startswith("not compiled: the sweep had taken")
+
+
+def test_twelve_are_halved_together(sweep: Any) -> None:
+    trials = sweep(*(f"ms={ms}" for ms in range(12, 0, -1)), capacity=12)
+    assert sorted(bursts().values()) == [1] * 6 + [3] * 3 + [7] + [15] * 2
+    assert [number for number, trial in enumerate(trials) if trial.merit[0] == 0.0] == [10, 11]
+
+
 def test_where_one_fits_at_a_time_each_is_timed_once(sweep: Any) -> None:
-    trials = sweep("ms=3", "ms=1", "ms=2", together=1)
+    trials = sweep("ms=3", "ms=1", "ms=2", capacity=1)
     assert [trial.merit for trial in trials] == [(0.0, 3), (0.0, 1), (0.0, 2)]
     assert Session.most == 1 and bursts() == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_slow_forward_is_called_less_often(sweep: Any) -> None:
-    (trial,) = sweep("ms=100")
-    assert "median of 3 calls" in trial.reason
+    assert "median of 3 calls" in sweep("ms=20 wall=20")[0].reason
+    assert "median of 2 calls" in sweep("ms=100 wall=100")[0].reason
 
 
 def test_what_the_compiler_speaks_against_is_not_run_and_told(sweep: Any) -> None:

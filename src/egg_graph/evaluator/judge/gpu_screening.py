@@ -7,6 +7,7 @@ many bursts, in turns, and so on until two are left: so the last ones are compar
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
 TOGETHER = 8
 """Configurations that start and compile side by side; they are checked and timed one by one, while the others'
 processes do nothing."""
+READY = 12
+"""Most configurations that are ready at once; where more are to come, a third of them stays."""
 MEMORY_PART = 0.4
 """Keep as many configurations ready at once as fit in this fraction of the free GPU memory."""
-BURST, LEAST_BURST = 12, 3
-"""Timed calls of a burst, and of a burst of slow calls."""
-BURST_SECONDS = 0.25
+LONGEST_SECONDS = 600.0
+"""Start no further configurations after this time [s]; a process of the first ones may live for 900 s."""
+BURST, LEAST_BURST = 12, 2
+"""Timed calls of a burst, and of a burst of slow calls, which has no warm-up."""
+BURST_SECONDS = 0.06
 """A burst has fewer calls where they would take longer than this [s]."""
 STAYED, LEFT = 0.0, 0.5
 """First part of the merit of configurations that were timed to the end, and of those that left before."""
@@ -65,7 +70,8 @@ class Entrant:
         """Time one burst. Raises CandidateFailed as `WorkerSession.ask`."""
         from egg_graph.evaluator.device.stream_timer import WARMUP_CALLS
 
-        block = self.session.ask("time_series", calls=self.calls, warmup_calls=WARMUP_CALLS, queue_ms=self.queue_ms)
+        warmup_calls = WARMUP_CALLS if self.calls > LEAST_BURST else 0
+        block = self.session.ask("time_series", calls=self.calls, warmup_calls=warmup_calls, queue_ms=self.queue_ms)
         times = block.get("event_ms")
         if not isinstance(times, list) or not times:
             raise _unreadable("of its times")
@@ -88,23 +94,23 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
     case = ladder.baseline(problem).case
-    together = _together(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
+    capacity = _capacity(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
         with case.held():
             _, forms = share_inputs(case, shared)
         screening = GpuScreening(ladder, problem, case, candidates, forms, load(case, problem, shared), stack)
         stack.callback(screening.close)
-        screening.sweep(together)
+        screening.sweep(capacity)
     return [trial for _, trial in sorted(screening.trials.items())]
 
 
-def _together(nbytes: int) -> int:
-    """How many configurations fit in memory at once, each with 3x the task's tensors and 1 GiB for its context."""
+def _capacity(nbytes: int) -> int:
+    """How many configurations may be ready at once, each with 3x the task's tensors and 1 GiB for its context."""
     import torch
 
     free, _ = torch.cuda.mem_get_info()
-    return max(1, min(TOGETHER, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
+    return max(1, min(READY, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
 
 
 @dataclass
@@ -134,21 +140,30 @@ class GpuScreening:
     pruning: bool = True
     """Whether configurations may be pruned: not where the kernel's own would be, or is not known."""
 
-    def sweep(self, together: int) -> None:
+    def sweep(self, capacity: int) -> None:
         """Fill `trials`.
 
         Args:
-            together: configurations that fit at once. Where it is 1, each is timed in one burst, and none again.
+            capacity: configurations that may be ready at once. Where it is 1, each is timed in one burst, and none
+                again.
         """
         gated = gate_each(self.ladder.base, self.candidates)
         ready: list[Entrant] = []
-        first = 0
-        while first < len(self.candidates):
-            numbers = range(first, min(len(self.candidates), first + together - len(ready)))
+        first, count, began = 0, len(self.candidates), time.monotonic()
+        while first < count:
+            if time.monotonic() - began > LONGEST_SECONDS:
+                self._leave_out(range(first, count))
+                break
+            if capacity - len(ready) < min(TOGETHER, count - first):
+                stay = 0 if capacity == 1 else max(1, capacity // 3)
+                ready = self._keep(ready, stay, STAYED if capacity == 1 else LEFT)
+            numbers = range(first, min(count, first + TOGETHER, first + capacity - len(ready)))
             ready += self._enter(numbers, gated)
             first = numbers.stop
-            if first < len(self.candidates):
-                ready = self._keep(ready, together // 2, STAYED if together == 1 else LEFT)
+        self._halve(ready)
+
+    def _halve(self, ready: list[Entrant]) -> None:
+        """Time the better half again and again, until two are left."""
         bursts = 1
         while len(ready) > 1:
             ready = self._keep(ready, max(2, (len(ready) + 1) // 2), LEFT)
@@ -158,6 +173,12 @@ class GpuScreening:
                 break
         for entrant in ready:
             self._settle(entrant.number, _timed_trial(entrant, STAYED))
+
+    def _leave_out(self, numbers: Sequence[int]) -> None:
+        """Tell of configurations that there was no time for."""
+        for number in numbers:
+            reason = f"not compiled: the sweep had taken {LONGEST_SECONDS:.0f} s before its turn"
+            self._settle(number, Trial(config=self.candidates[number].config, status="pruned", reason=reason))
 
     def close(self) -> None:
         """End all processes at once: the driver's clearing up after one would disturb the timing of the next."""
