@@ -70,6 +70,8 @@ def test_a_sweep_is_told_as_one_table_with_the_gain_and_kept(tune, tmp_path):
     assert "tuned: 3 ms -> 2 ms, 1.50x over the kernel's own configuration" in result.output
     (folder,) = (tmp_path / "runs").iterdir()
     assert "print(2.0)" in (folder / "kernel.py").read_text()
+    tunable_text = (folder / "tunable.py").read_text()
+    assert tunable_text == space.replace("CONFIG = {'NUMBER': 3.0}", "CONFIG = {'NUMBER': 2.0}") != space
     (sweep,) = json.loads((folder / "evidence.json").read_text())["sweeps"]
     assert sweep["winner"] == {"NUMBER": 2.0} and len(sweep["trials"]) == 3
     (mine,) = read_store(tmp_path / "data" / "egg-graph" / "winners.json")

@@ -17,7 +17,7 @@ from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
-from egg_graph.context import BUDGETS, Accept, Device
+from egg_graph.context import BUDGETS, Accept, Device, SweepOf
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
 from egg_graph.team import name_models, read_models
 
@@ -66,6 +66,7 @@ def optimize(
     timeout: Annotated[float | None, knob("timeout")] = None,
     stage: Annotated[list[str] | None, knob("stages", "--stage")] = None,
     tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
+    sweep: Annotated[SweepOf | None, knob("sweep")] = None,
     near_floor: Annotated[float | None, knob("near_floor")] = None,
     tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
     expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
@@ -105,6 +106,7 @@ def optimize(
         timeout=timeout,
         stages=None if stage is None else tuple(stage),
         tune=tune,
+        sweep=sweep,
         near_floor=near_floor,
         tune_untimed=tune_untimed,
         expert_seed=expert_seed,

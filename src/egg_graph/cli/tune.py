@@ -49,8 +49,9 @@ def tune(
     """Sweep the SPACE of one kernel, and judge the winner as optimize does.
 
     Prints one table, a row for each configuration, and how much the winner gains over the kernel's own configuration.
-    Leaves kernel.py, evidence.json, history.jsonl and report.html in runs/<id>/; the winner of a timed sweep goes into
-    ~/.local/share/egg-graph/winners.json, and later sweeps of that kernel try it early.
+    Leaves kernel.py, tunable.py (the same with CONFIG and SPACE), evidence.json, history.jsonl and report.html in
+    runs/<id>/; the winner of a timed sweep goes into ~/.local/share/egg-graph/winners.json, and later sweeps of that
+    kernel try it early.
 
     Exit status as of optimize: 0 if the kernel was accepted, 1 if the reference is kept, 2 for bad usage or input, 3 if
     the machine failed, 4 if an evaluator elsewhere has yet to answer; 130 or 143 where it was stopped.
@@ -86,7 +87,7 @@ def tune(
 
 def show_sweep(console: Console, run: "Run") -> None:
     """Print the configurations of a run of `tune` as one table, and what the winner gains."""
-    from egg_graph.runs.tune import whole_sweep
+    from egg_graph.runs.tune import TUNABLE, whole_sweep
 
     sweep = whole_sweep(run)
     if sweep is None:
@@ -96,15 +97,20 @@ def show_sweep(console: Console, run: "Run") -> None:
     console.print(_table(sweep, turned))
     for trial in sweep.failed:
         console.print(plain(f"{_knobs(trial, turned)}: {trial.status}: {trial.reason}"), soft_wrap=True)
-    if not any(trial.milliseconds for trial in sweep.trials):
-        target = run.state["task"].target
-        console.print(
-            f"no clock here: the figures are the compiler's for {plain(target.name)} ({plain(target.arch)}); they rank "
-            "nothing, and the kernel keeps its own configuration. Tune it on that GPU.",
-            soft_wrap=True,
-        )
-        return
-    console.print(plain(_gain(run, sweep)), soft_wrap=True)
+    console.print(plain(_gain(run, sweep) or _untimed(run)), soft_wrap=True)
+    if run.accepted:
+        console.print(f"tunable   {plain(run.folder / TUNABLE)}, the kernel with CONFIG and SPACE", soft_wrap=True)
+
+
+def _untimed(run: "Run") -> str:
+    """Why nothing is said of speed."""
+    if run.state["baseline"].eager_ms is not None:
+        return "no configuration was timed: the kernel keeps its own"
+    target = run.state["task"].target
+    return (
+        f"no clock here: the figures are the compiler's for {target.name} ({target.arch}); they rank nothing, and the "
+        "kernel keeps its own configuration. Tune it on that GPU."
+    )
 
 
 def _table(sweep: Sweep, turned: list[str]) -> Table:
@@ -147,9 +153,11 @@ def _figures(kernels: tuple[KernelResources, ...]) -> tuple[str, str, str, str]:
 
 
 def _gain(run: "Run", sweep: Sweep) -> str:
-    """What the kernel that the run ended with gains over the configuration that it came with, both by evaluations."""
+    """What the winner gains over the configuration that the kernel came with, both by evaluations; empty if untimed."""
     from egg_graph.runs.tune import swept_attempt
 
+    if not any(trial.milliseconds for trial in sweep.trials):
+        return ""
     own = swept_attempt(run)
     tuned = next((a for a in run.attempts if a.candidate.parent == sweep.kernel and a.candidate.mode == "tune"), None)
     before = None if own is None else own.evaluation.timing

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.nodes.prepare import read_kernel
+from egg_graph.runs.files import ANEW, cannot_write, write_whole
 from egg_graph.runs.optimize import optimize
 from egg_graph.runs.results import Run
 from egg_graph.schema import Attempt, BadInput, Evaluation, Sweep
@@ -18,6 +19,8 @@ KNOBS: Mapping[str, Any] = {
     "max_configs": 64,
 }
 """Knobs of `Context` that make a run one sweep of a whole SPACE."""
+TUNABLE = "tunable.py"
+"""File in the run's folder: the tuned kernel with CONFIG and SPACE, for another sweep."""
 HOW_TO = (
     'at module level write CONFIG = {"BLOCK": 1024, "num_warps": 4} and SPACE = {"tensor_tiling": {"BLOCK": [512, '
     '1024, 2048]}, "parallel_mapping": {"num_warps": [4, 8]}}, and launch with CONFIG["BLOCK"] and CONFIG["num_warps"]'
@@ -34,8 +37,8 @@ def tune(
 ) -> Run:
     """Sweep the SPACE of one kernel, judge the winner as `optimize` does, and remember it.
 
-    The run is one of `optimize`, with the same folder, files and verdict. Where a GPU timed it and a kernel was handed
-    over, its configuration goes into the user's store of winners.
+    The run is one of `optimize`, with the same folder, files and verdict, and tunable.py beside kernel.py. Where a GPU
+    timed it and a kernel was handed over, its configuration goes into the user's store of winners.
 
     Args:
         source_or_path: the PyTorch reference, as text or .py file.
@@ -52,6 +55,7 @@ def tune(
         _require_space(source, str(kernel) if isinstance(kernel, Path) else "the kernel")
     as_it_is = {"max_repairs": 0} if source else {}
     run = optimize(source_or_path, kernel=source or None, **{**KNOBS, **as_it_is, **options})
+    _write_tunable(run)
     winner = winner_of(run)
     if winner is not None:
         for path in (user_store(), *([] if store_out is None else [store_out])):
@@ -70,6 +74,22 @@ def _require_space(source: str, what: str) -> None:
         return
     why = f" ({dropped[0]})" if dropped else ""
     raise BadInput(f"{what} has no SPACE to sweep{why}: {HOW_TO}")
+
+
+def _write_tunable(run: Run) -> None:
+    """Write the kernel that was handed over as it was before its knobs became plain constants.
+
+    Raises:
+        InfrastructureError: if the file cannot be written.
+    """
+    best = run.state.get("best")
+    text = next((a.candidate.source for a in run.attempts if best and a.candidate.id in (best.parent, best.id)), "")
+    if not text:
+        return
+    try:
+        write_whole(run.folder / TUNABLE, text)
+    except OSError as error:
+        raise cannot_write(run.folder, error, ANEW) from error
 
 
 def whole_sweep(run: Run) -> Sweep | None:

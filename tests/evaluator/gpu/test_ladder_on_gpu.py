@@ -102,15 +102,23 @@ def test_a_kernel_that_never_ends_is_ended_and_the_gpu_recovers(h200: Hardware) 
         assert own.evaluate(task, candidate("right/softmax_one_block.py")).usable
 
 
-def test_screening_times_each_configuration(on_gpu: LocalEvaluator, h200: Hardware) -> None:
+def test_screening_times_each_configuration_and_runs_none_that_spills_much(
+    on_gpu: LocalEvaluator, h200: Hardware
+) -> None:
     task = KernelTask(name="matmul", reference=MATMUL, target=h200)
     source = read_source("right/matmul_bias_gelu.py")
     sources = [
         source,
         source.replace('"BLOCK_M": 64', '"BLOCK_M": 128'),
         source.replace('"BLOCK_M": 64', '"BLOCK_M": 48'),
+        source.replace('"BLOCK_M": 64, "BLOCK_N": 64', '"BLOCK_M": 256, "BLOCK_N": 256').replace('s": 3', 's": 1'),
+        source.replace('"num_stages": 3', '"num_stages": 30'),
     ]
     trials = on_gpu.screen(task, [Candidate(source=s, author="t", stage="tensor_tiling", mode="tune") for s in sources])
     assert [trial.status for trial in trials[:2]] == ["correct", "correct"]
     assert all(trial.milliseconds for trial in trials[:2])
+    assert all(trial.merit[0] == 0.0 and trial.resources[0].occupancy for trial in trials[:2])
     assert trials[2].status in ("compile_error", "runtime_error")
+    assert (trials[3].status, trials[3].resources[0].registers) == ("pruned", 255)
+    assert "spills" in trials[3].reason and trials[3].milliseconds is None
+    assert trials[4].status == "compile_error" and "shared memory" in trials[4].reason
