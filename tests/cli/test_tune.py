@@ -105,6 +105,7 @@ def test_without_a_clock_the_figures_are_told_and_nothing_is_ranked_or_stored(tu
     result = tune(tunable("ok", 9.0, STAGE, [9.0, 7.0]), evaluator=ScriptedEvaluator())
     assert result.exit_code == 0, result.output
     assert "no clock here: the figures are the compiler's for NVIDIA H200" in result.output
+    assert "1 other configuration tried; nothing is timed here: none is chosen" in result.output
     assert "fastest" not in result.output.partition("no clock")[0] and "tuned:" not in result.output
     assert "print(9.0)" in next((tmp_path / "runs").glob("*/kernel.py")).read_text(), "its own configuration is kept"
     assert not (tmp_path / "data").exists()

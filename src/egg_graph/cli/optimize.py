@@ -149,7 +149,11 @@ def _run(
         tell_resumed(console, runs / str(resume), model, options)
     import egg_graph
 
-    with Progress(console) as progress, stoppable(), resume_hint(runs, resume):
+    with (
+        Progress(console, ranks_untimed=options.get("sweep") != "whole") as progress,
+        stoppable(),
+        resume_hint(runs, resume),
+    ):
         if reference is None:
             return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **store, **options)
 

@@ -34,12 +34,17 @@ class Progress:
     Where standard output is no terminal the lines stay the same, without the moving last one; what is waited for is
     then a line of its own, once for each wait.
 
+    Args:
+        console: where it prints.
+        ranks_untimed: whether a sweep chooses a configuration also where nothing is timed (knob `sweep`).
+
     Attributes:
         working: what the last line says.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, ranks_untimed: bool = True) -> None:
         self.console = console
+        self.ranks_untimed = ranks_untimed
         self.trials = 0
         self.working = "starts"
         self._sweep = self._wait = self._cut = ""
@@ -173,6 +178,9 @@ class Progress:
         """Say what became of a sweep that led to no attempt."""
         if self.trials and not self._swept:
             others = f"{self.trials - 1} other configuration{'' if self.trials == 2 else 's'} tried"
+            if not self._timed and not self.ranks_untimed:
+                self._detail("tuner", f"{others}{self._cut}; nothing is timed here: none is chosen")
+                return
             why = "" if self._timed else "; nothing is timed here: lower bounds and large spills rank them"
             self._detail("tuner", f"{others}, none better than the current one{self._cut}{why}")
 

@@ -77,7 +77,7 @@ def tune(
     console.print(f"[bold]{plain(reference)}[/], tuning {plain(tuned)}")
     import egg_graph
 
-    with Progress(console) as progress, stoppable(), resume_hint(runs, None):
+    with Progress(console, ranks_untimed=False) as progress, stoppable(), resume_hint(runs, None):
         run = egg_graph.tune(reference, kernel=kernel, store_out=store_out, runs_dir=runs, on_event=progress, **options)
     show_sweep(console, run)
     conclude(console, run)
