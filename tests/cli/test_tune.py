@@ -126,6 +126,14 @@ def test_a_kernel_without_a_choice_is_told_how_to_write_one(tune, tmp_path, text
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_damaged_store_is_told_before_anything_is_done(tune, tmp_path):
+    (tmp_path / "data" / "egg-graph").mkdir(parents=True)
+    (tmp_path / "data" / "egg-graph" / "winners.json").write_text("{")
+    result = tune(tunable("timed", 3.0, STAGE, [3.0, 2.0]), evaluator=OnGpu())
+    assert result.exit_code == 2 and "mend it or remove it" in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_kernel_that_is_wrong_is_neither_swept_nor_repaired(tune, tmp_path):
     evaluator = OnGpu()
     result = tune(tunable("bad", 3.0, STAGE, [3.0, 2.0]), evaluator=evaluator)

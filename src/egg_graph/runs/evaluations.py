@@ -49,10 +49,10 @@ def _winner_file(candidate: Candidate) -> str:
 
 def _from_stores(task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
     """The configuration that won in the same situation; None where none is known."""
-    from egg_graph.tuning import SHIPPED, find_winner, situation_of, user_store
+    from egg_graph.tuning import find_winner, situation_of, stores
 
     situation = situation_of(task, baseline, candidate.source)
-    winner = None if situation is None else find_winner(situation, user_store(), SHIPPED)
+    winner = None if situation is None else find_winner(situation, *stores())
     return None if winner is None else winner.config
 
 

@@ -33,6 +33,7 @@ from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
 from egg_graph.team import Team, check_model, plan_refusal, resolve_team
+from egg_graph.tuning import read_store, stores
 
 Listener = Callable[[Event], Awaitable[None] | None]
 
@@ -168,6 +169,8 @@ def _make_run(
         raise BadInput("the embedded expert follows no plan: give --model (model=), or leave out --plan (plan=)")
     if evaluator is None:
         check_device(context.device)
+    for path in stores():
+        read_store(path)  # a damaged one is told now, not in the middle of a run
     folder = make_folder(runs_dir, task_name)
     request = {"reference": reference, "name": task_name, **handed_in, "context": asdict(context)}
     named = evaluator if isinstance(evaluator, str) else None

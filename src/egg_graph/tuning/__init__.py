@@ -8,10 +8,9 @@ works on text and on the syntax tree: it runs no candidate. A store remembers wh
 from egg_graph.tuning.literals import Knobs, read_knobs
 from egg_graph.tuning.rewrite import bake, finish
 from egg_graph.tuning.sweep import best, configurations, left_out, spanned
-from egg_graph.tuning.winners import SHIPPED, Winner, add_winner, find_winner, situation_of, user_store
+from egg_graph.tuning.winners import Winner, add_winner, find_winner, read_store, situation_of, stores, user_store
 
 __all__ = [
-    "SHIPPED",
     "Knobs",
     "Winner",
     "add_winner",
@@ -22,7 +21,9 @@ __all__ = [
     "finish",
     "left_out",
     "read_knobs",
+    "read_store",
     "situation_of",
     "spanned",
+    "stores",
     "user_store",
 ]

@@ -94,7 +94,12 @@ def user_store() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "egg-graph" / "winners.json"
 
 
-def find_winner(situation: Situation, *stores: Path) -> Winner | None:
+def stores() -> tuple[Path, ...]:
+    """The stores that a run reads: the user's own, then the one that ships."""
+    return user_store(), SHIPPED
+
+
+def find_winner(situation: Situation, *paths: Path) -> Winner | None:
     """The winner that is the most likely one here; of stores that agree as well, the first one's.
 
     One of the same versions goes before one of others, and of those the newest counts.
@@ -102,7 +107,7 @@ def find_winner(situation: Situation, *stores: Path) -> Winner | None:
     Raises:
         BadInput: if a store is damaged.
     """
-    known = [winner for path in stores for winner in read_store(path) if winner.situation.resembles(situation)]
+    known = [winner for path in paths for winner in read_store(path) if winner.situation.resembles(situation)]
     exact = [winner for winner in known if winner.situation == situation]
     return exact[0] if exact else max(known, key=lambda winner: winner.created, default=None)
 
