@@ -1,6 +1,7 @@
 """Requests to a real HTTP server: streamed, tried again where that helps, every one of them booked and told."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -10,8 +11,8 @@ from egg_graph.evaluator import hear_progress
 from egg_graph.model_requests import Terms, asking_under
 from egg_graph.nodes.retries import model_may_recover
 from egg_graph.schema import ModelUnavailable
-from tests.agents.answers import MODULE, fenced
-from tests.agents.briefs import seed_brief
+from tests.agents.answers import DIAGNOSIS, MODULE, fenced
+from tests.agents.briefs import make_brief, seed_brief
 from tests.agents.openai_server import OpenAIServer, Trickle, completion, failure
 
 GOOD = completion(fenced(MODULE))
@@ -99,6 +100,29 @@ def test_no_answer_is_asked_for_anew_when_the_budget_is_spent():
     ):
         draft = team_at(server).write(seed_brief())
     assert len(server.requests) == 1 and "not asked again: max_calls (1) reached" in draft.problem
+
+
+def refuses_schemas(body):
+    return failure(400, "no response_format") if "response_format" in body else completion(json.dumps(DIAGNOSIS))
+
+
+def test_a_refused_schema_costs_its_request_and_its_seconds():
+    with OpenAIServer([refuses_schemas]) as server:
+        usage, _, calls = heard(lambda team: team.debug(make_brief(mode="repair")).usage, team_at(server, tries=1))
+    assert [(call.outcome, call.again_in) for call in calls] == [("failed", 0.0), ("answered", None)]
+    assert usage == calls[0].usage + calls[1].usage
+    assert (usage.calls, usage.failed) == (2, 1) and calls[0].usage.seconds > 0
+
+
+def test_a_refused_schema_is_not_followed_by_a_request_that_no_budget_is_left_for():
+    with (
+        OpenAIServer([refuses_schemas]) as server,
+        asking_under(Terms(spent=lambda cost: "max_calls (1) reached" * (cost.calls > 0))),
+    ):
+        team = team_at(server)
+        withheld = team.debug(make_brief(mode="repair"))
+    assert len(server.requests) == withheld.usage.calls == 1
+    assert "no response_format" in withheld.unusable and withheld.withheld == "max_calls (1) reached"
 
 
 def test_tokens_that_nobody_tells_are_estimated_and_said_to_be():

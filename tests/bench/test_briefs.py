@@ -28,6 +28,7 @@ def test_brief_building(benchmark, attempts):
         )
         parts = {**state, "attempts": history}
         brief = analyst_brief(parts, ALGORITHMIC_STRUCTURE, CONTEXT, principles, guidance)
-        return prompts.system("analyst", brief) + ANALYST.compose(prompts, brief, BRIEF_TOKENS).text
+        system, prompt = ANALYST.compose(prompts, brief, BRIEF_TOKENS)
+        return system + prompt.text
 
     assert "THIS IS THE BEST KERNEL" in benchmark(build)
