@@ -29,6 +29,11 @@ def tried(state: OutputState) -> list[Attempt]:
     return [a for a in state.get("attempts", []) if a.number > 0]
 
 
+def next_number(state: OutputState) -> int:
+    """Number of the attempt in work: the contender is 0, the first of the team 1."""
+    return len(tried(state)) + 1
+
+
 def contender_of(state: OutputState) -> Attempt | None:
     """The embedded expert's kernel that the team must beat; None where there is no usable one."""
     return next((a for a in state.get("attempts", []) if a.number == 0 and a.evaluation.usable), None)
@@ -61,7 +66,12 @@ def evaluation_of_best(state: OutputState) -> Evaluation | None:
         return None
     if evaluation is not None and evaluation.candidate == best.id:
         return evaluation
-    return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == best.id), None)
+    return evaluation_of(state, best.id)
+
+
+def evaluation_of(state: OutputState, candidate: str) -> Evaluation | None:
+    """The first evaluation of the candidate with this id; None where the run has not evaluated it."""
+    return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == candidate), None)
 
 
 def timed(state: OutputState) -> bool:

@@ -23,7 +23,7 @@ from langgraph.runtime import Runtime
 from egg_graph.context import Context
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.events import Event, request_event
-from egg_graph.routing import tried
+from egg_graph.routing import next_number
 from egg_graph.schema import Mode, Role
 
 LOG = logging.getLogger("egg_graph")
@@ -76,7 +76,7 @@ def _about(name: str, nodes: Any, state: Any) -> Event:
     if hasattr(nodes, "stage"):
         about["stage"] = nodes.stage.name
     if name in _WORKERS:
-        about["attempt"] = len(tried(state)) + 1
+        about["attempt"] = next_number(state)
         about["mode"] = _MODES.get(name) or state.get("mode") or "seed"
     return about
 

@@ -14,7 +14,7 @@ problems, which are told where the principles are. Beyond that:
 | debugger | the broken one, its origin | the plan it was made by | the last, if it did not help | no | no |
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from egg_graph.budgets import gpu_seconds
@@ -25,6 +25,7 @@ from egg_graph.nodes.improvement import acceptance_rule, read_metrics
 from egg_graph.routing import (
     contender_of,
     evaluation_of_best,
+    next_number,
     optimizations,
     repairs_in_a_row,
     stage_attempts,
@@ -102,6 +103,7 @@ def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
         "task": state["task"],
         "baseline": state["baseline"],
         "stage": stage.name,
+        "attempt": next_number(state),
         "objective": stage.objective,
         "ranked_by": acceptance_rule(timed(state), context.accept),
         "metrics": stage.metrics,
@@ -152,25 +154,15 @@ def _measured(state: StageState) -> tuple[str, ...]:
 
 def _remaining(state: StageState, attempts: list[Attempt], context: Context) -> Remaining:
     """What is left of the limits of the run, and of those of a stage with these attempts."""
-    usage = state.get("usage")
+    usage = state.get("usage", Usage())
     broken = bool(attempts) and not attempts[-1].evaluation.usable
-    used = 0 if usage is None else usage.input_tokens + usage.output_tokens
     return Remaining(
         attempts=max(0, context.max_attempts - len(tried(state))),
         seconds=max(0.0, context.max_seconds - state.get("seconds", 0.0)),
         optimizations=max(0, context.max_optimizations - optimizations(attempts)),
         repairs=max(0, context.max_repairs - (repairs_in_a_row(attempts) if broken else 0)),
-        tokens=max(0, context.max_tokens - used) if context.max_tokens else None,
-        others=tuple(_other_limits(state, context)),
+        tokens=max(0, context.max_tokens - usage.tokens) if context.max_tokens else None,
+        calls=max(0, context.max_calls - usage.calls) if context.max_calls else None,
+        dollars=max(0.0, context.max_dollars - usage.dollars) if context.max_dollars else None,
+        gpu_seconds=max(0.0, context.max_gpu_seconds - gpu_seconds(state)) if context.max_gpu_seconds else None,
     )
-
-
-def _other_limits(state: StageState, context: Context) -> Iterator[str]:
-    """What is left of the limits that a run has only where it was given them."""
-    usage = state.get("usage", Usage())
-    if context.max_calls:
-        yield f"At most {max(0, context.max_calls - usage.calls)} further requests to models."
-    if context.max_dollars:
-        yield f"At most $ {max(0.0, context.max_dollars - usage.dollars):.2f} more."
-    if context.max_gpu_seconds:
-        yield f"At most {max(0.0, context.max_gpu_seconds - gpu_seconds(state)):.0f} s more of the GPU."

@@ -14,7 +14,7 @@ from egg_graph.nodes.learning import learn
 from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import at_the_floor, contender_of, evaluation_of_best, exhausted, floor_factor
+from egg_graph.routing import at_the_floor, contender_of, evaluation_of, evaluation_of_best, exhausted, floor_factor
 from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile
 from egg_graph.state import OutputState, RunStatus, State
 
@@ -70,7 +70,7 @@ class ConcludeNode:
         notes: list[str] = []
         judged: dict[str, Evaluation] = {}
         for finalist in _finalists(state)[:FINALISTS]:
-            known = _known(state, finalist)
+            known = evaluation_of(state, finalist.id)
             if known is not None and known.status == "slower" and context.accept == "faster":
                 return Choice(None, None, notes, _not_faster(finalist, known), judged)
             candidate, evaluation, note = await self._finish(context, state["task"], finalist)
@@ -118,11 +118,6 @@ def _finalists(state: State) -> list[Candidate]:
     usable = sorted((a for a in state.get("attempts", []) if a.evaluation.usable), key=lambda a: a.evaluation.merit)
     others = {a.candidate.id: a.candidate for a in usable if a.candidate.id != best.id}
     return [best, *others.values()]
-
-
-def _known(state: State, candidate: Candidate) -> Evaluation | None:
-    """The run's evaluation of a kernel; None where there is none."""
-    return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
 
 
 def _fast_enough(evaluation: Evaluation, state: State, context: Context) -> bool:

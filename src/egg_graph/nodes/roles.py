@@ -19,7 +19,16 @@ from egg_graph.nodes.improvement import read_metrics
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import enter, evaluation_of_best, exhausted, stage_attempts, tried, unjudged, untimed_tuning
+from egg_graph.routing import (
+    enter,
+    evaluation_of_best,
+    exhausted,
+    next_number,
+    stage_attempts,
+    tried,
+    unjudged,
+    untimed_tuning,
+)
 from egg_graph.schema import (
     Analysis,
     BadInput,
@@ -287,7 +296,7 @@ class RoleNodes:
         return {**spent, "pending": pending, "withheld": answer.withheld}
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
-        base = Event(event="role", stage=self.stage.name, attempt=len(tried(state)) + 1)
+        base = Event(event="role", stage=self.stage.name, attempt=next_number(state))
         runtime.stream_writer({**base, **event})
 
 
