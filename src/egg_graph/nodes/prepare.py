@@ -15,6 +15,7 @@ from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
+from egg_graph.schema.program import UNREADABLE
 from egg_graph.state import OVERWRITE, OutputState, State
 from egg_graph.team import Team, get_ready, model_prices
 
@@ -118,7 +119,7 @@ def read_reference(reference: object, name: str | None) -> tuple[str, str]:
         source, stem, told = _read_file(path, "reference"), path.stem, str(path)
     try:
         ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except UNREADABLE as error:
         raise BadInput(f"the reference {told} is no Python: {_where(error)}") from error
     return name or stem, source
 
@@ -186,10 +187,10 @@ def _as_path(text: str) -> Path | None:
     return Path(text.strip()).expanduser() if "\n" not in text and text.strip().endswith(".py") else None
 
 
-def _where(error: SyntaxError | ValueError) -> str:
+def _where(error: Exception) -> str:
     """What the parser says, with the line that it says it of."""
     if not isinstance(error, SyntaxError):
-        return str(error)
+        return str(error) or type(error).__name__
     line = (error.text or "").strip()
     return f"line {error.lineno}: {error.msg}" + (f": {line[:LINE_SHOWN]}" if line else "")
 
