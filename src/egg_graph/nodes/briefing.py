@@ -14,12 +14,11 @@ problems, which are told where the principles are. Beyond that:
 | debugger | the broken one, its origin | the plan it was made by | the last, if it did not help | no | no |
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from egg_graph.budgets import gpu_seconds
 from egg_graph.context import Context
-from egg_graph.knowledge import score_principles
 from egg_graph.nodes.history import read_chains, right_ancestor
 from egg_graph.nodes.improvement import acceptance_rule, read_metrics
 from egg_graph.routing import (
@@ -40,6 +39,7 @@ from egg_graph.schema import (
     Evaluation,
     OptimizeBrief,
     Principle,
+    PrincipleScore,
     Remaining,
     RepairBrief,
     SeedBrief,
@@ -49,26 +49,35 @@ from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 
-def analyst_brief(
-    state: StageState, stage: Stage, context: Context, principles: Sequence[Principle], guidance: Mapping[str, str]
-) -> AnalystBrief:
+class Knowledge(NamedTuple):
+    """What is known beside the kernels of the run."""
+
+    principles: tuple[Principle, ...] = ()
+    """Those that match, the most relevant first."""
+    scores: tuple[PrincipleScore, ...] = ()
+    """What came of the principles that the run has followed."""
+    guidance: Mapping[str, str] = {}
+    """What the playbooks say about the reference's operators, by playbook."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The fields of a brief; of the scores those of its principles."""
+        ids = {principle.id for principle in self.principles}
+        scores = tuple(score for score in self.scores if score.principle in ids)
+        return {"principles": self.principles, "scores": scores, "guidance": dict(self.guidance)}
+
+
+def analyst_brief(state: StageState, stage: Stage, context: Context, knowledge: Knowledge) -> AnalystBrief:
     return AnalystBrief(
         **_common(state, stage, context),
         **_best_at_hand(state),
         analysis=state.get("analysis"),
-        **_knowledge(known_attempts(state, stage, context), principles, guidance),
+        **knowledge.told,
     )
 
 
-def coder_brief(
-    state: StageState,
-    stage: Stage,
-    context: Context,
-    principles: Sequence[Principle],
-    guidance: Mapping[str, str],
-) -> CoderBrief:
+def coder_brief(state: StageState, stage: Stage, context: Context, knowledge: Knowledge) -> CoderBrief:
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
-    known = known_attempts(state, stage, context)
     match state.get("mode") or "seed":
         case "repair":
             diagnosis = state.get("diagnosis")
@@ -77,14 +86,14 @@ def coder_brief(
         case "optimize":
             analysis = state.get("analysis")
             assert analysis is not None, "the analyst stands before an optimization"
-            named = tuple(p for p in principles if p.id in analysis.principles)
+            named = tuple(p for p in knowledge.principles if p.id in analysis.principles)
             return OptimizeBrief(
                 **_common(state, stage, context),
                 **_best_at_hand(state),
                 analysis=analysis,
-                **_knowledge(known, named or principles, guidance),
+                **knowledge._replace(principles=named or knowledge.principles).told,
             )
-    return SeedBrief(**_common(state, stage, context), **_knowledge(known, principles, guidance))
+    return SeedBrief(**_common(state, stage, context), **knowledge.told)
 
 
 def debugger_brief(state: StageState, stage: Stage, context: Context) -> DebuggerBrief:
@@ -122,14 +131,6 @@ def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
 
 def _best_at_hand(state: StageState) -> dict[str, Any]:
     return {"kernel": state["best"], "evaluation": evaluation_of_best(state)}
-
-
-def _knowledge(
-    attempts: Sequence[Attempt], principles: Sequence[Principle], guidance: Mapping[str, str]
-) -> dict[str, Any]:
-    ids = {principle.id for principle in principles}
-    scores = tuple(score for score in score_principles(attempts) if score.principle in ids)
-    return {"principles": tuple(principles), "scores": scores, "guidance": dict(guidance)}
 
 
 def _broken(state: StageState, stage: Stage, context: Context) -> dict[str, Any]:
