@@ -170,8 +170,9 @@ def after_opening(
 
 
 def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_accept"]:
-    """A plan that only turns knobs goes to the tuner. Without a plan the kernel is accepted, which is the same way: the
-    tuner then sweeps the knobs that are left.
+    """Send a plan that changes the source to the coder, and one that only turns knobs to the tuner.
+
+    Without a plan the kernel is accepted, and that leads to the tuner too: it sweeps the knobs that are left.
     """
     if unjudged(state):
         return "judge"
@@ -182,8 +183,9 @@ def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_
 
 
 def _repairable(attempts: list[Attempt], context: Context) -> bool:
-    """False where the repairs are used up or stuck, and where values of CONFIG alone were changed: their repair is the
-    kernel before, which is still the best one.
+    """True while repairs are left and the last two answers were not the same.
+
+    False also where the plan changed no more than values of CONFIG: the kernel before it is still the best one.
     """
     last = attempts[-1]
     if last.candidate.mode == "optimize" and last.analysis is not None and last.analysis.by == "config":

@@ -21,7 +21,7 @@ _METHODS = ("__init__", "forward")
 
 
 @dataclass(frozen=True)
-class Part:
+class Piece:
     """A piece of Python that parses."""
 
     text: str
@@ -30,7 +30,7 @@ class Part:
     """Where it stands, for what is told about it."""
 
     @classmethod
-    def read(cls, text: str, where: str) -> "Part | None":
+    def read(cls, text: str, where: str) -> "Piece | None":
         """The piece; None for what is no Python."""
         tree = parse_python(text)
         return None if tree is None else cls(text, tree, where)
