@@ -10,7 +10,7 @@ from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.evaluator import hear_progress
 from egg_graph.model_requests import Terms, asking_under
 from egg_graph.nodes.retries import model_may_recover
-from egg_graph.schema import ModelUnavailable
+from egg_graph.schema import BadInput, ModelUnavailable
 from tests.agents.answers import DIAGNOSIS, MODULE, fenced
 from tests.agents.briefs import make_brief, seed_brief
 from tests.agents.openai_server import OpenAIServer, Trickle, completion, failure
@@ -142,3 +142,14 @@ def test_a_price_is_that_of_the_users_own_file_or_unknown(tmp_path):
             known = team.write(seed_brief()).usage
     assert (unknown.dollars, unknown.unpriced) == (0.0, 1)
     assert (round(known.dollars, 6), known.unpriced) == (0.003, 0), "100 tokens in, 20 out"
+
+
+def test_prices_that_cannot_be_read_are_told_before_an_answer_is_paid(tmp_path):
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodel = "scripted"\n')
+    with (
+        OpenAIServer([GOOD]) as server,
+        asking_under(Terms(knowledge_dir=str(tmp_path))),
+        pytest.raises(BadInput, match=r"prices\.toml"),
+    ):
+        team_at(server).write(seed_brief())
+    assert server.requests == []

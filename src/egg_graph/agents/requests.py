@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from egg_graph.agents.booking import book, cost_of
+from egg_graph.agents.booking import book, cost_of, price_of
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply
 from egg_graph.agents.partial_answer import PartialAnswer
@@ -80,6 +80,7 @@ class ModelChannel:
             before: what the step that asks has spent already.
 
         Raises:
+            BadInput: if the user's own prices are wrong.
             ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
             ModelUnavailable: if every request failed.
             BudgetSpent: if a request failed, and a budget forbids another one.
@@ -112,11 +113,12 @@ class ModelChannel:
         Args:
             number: which of the tries it is, from 1.
         """
+        price = price_of(self.model, terms().knowledge_dir)  # a table that is wrong is told before an answer is paid
         incoming, start = PartialAnswer(), time.monotonic()
         sent = question.model_copy(update={"sent": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
 
         def booked(error: BaseException | None, **told: Any) -> ModelRequest:
-            usage = cost_of(question, self.model, incoming, start, error)
+            usage = cost_of(question, self.model, price, incoming, start, error)
             return book(sent.model_copy(update={"answer": incoming.text, "usage": usage, **told}))
 
         try:
