@@ -55,6 +55,7 @@ class PrepareNodes:
             kernel="",
             best=hand_in(seed, seed.stage) if kernel else None,
             evaluation=None,
+            finalists={},
             candidate=None,
             profile=Profile(source="none"),
             analysis=None,
