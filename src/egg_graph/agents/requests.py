@@ -126,13 +126,9 @@ class ModelChannel:
             return booked(None, truncated=incoming.truncated), None
         except Exception as error:
             failure = endpoint_failure(error, self.model)
-            passing, wait = isinstance(failure, InfrastructureError), None
-            if passing and number < self.tries:
-                wait = _wait(error, number)
-            elif isinstance(failure, ModelRefused) and self.asked.give_up_schema(failure, error):
-                wait = 0.0
-            request = booked(error, outcome="failed", reason=str(failure or error), again_in=wait)
-            if passing or wait is not None:
+            again_in = self._again_in(failure, error, number)
+            request = booked(error, outcome="failed", reason=str(failure or error), again_in=again_in)
+            if again_in is not None or isinstance(failure, InfrastructureError):
                 return request, failure
             if failure is None or failure is error:
                 raise
@@ -140,6 +136,14 @@ class ModelChannel:
         except BaseException as error:
             booked(error, outcome="stopped", reason="the run was stopped")
             raise
+
+    def _again_in(self, failure: EggError | None, error: Exception, number: int) -> float | None:
+        """Seconds until a request that failed is sent again; None where it is not. A refused schema is given up."""
+        if isinstance(failure, InfrastructureError):
+            return _wait(error, number) if number < self.tries else None
+        if isinstance(failure, ModelRefused) and self.asked.give_up_schema(failure, error):
+            return 0.0
+        return None
 
 
 def _wait(error: Exception, number: int) -> float:
