@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def holding(variable: ContextVar[T], value: T) -> Iterator[T]:
+def set_in_block(variable: ContextVar[T], value: T) -> Iterator[T]:
     """Give a variable, which has a default, this value inside the block; yield the value that it has outside of it."""
     outer = variable.get()
     variable.set(value)

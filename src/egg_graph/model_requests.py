@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from egg_graph.block_values import holding
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import BadInput, ModelRequest, Usage
 
 REQUESTS = "requests"
@@ -78,12 +78,12 @@ def request_log() -> RequestLog | None:
 
 def asking_under(new: Terms) -> AbstractContextManager[object]:
     """Let these terms hold inside the block."""
-    return holding(_TERMS, new)
+    return set_in_block(_TERMS, new)
 
 
 def logging_requests(log: RequestLog) -> AbstractContextManager[object]:
     """Let this log keep every request inside the block."""
-    return holding(_LOG, log)
+    return set_in_block(_LOG, log)
 
 
 def read_requests(folder: Path) -> list[ModelRequest]:

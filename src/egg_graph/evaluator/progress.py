@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from egg_graph.block_values import holding
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import ModelRequest, Trial
 from egg_graph.schema.base import Value
 
@@ -48,7 +48,7 @@ def report_progress(
 
 def hear_progress(listener: Listener | None) -> AbstractContextManager[Listener | None]:
     """Call `listener` with every report of this thread inside the block; yield the listener from outside of it."""
-    return holding(_LISTENER, listener)
+    return set_in_block(_LISTENER, listener)
 
 
 def heard_here(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:

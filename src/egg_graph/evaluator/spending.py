@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from egg_graph.block_values import holding
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import Memory, Part, Spending
 
 
@@ -77,7 +77,7 @@ _ACCOUNT: ContextVar[Account | None] = ContextVar("egg_graph_account", default=N
 def accounted(rest: Part = "other") -> Iterator[Account]:
     """Open an account for the block; one that was open before notes nothing meanwhile."""
     account = Account(rest)
-    with holding(_ACCOUNT, account):
+    with set_in_block(_ACCOUNT, account):
         yield account
 
 

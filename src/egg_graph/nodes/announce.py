@@ -20,7 +20,7 @@ from typing import Any, Self, get_args
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from egg_graph.block_values import holding
+from egg_graph.block_values import set_in_block
 from egg_graph.context import Context
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.events import Event, request_event
@@ -103,7 +103,7 @@ class _Announcer:
 
     def __enter__(self) -> Self:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it
-        self._block.enter_context(holding(_AT_WORK, self))
+        self._block.enter_context(set_in_block(_AT_WORK, self))
         self._send(Event(event="started", **self._about))
         self._block.enter_context(hear_progress(self._hear))
         _TICKER.add(self)
