@@ -1,11 +1,11 @@
 """The budgets of a run, of a stage and of a role: which one is used up."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from typing import get_args
 
-from egg_graph.context import ATTEMPTS_CEILING, MEASURES, Context, make_context, read_budgets
+from egg_graph.context import ATTEMPTS_CEILING, MEASURES, Context, read_budgets
 from egg_graph.model_requests import Terms
 from egg_graph.schema import Part, Role, StageName, Usage
 from egg_graph.state import OutputState
@@ -38,8 +38,16 @@ def exhausted(state: OutputState, context: Context) -> str:
 
 def without_budgets(context: Context) -> Context:
     """The same knobs, with no budget but the attempts that no run may exceed."""
-    unlimited = {"max_calls": 0, "max_tokens": 0, "max_dollars": 0, "max_gpu_seconds": 0, "budgets": ()}
-    return make_context({**asdict(context), **unlimited, "max_attempts": ATTEMPTS_CEILING, "max_seconds": sys.maxsize})
+    return replace(
+        context,
+        max_attempts=ATTEMPTS_CEILING,
+        max_seconds=sys.maxsize,
+        max_calls=0,
+        max_tokens=0,
+        max_dollars=0,
+        max_gpu_seconds=0,
+        budgets=(),
+    )
 
 
 def gpu_seconds(state: OutputState) -> float:

@@ -4,8 +4,8 @@ A step of the graph sets the terms, a run the log. Both hold inside a `with` blo
 A team that asks no model needs neither, and outside of a run there is no log.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import BadInput, ModelRequest, Usage
 
 REQUESTS = "requests"
@@ -75,26 +76,14 @@ def request_log() -> RequestLog | None:
     return _LOG.get()
 
 
-@contextmanager
-def asking_under(new: Terms) -> Iterator[None]:
+def asking_under(new: Terms) -> AbstractContextManager[object]:
     """Let these terms hold inside the block."""
-    outer = _TERMS.get()
-    _TERMS.set(new)
-    try:
-        yield
-    finally:
-        _TERMS.set(outer)  # a token would not do: a coroutine may be closed in another context than it ran in
+    return set_in_block(_TERMS, new)
 
 
-@contextmanager
-def logging_requests(log: RequestLog) -> Iterator[None]:
+def logging_requests(log: RequestLog) -> AbstractContextManager[object]:
     """Let this log keep every request inside the block."""
-    outer = _LOG.get()
-    _LOG.set(log)
-    try:
-        yield
-    finally:
-        _LOG.set(outer)
+    return set_in_block(_LOG, log)
 
 
 def read_requests(folder: Path) -> list[ModelRequest]:

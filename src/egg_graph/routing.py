@@ -29,6 +29,11 @@ def tried(state: OutputState) -> list[Attempt]:
     return [a for a in state.get("attempts", []) if a.number > 0]
 
 
+def next_number(state: OutputState) -> int:
+    """Number of the attempt in work: the contender is 0, the first of the team 1."""
+    return len(tried(state)) + 1
+
+
 def contender_of(state: OutputState) -> Attempt | None:
     """The embedded expert's kernel that the team must beat; None where there is no usable one."""
     return next((a for a in state.get("attempts", []) if a.number == 0 and a.evaluation.usable), None)
@@ -61,7 +66,12 @@ def evaluation_of_best(state: OutputState) -> Evaluation | None:
         return None
     if evaluation is not None and evaluation.candidate == best.id:
         return evaluation
-    return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == best.id), None)
+    return evaluation_of(state, best.id)
+
+
+def evaluation_of(state: OutputState, candidate: str) -> Evaluation | None:
+    """The first evaluation of the candidate with this id; None where the run has not evaluated it."""
+    return next((a.evaluation for a in state.get("attempts", []) if a.evaluation.candidate == candidate), None)
 
 
 def timed(state: OutputState) -> bool:
@@ -160,8 +170,9 @@ def after_opening(
 
 
 def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_accept"]:
-    """A plan that only turns knobs goes to the tuner. Without a plan the kernel is accepted, which is the same way: the
-    tuner then sweeps the knobs that are left.
+    """Send a plan that changes the source to the coder, and one that only turns knobs to the tuner.
+
+    Without a plan the kernel is accepted, and that leads to the tuner too: it sweeps the knobs that are left.
     """
     if unjudged(state):
         return "judge"
@@ -172,8 +183,9 @@ def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_
 
 
 def _repairable(attempts: list[Attempt], context: Context) -> bool:
-    """False where the repairs are used up or stuck, and where values of CONFIG alone were changed: their repair is the
-    kernel before, which is still the best one.
+    """True while repairs are left and the last two answers were not the same.
+
+    False also where the plan changed no more than values of CONFIG: the kernel before it is still the best one.
     """
     last = attempts[-1]
     if last.candidate.mode == "optimize" and last.analysis is not None and last.analysis.by == "config":

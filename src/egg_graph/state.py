@@ -110,6 +110,8 @@ class OutputState(TypedDict, total=False):
     best: Candidate | None
     evaluation: Annotated[Evaluation | None, LastDelta()]
     """Evaluation of `best`."""
+    finalists: dict[str, Status]
+    """Kernels that stood to be handed over when the run ended: `Candidate.id` -> status by a finalist's checks."""
     candidate: Candidate | None
     """The candidate that is evaluated next, or was evaluated last."""
     profile: Profile

@@ -158,6 +158,7 @@ def make_brief(**changes: Any) -> Brief:
         "task": task,
         "baseline": baseline,
         "stage": stage,
+        "attempt": 4,
         "objective": "Few passes over memory.",
         "metrics": ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "launch__waves_per_multiprocessor"),
         "mode": "optimize",
@@ -171,7 +172,7 @@ def make_brief(**changes: Any) -> Brief:
         "chains": read_chains((attempt,), None, attempt.candidate.stage),
         "measurable": ("launches", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
         "ranked_by": "The faster one stays.",
-        "remaining": Remaining(attempts=9, seconds=600, optimizations=2, repairs=3, others=("$ 1.50 may be spent.",)),
+        "remaining": Remaining(attempts=9, seconds=600, optimizations=2, repairs=3, dollars=1.5),
         "principles": match_principles(load_principles(), task=task, stage=stage, baseline=baseline),
         "guidance": {"gemm": "Keep the pointwise chain in the epilogue.", "row": "Read each row once."},
     }

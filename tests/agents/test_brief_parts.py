@@ -52,8 +52,8 @@ def test_a_text_cannot_pose_as_a_part():
 
 def test_a_brief_keeps_what_its_role_cannot_do_without():
     brief = make_brief(guidance=dict.fromkeys("abcdefgh", "fuse everything " * 50))
-    whole = ANALYST.compose(PROMPTS, brief, None)
-    held = ANALYST.compose(PROMPTS, brief, estimate_tokens(PROMPTS.system("analyst", brief)) + 900)
+    system, whole = ANALYST.compose(PROMPTS, brief, None)
+    _, held = ANALYST.compose(PROMPTS, brief, estimate_tokens(system) + 900)
     assert not whole.left_out and held.left_out[-1].name == "the playbooks"
     assert held.tokens < 900 + 200 < whole.tokens
     kept = [part.name for part in held.parts]

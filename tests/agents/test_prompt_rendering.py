@@ -46,7 +46,7 @@ def test_the_analyst_sees_the_whole_picture():
         "Dead ends, not to be walked again: the plans of attempt 4.",
         "The faster one stays.",
         "9 more kernels may be evaluated in this run (time left: 600 s); this stage may try 2 more plans, and a ",
-        "$ 1.50 may be spent.",
+        "At most $ 1.50 more.",
         "failed: split-K -> incorrect",
         "the root cause named last: wider loads",
         "- parallel_mapping: 3 of 3 configurations tried, 2 usable; values, the kernel's own first: BLOCK 256/512/1024",
@@ -153,14 +153,14 @@ def test_a_request_is_the_same_whatever_is_left_of_the_budgets():
         told = {"stage": brief.stage, "attempt": 1, "mode": "seed", "model": "m"}
         return text, ModelRequest(role="analyst", prompt=prompt, **told).key
 
-    others = (
-        "At most 3 further requests to models.",
-        "At most $ 0.50 more.",
-        "At most 9 s more of the GPU.",
-    )
     (early, first), (late, second), (_, fewer) = (
-        key(others=()),
-        key(seconds=2.0, attempts=1, others=others),
-        key(repairs=1, others=()),
+        key(dollars=None),
+        key(seconds=2.0, attempts=1, tokens=900, calls=3, dollars=0.5, gpu_seconds=9.4),
+        key(dollars=None, repairs=1),
     )
-    assert early != late and others[0] in late and first == second != fewer
+    told = (
+        "1 more kernels may be evaluated in this run, with 900 tokens (time left: 2 s); this stage may try 2 more "
+        "plans, and a broken kernel 3 more repairs. At most 3 further requests to models. At most $ 0.50 more. "
+        "At most 9 s more of the GPU."
+    )
+    assert early != late and told in late and first == second != fewer

@@ -1,6 +1,7 @@
 """Requests to a real HTTP server: streamed, tried again where that helps, every one of them booked and told."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -9,9 +10,9 @@ from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.evaluator import hear_progress
 from egg_graph.model_requests import Terms, asking_under
 from egg_graph.nodes.retries import model_may_recover
-from egg_graph.schema import ModelUnavailable
-from tests.agents.answers import MODULE, fenced
-from tests.agents.briefs import seed_brief
+from egg_graph.schema import BadInput, ModelUnavailable
+from tests.agents.answers import DIAGNOSIS, MODULE, fenced
+from tests.agents.briefs import make_brief, seed_brief
 from tests.agents.openai_server import OpenAIServer, Trickle, completion, failure
 
 GOOD = completion(fenced(MODULE))
@@ -101,6 +102,29 @@ def test_no_answer_is_asked_for_anew_when_the_budget_is_spent():
     assert len(server.requests) == 1 and "not asked again: max_calls (1) reached" in draft.problem
 
 
+def refuses_schemas(body):
+    return failure(400, "no response_format") if "response_format" in body else completion(json.dumps(DIAGNOSIS))
+
+
+def test_a_refused_schema_costs_its_request_and_its_seconds():
+    with OpenAIServer([refuses_schemas]) as server:
+        usage, _, calls = heard(lambda team: team.debug(make_brief(mode="repair")).usage, team_at(server, tries=1))
+    assert [(call.outcome, call.again_in) for call in calls] == [("failed", 0.0), ("answered", None)]
+    assert usage == calls[0].usage + calls[1].usage
+    assert (usage.calls, usage.failed) == (2, 1) and calls[0].usage.seconds > 0
+
+
+def test_a_refused_schema_is_not_followed_by_a_request_that_no_budget_is_left_for():
+    with (
+        OpenAIServer([refuses_schemas]) as server,
+        asking_under(Terms(spent=lambda cost: "max_calls (1) reached" * (cost.calls > 0))),
+    ):
+        team = team_at(server)
+        withheld = team.debug(make_brief(mode="repair"))
+    assert len(server.requests) == withheld.usage.calls == 1
+    assert "no response_format" in withheld.unusable and withheld.withheld == "max_calls (1) reached"
+
+
 def test_tokens_that_nobody_tells_are_estimated_and_said_to_be():
     with OpenAIServer([Trickle(PIECES, pause=0.0, usage=False)]) as server:
         usage = team_at(server).write(seed_brief()).usage
@@ -118,3 +142,14 @@ def test_a_price_is_that_of_the_users_own_file_or_unknown(tmp_path):
             known = team.write(seed_brief()).usage
     assert (unknown.dollars, unknown.unpriced) == (0.0, 1)
     assert (round(known.dollars, 6), known.unpriced) == (0.003, 0), "100 tokens in, 20 out"
+
+
+def test_prices_that_cannot_be_read_are_told_before_an_answer_is_paid(tmp_path):
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodel = "scripted"\n')
+    with (
+        OpenAIServer([GOOD]) as server,
+        asking_under(Terms(knowledge_dir=str(tmp_path))),
+        pytest.raises(BadInput, match=r"prices\.toml"),
+    ):
+        team_at(server).write(seed_brief())
+    assert server.requests == []

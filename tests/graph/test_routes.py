@@ -412,6 +412,7 @@ def test_no_optimization_allowed_goes_straight_to_the_tuner():
         ({"reference": "  "}, "'reference' is missing or empty"),
         ({"reference": "nowhere/at_all.py"}, "cannot read the reference nowhere/at_all.py"),
         ({"reference": "def (\n"}, r"the reference 'reference' is no Python: line 1: .*: def \("),
+        ({"reference": "x = " + "-" * 100_000 + "1"}, r"the reference .reference. is no Python: \S+"),
     ],
 )
 def test_bad_input_is_one_clear_line(given, message):

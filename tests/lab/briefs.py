@@ -93,8 +93,8 @@ def write_sizes(out: Path) -> BriefSizes:
 
 
 def _size(prompts: Prompts, role: Role, brief: Brief) -> BriefSize:
-    prompt = _compose(prompts, role, brief)
-    fixed, system = (estimate_tokens(text(role, brief)) for text in (prompts.fixed, prompts.system))
+    whole, prompt = _compose(prompts, role, brief)
+    fixed, system = estimate_tokens(prompts.fixed(role, brief)), estimate_tokens(whole)
     parts: dict[str, int] = {}
     for part in prompt.parts:
         parts[part.name] = parts.get(part.name, 0) + part.tokens
@@ -109,7 +109,7 @@ def _size(prompts: Prompts, role: Role, brief: Brief) -> BriefSize:
     )
 
 
-def _compose(prompts: Prompts, role: Role, brief: Brief) -> Prompt:
+def _compose(prompts: Prompts, role: Role, brief: Brief) -> tuple[str, Prompt]:
     return CHAT_ROLES[role].compose(prompts, brief, BRIEF_TOKENS)
 
 
@@ -137,11 +137,11 @@ def page() -> str:
 
 
 def _section(role: Role, number: int) -> str:
-    prompts = Prompts()
     brief = [brief for other, brief in recorded_briefs() if other == role][number]
+    system, prompt = _compose(Prompts(), role, brief)
     return (
-        f"## The {role}, {brief.mode} mode\n\nThe system prompt:\n\n{fence(prompts.system(role, brief), 'text')}\n\n"
-        f"The prompt:\n\n{fence(_compose(prompts, role, brief).text, 'text')}"
+        f"## The {role}, {brief.mode} mode\n\nThe system prompt:\n\n{fence(system, 'text')}\n\n"
+        f"The prompt:\n\n{fence(prompt.text, 'text')}"
     )
 
 

@@ -236,12 +236,14 @@ def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[
     with serving(folder, port, runs) as server, counting(server.pid) as most:
         client = get_sync_client(url=f"http://127.0.0.1:{port}")
         row.start(client)
-        wait_until(
-            lambda: _halfway(read_calls(folder), enough) or _nothing_left(client, row.threads),
-            server,
-            folder,
-            deadline - time.monotonic(),
-        )
+
+        def halfway() -> bool:
+            if _halfway(read_calls(folder), enough):
+                return True
+            _expect_a_run_at_work(client, row.threads)
+            return False
+
+        wait_until(halfway, server, folder, deadline - time.monotonic())
         (folder / STOP).touch()
         wait_until(lambda: _all_wait(client, folder), server, folder, deadline - time.monotonic())
         there = descendants(server.pid)
@@ -250,15 +252,15 @@ def _serve_until_killed(folder: Path, row: Row, deadline: float) -> tuple[tuple[
     return there, max(most)
 
 
-def _nothing_left(client: SyncLangGraphClient, threads: Mapping[str, str]) -> bool:
-    """False while a run is at work.
+def _expect_a_run_at_work(client: SyncLangGraphClient, threads: Mapping[str, str]) -> None:
+    """Go on while a run is at work.
 
     Raises:
         InfrastructureError: if all runs have ended before they were half done; the message says how.
     """
     found = {name: client.threads.get(thread) for name, thread in threads.items()}
     if any(thread["status"] == "busy" for thread in found.values()):
-        return False
+        return
     told = "; ".join(f"{name}: {thread['status']} {thread.get('error') or ''}" for name, thread in found.items())
     raise InfrastructureError(f"all runs ended before they were half done: {told}"[:2000])
 

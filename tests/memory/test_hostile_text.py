@@ -40,7 +40,7 @@ def test_a_prompt_quotes_it_in_a_fence_and_leaves_lessons_out_before_they_are_to
     before, after = (prompt.splitlines()[prompt.splitlines().index(quoted) + n] for n in (-1, 1))
     assert (before, after) == ("```text", "```") and len(quoted) <= PLAN_LENGTH
     assert not any(line.startswith("## Your new task") for line in prompt.splitlines())
-    tight = ANALYST.compose(Prompts(), brief, 0)
+    _, tight = ANALYST.compose(Prompts(), brief, 0)
     left_out = [part.name for part in tight.left_out if "lesson" in part.name]
     assert left_out == [f"the lesson {one.key}" for one in lessons]
     assert "## Measured before" not in ANALYST.prompt(Prompts(), make_brief())

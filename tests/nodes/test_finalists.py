@@ -45,6 +45,7 @@ def test_a_kernel_is_handed_over_only_if_it_is_faster_with_confidence(word, eval
     state, asked = run([kernel(word, 8)], worth=[False], evaluator=evaluator())
     assert (state["status"], state["kernel"], state["best"]) == ("reference_kept", "", None)
     assert state["verdict"].startswith("The reference is kept: the best kernel") and says in state["verdict"]
+    assert list(state["finalists"].values()) == ["inconclusive" if finalists else "slower"]
     assert len(asked.finalists) == finalists, "what is known to be slower is not judged once more"
     assert "--accept right" in state["verdict"]
 
@@ -58,6 +59,7 @@ def test_a_finalist_that_is_rejected_gives_way_to_the_next_best():
     state, evaluator = run([kernel("ok", 5), kernel("ok", 9), kernel("flaky", 2)], max_optimizations=2)
     assert (state["status"], state["kernel"]) == ("correct", kernel("ok", 5))
     assert len(evaluator.finalists) == 2
+    assert list(state["finalists"].values()) == ["incorrect", "correct"]
     assert "a finalist's checks rejected it: incorrect" in state["verdict"]
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from egg_graph import AnswerPending, Context, InfrastructureError, build_egg_graph, optimize, resume
 from egg_graph.cli.optimize import conclude
 from egg_graph.evaluator.spending import spending_on
-from egg_graph.nodes.events import ledger_entry
+from egg_graph.nodes.events import entry_of_event
 from egg_graph.report import read_run
 from egg_graph.runs.history import read_lines
 from egg_graph.schema import CallEntry, Ledger, Memory, Sitting, Spending, Usage
@@ -141,7 +141,7 @@ def test_what_is_found_in_a_cache_is_no_call():
         team = ScriptedTeam([kernel("ok")], [False])
         graph = build_egg_graph(team=team, evaluator=Kept(), cache=cache, principles=())
         stream = graph.stream({"reference": REFERENCE}, context=Context(target="h100"), stream_mode="custom")
-        sent += [ledger_entry(event) for event in stream if event["event"] == "ledger"]
+        sent += [entry_of_event(event) for event in stream if event["event"] == "ledger"]
     found = next(call for call in calls if call.call == "baseline")
     assert found.memory == Memory() and set(found.parts) == {"other"}, "a kept answer is kept without what it cost"
     assert [call.call for call in calls if call.call in ("evaluation", "finalist")] == ["finalist"]

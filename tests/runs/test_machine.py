@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import egg_graph
 from egg_graph import InfrastructureError, optimize, resume
 from egg_graph.cli import app
+from egg_graph.schema.errors import RunHeld
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam
 from tests.paths import IMPORTABLE
 from tests.runs.harness import SCRIPT
@@ -126,7 +127,7 @@ def test_of_two_processes_that_resume_one_run_the_second_gets_one_line(tmp_path,
         assert second.returncode == 3 and evaluated(log) == before
         (line,) = said.strip().splitlines()
         assert f"process {first.pid} on" in line and folder.name in line and "wait for its end" in line
-        with pytest.raises(InfrastructureError, match=f"process {first.pid} on .* is at work on the run"):
+        with pytest.raises(RunHeld, match=f"process {first.pid} on .* is at work on the run"):
             finish(folder, log)
         gate.touch()
         _, said = first.communicate(timeout=60)

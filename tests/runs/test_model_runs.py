@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 import signal
 import time
@@ -145,7 +146,8 @@ def test_a_budget_ends_the_run_at_its_best_kernel_and_a_resume_may_raise_it(serv
     assert len(whole.summaries) == 4
 
 
-def test_a_stage_and_a_role_have_budgets_of_their_own(serve):
+def test_a_stage_and_a_role_have_budgets_of_their_own(serve, caplog):
+    caplog.set_level(logging.INFO, logger="egg_graph")
     server = serve(*by_role(list(OK), analyst=WORTH))
     run = optimize(budgets=("parallel_mapping.calls=1", "tensor_tiling.calls=0"), max_optimizations=1)
     tried = [a.candidate.stage for a in run.attempts]
@@ -159,6 +161,7 @@ def test_a_stage_and_a_role_have_budgets_of_their_own(serve):
     unrepaired = optimize(budgets=("debugger.calls=0",), max_optimizations=1)
     assert [a.candidate.mode for a in unrepaired.attempts] == ["seed"]
     assert unrepaired.status == "reference_kept"
+    assert caplog.text.count("the price of scripted is not known") == 2, "once a run, before its first request"
 
 
 def test_a_budget_of_money_needs_prices(serve, tmp_path):

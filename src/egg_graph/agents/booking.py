@@ -11,7 +11,7 @@ from egg_graph.agents.partial_answer import PartialAnswer
 from egg_graph.agents.tokens import estimate_tokens
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.knowledge import Price, find_price
-from egg_graph.model_requests import request_log, terms
+from egg_graph.model_requests import request_log
 from egg_graph.schema import ModelRequest, Usage
 
 _HOSTS = {"openai-chat": "api.openai.com", "anthropic-chat": "api.anthropic.com"}
@@ -23,6 +23,7 @@ _NEVER_SENT = frozenset({"ConnectError", "ConnectionRefusedError", "gaierror"})
 def cost_of(
     question: ModelRequest,
     model: Runnable[Any, Any],
+    price: Price | None,
     answer: PartialAnswer,
     since: float,
     error: BaseException | None,
@@ -33,6 +34,7 @@ def cost_of(
     from the texts, and it counts as estimated.
 
     Args:
+        price: of the model; None where it is not known.
         since: when it was sent (`time.monotonic`).
         error: why it brought no answer; None where it brought one.
     """
@@ -47,7 +49,6 @@ def cost_of(
             output_tokens=estimate_tokens(answer.text),
             estimated=1,
         )
-    price = price_of(model, terms().knowledge_dir) if usage.tokens else None
     return usage.model_copy(
         update={
             "seconds": time.monotonic() - since,

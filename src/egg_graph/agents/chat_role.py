@@ -6,15 +6,14 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from langchain_core.runnables import RunnableConfig
 
-from egg_graph.agents.conversation import Conversation, converse
+from egg_graph.agents.conversation import converse
 from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.parsing import Reply
 from egg_graph.agents.parts import Prompt
 from egg_graph.agents.prompts import Prompts
-from egg_graph.agents.requests import Line
+from egg_graph.agents.requests import ModelChannel
 from egg_graph.agents.tokens import estimate_tokens
-from egg_graph.model_requests import request_log
-from egg_graph.schema import BadInput, Brief, Message, Mode, ModelRefused, ModelRequest, Role, RoleAnswer, Usage
+from egg_graph.schema import BadInput, Brief, Message, Mode, ModelRequest, Role, RoleAnswer
 
 BRIEF_TOKENS = 12_000
 """Most tokens of a prompt, as estimated: its least important parts are left out for it."""
@@ -52,10 +51,11 @@ class ChatRole(Generic[A]):
 
     def prompt(self, prompts: Prompts, brief: Brief) -> str:
         """Render the prompt of `brief.mode` whole. Raises what `compose` raises."""
-        return self.compose(prompts, brief, None).text
+        _, prompt = self.compose(prompts, brief, None)
+        return prompt.text
 
-    def compose(self, prompts: Prompts, brief: Brief, limit: int | None) -> Prompt:
-        """Render the prompt of `brief.mode` in at most `limit` tokens, the system prompt counted in.
+    def compose(self, prompts: Prompts, brief: Brief, limit: int | None) -> tuple[str, Prompt]:
+        """Render the system prompt and the prompt of `brief.mode`, in at most `limit` tokens together.
 
         Raises:
             BadInput: if the role has no such mode, or the brief lacks what the mode needs.
@@ -66,9 +66,10 @@ class ChatRole(Generic[A]):
         for field in template.needs:
             if getattr(brief, field) is None:
                 raise BadInput(f"brief.{field}: missing; the {self.name} needs it in {brief.mode} mode")
+        system = prompts.system(self.name, brief)
         if limit is not None:
-            limit = max(0, limit - estimate_tokens(prompts.system(self.name, brief)))
-        return prompts.compose(template.file, brief, limit)
+            limit = max(0, limit - estimate_tokens(system))
+        return system, prompts.compose(template.file, brief, limit)
 
     def _call_config(self, brief: Brief) -> RunnableConfig:
         """How a call of the model is named in traces, and what is told about it there."""
@@ -78,8 +79,8 @@ class ChatRole(Generic[A]):
             metadata={"role": self.name, "stage": brief.stage, "attempt": brief.attempt, "mode": brief.mode},
         )
 
-    async def answer(self, line: Line, prompts: Prompts, brief: Brief, limit: int = BRIEF_TOKENS) -> A:
-        """Ask the model, at most twice; in words where its endpoint refuses the schema.
+    async def answer(self, channel: ModelChannel, prompts: Prompts, brief: Brief, limit: int = BRIEF_TOKENS) -> A:
+        """Ask the model, at most twice.
 
         Args:
             limit: most tokens of the prompt; see `compose`.
@@ -88,34 +89,21 @@ class ChatRole(Generic[A]):
             BadInput: see `compose`.
             ModelRefused, ModelUnavailable: if the endpoint fails.
         """
-        prompt = prompts.system(self.name, brief), self.compose(prompts, brief, limit).text
-        told, refused = "", Usage()
-        try:
-            conversation = await self._converse(line, prompt, brief)
-        except ModelRefused as refusal:
-            if not (told := line.asked.give_up_schema(refusal)):
-                raise
-            if request_log() is None:  # a log books it
-                refused = Usage(calls=1, failed=1)
-            conversation = await self._converse(line, prompt, brief)
-        answer = conversation.value
-        if answer is None:
-            told_why = {"unusable": conversation.problem, "withheld": conversation.withheld}
-            answer = self.fallback(conversation.problem, brief).model_copy(update=told_why)
-        mended = (*filter(None, [told]), *conversation.mended, *answer.mended)
-        return answer.model_copy(update={"usage": refused + conversation.usage, "mended": mended})
-
-    async def _converse(self, line: Line, prompt: tuple[str, str], brief: Brief) -> Conversation[A]:
-        def read(reply: Reply) -> A:
-            return self.read(reply, brief)
-
-        system, user = prompt
+        system, user = self.compose(prompts, brief, limit)
         question = ModelRequest(
             role=self.name,
             stage=brief.stage,
             attempt=brief.attempt,
             mode=brief.mode,
-            model=model_name(line.model),
-            prompt=(Message(role="system", text=system), Message(role="user", text=user)),
+            model=model_name(channel.model),
+            prompt=(Message(role="system", text=system), Message(role="user", text=user.text)),
         )
-        return await converse(line, self._call_config(brief), question, read)
+        conversation = await converse(
+            channel, self._call_config(brief), question, lambda reply: self.read(reply, brief)
+        )
+        answer = conversation.value
+        if answer is None:
+            told_why = {"unusable": conversation.problem, "withheld": conversation.withheld}
+            answer = self.fallback(conversation.problem, brief).model_copy(update=told_why)
+        mended = (*conversation.mended, *answer.mended)
+        return answer.model_copy(update={"usage": conversation.usage, "mended": mended})

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from langchain_core.runnables import RunnableConfig
 
 from egg_graph.agents.parsing import Reply, Unreadable
-from egg_graph.agents.requests import BudgetSpent, Line
+from egg_graph.agents.requests import BudgetSpent, ModelChannel
 from egg_graph.model_requests import request_log, terms
 from egg_graph.schema import Message, ModelRequest, Usage
 
@@ -32,7 +32,7 @@ class Conversation(Generic[T]):
 
 
 async def converse(
-    line: Line, config: RunnableConfig, question: ModelRequest, read: Callable[[Reply], T]
+    channel: ModelChannel, config: RunnableConfig, question: ModelRequest, read: Callable[[Reply], T]
 ) -> Conversation[T]:
     """Ask once; if `read` finds the answer unreadable and there is budget left, ask once more with the reason.
 
@@ -51,11 +51,11 @@ async def converse(
             problem = f"{problem}; not asked again: {withheld}"
             break
         try:
-            reply, cost = await line.ask(question.model_copy(update={"prompt": asked}), config, usage)
+            answered = await channel.ask(question.model_copy(update={"prompt": asked}), config, usage)
         except BudgetSpent as spent:
             usage, problem, withheld = usage + spent.cost, str(spent), spent.budget
             break
-        usage += cost
+        usage, mended, reply = usage + answered.cost, (*mended, *answered.mended), answered.reply
         try:
             return Conversation(read(reply), "", _booked(usage), mended)
         except Unreadable as unreadable:

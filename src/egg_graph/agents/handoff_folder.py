@@ -8,7 +8,7 @@ from egg_graph.schema import BadInput
 PROMPT, ANSWER = ".prompt.md", ".answer.md"
 
 
-class Prompt(NamedTuple):
+class OpenPrompt(NamedTuple):
     """A prompt without an answer."""
 
     id: str
@@ -37,11 +37,11 @@ def _head(prompt: Path) -> str:
     return f"(Write the answer to this prompt into the file {answer_file(prompt).name} in this folder.)\n\n"
 
 
-def open_prompts(folder: Path) -> list[Prompt]:
+def open_prompts(folder: Path) -> list[OpenPrompt]:
     """The prompts in a folder that have no answer yet, in the order in which they were asked."""
     names = sorted(path.name.removesuffix(PROMPT) for path in folder.glob(f"*{PROMPT}"))
     waiting = [name for name in names if not (folder / f"{name}{ANSWER}").is_file()]
-    prompts = [Prompt(name, name.partition("-")[2], read_prompt(folder / f"{name}{PROMPT}")) for name in waiting]
+    prompts = [OpenPrompt(name, name.partition("-")[2], read_prompt(folder / f"{name}{PROMPT}")) for name in waiting]
     return [prompt for prompt in prompts if prompt.text]  # an empty file is about to be written
 
 

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from egg_graph.model_requests import read_requests
 from egg_graph.schema import BadInput
+from egg_graph.schema.errors import ModelNotLoaded
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -117,7 +118,9 @@ def _of_files(name: str, kind: str, place: str, timeout: float | None) -> "BaseC
     if kind == "handoff":
         return HandoffModel(folder=Path(place) if place else None, timeout=timeout or PATIENCE)
     if not (requests := read_requests(Path(place)) if place else []):
-        raise BadInput(f"model {name!r}: that folder keeps no request; name a run's folder, such as replay:runs/<id>")
+        raise ModelNotLoaded(
+            f"model {name!r}: that folder keeps no request; name a run's folder, such as replay:runs/<id>"
+        )
     return ReplayModel(requests=requests)
 
 
@@ -131,7 +134,7 @@ def _split(name: str, endpoint: str | None) -> tuple[str, str]:
     elif endpoint is not None or (colon and prefix == _FINE_TUNED):
         provider = "openai"
     elif colon:
-        raise BadInput(f"model {name!r}: no provider {prefix!r}; there are {', '.join(sorted(PROVIDERS))}")
+        raise ModelNotLoaded(f"model {name!r}: no provider {prefix!r}; there are {', '.join(sorted(PROVIDERS))}")
     else:
         provider = next((owner for family, owner in _FAMILIES.items() if bare.startswith(family)), "openai")
     if not bare:
@@ -145,7 +148,7 @@ def _openai(name: str, bare: str, endpoint: str | None, options: dict[str, Any])
         raise BadInput(f"OPENAI_BASE_URL {endpoint!r}: not an http(s) URL; write for example http://localhost:8000/v1")
     api_key = options.get("api_key") or os.environ.get("OPENAI_API_KEY") or ("EMPTY" if endpoint else None)
     if api_key is None:
-        raise BadInput(
+        raise ModelNotLoaded(
             f"model {name!r}: OPENAI_API_KEY is not set; set it, or OPENAI_BASE_URL to an endpoint of your own"
         )
     if endpoint is not None:
@@ -171,10 +174,10 @@ def _of_provider(name: str, provider: str, bare: str, options: dict[str, Any]) -
     try:
         model: BaseChatModel = init_chat_model(bare, model_provider=provider, **options)
     except Exception as error:  # a missing package is an ImportError, a missing key the provider's own error
-        raise BadInput(f"model {name!r}: {_first_line(error)}") from error
+        raise ModelNotLoaded(f"model {name!r}: {_first_line(error)}") from error
     keys = {field: variable for field, variable in model.lc_secrets.items() if field.endswith("api_key")}
     if keys and not provider.startswith(_OTHER_CREDENTIALS) and not any(_is_set(model, field) for field in keys):
-        raise BadInput(f"model {name!r}: {' or '.join(keys.values())} is not set")
+        raise ModelNotLoaded(f"model {name!r}: {' or '.join(keys.values())} is not set")
     return model
 
 

@@ -1,6 +1,7 @@
 """An answer as it comes: its pieces, put together, and how much there is of it."""
 
 import time
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -40,9 +41,9 @@ class PartialAnswer:
             tokens = estimate_tokens(self.text)
             report_progress(f"about {tokens:,} tokens so far" if self.text else "the model thinks")
 
-    @property
+    @cached_property
     def message(self) -> Any:
-        """The whole answer, a LangChain message."""
+        """The whole answer, a LangChain message: for when all its pieces have come."""
         if len(self._pieces) == 1 or not all(isinstance(piece, AIMessageChunk) for piece in self._pieces):
             return self._pieces[-1]
         return add_ai_message_chunks(*self._pieces)

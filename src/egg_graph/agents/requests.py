@@ -4,19 +4,19 @@ import asyncio
 import datetime
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from egg_graph.agents.booking import book, cost_of
+from egg_graph.agents.booking import book, cost_of, price_of
 from egg_graph.agents.endpoint import endpoint_failure
 from egg_graph.agents.parsing import Reply
 from egg_graph.agents.partial_answer import PartialAnswer
-from egg_graph.agents.schema_model import SchemaModel
+from egg_graph.agents.schema_model import WITHOUT_SCHEMA, SchemaModel
 from egg_graph.agents.streaming import receive
 from egg_graph.calls import Call
 from egg_graph.model_requests import request_log, terms
-from egg_graph.schema import InfrastructureError, ModelRequest, ModelUnavailable, Usage
+from egg_graph.schema import EggError, InfrastructureError, ModelRefused, ModelRequest, ModelUnavailable, Usage
 
 TRIES = 4
 """Most requests for one answer."""
@@ -39,8 +39,18 @@ class BudgetSpent(Exception):
         self.cost = cost
 
 
+class Answered(NamedTuple):
+    """What one question came to."""
+
+    reply: Reply
+    cost: Usage
+    """Of all requests for it; of an answer that came before the run was stopped, what it cost then."""
+    mended: tuple[str, ...] = ()
+    """What it took to get it, one line each."""
+
+
 @dataclass(frozen=True)
-class Line:
+class ModelChannel:
     """The way to one model.
 
     Args:
@@ -58,49 +68,57 @@ class Line:
         """What the next question goes to."""
         return self.asked.model
 
-    async def ask(self, question: ModelRequest, config: RunnableConfig, before: Usage) -> tuple[Reply, Usage]:
+    async def ask(self, question: ModelRequest, config: RunnableConfig, before: Usage) -> Answered:
         """Send the prompt of `question`, and again where the endpoint is busy, broken or silent.
 
-        An answer that came before the run was stopped is not asked for again.
+        Where it refuses the JSON schema, the prompt is sent again in words, which counts for none of the tries. An
+        answer that came before the run was stopped is not asked for again.
 
         Args:
             question: who asks, and the prompt.
             config: of every request.
             before: what the step that asks has spent already.
 
-        Returns:
-            The answer, and what all requests for it cost; for one that came before, what it cost then.
-
         Raises:
+            BadInput: if the user's own prices are wrong.
             ModelRefused: if the endpoint rejects the request, so that asking again would change nothing.
             ModelUnavailable: if every request failed.
             BudgetSpent: if a request failed, and a budget forbids another one.
         """
-        log, cost = request_log(), Usage()
+        log, cost, number = request_log(), Usage(), 1
+        mended: tuple[str, ...] = ()
         if log is not None and (known := log.recall(question)):
-            return Reply(text=known.answer, truncated=known.truncated), known.usage
-        for number in range(1, self.tries + 1):
+            return Answered(Reply(text=known.answer, truncated=known.truncated), known.usage)
+        while True:
             request, failure = await self._send(question, config, number)
             cost += request.usage
             if failure is None:
-                return Reply(text=request.answer, truncated=request.truncated), cost
+                return Answered(Reply(text=request.answer, truncated=request.truncated), cost, mended)
             if request.again_in is None:
                 times = f" (asked {number} times)" if number > 1 else ""
                 raise ModelUnavailable(f"{failure}{times}") from failure
             if budget := terms().spent(before + cost):
                 raise BudgetSpent(str(failure), budget, cost) from failure
+            if isinstance(failure, ModelRefused):
+                mended = (f"{WITHOUT_SCHEMA}: {failure}",)
+            else:
+                number += 1
             await Call(time.sleep, request.again_in, twin=asyncio.sleep)
-        raise AssertionError("the last request returns or raises")
 
     async def _send(
         self, question: ModelRequest, config: RunnableConfig, number: int
-    ) -> tuple[ModelRequest, InfrastructureError | None]:
-        """Send one request; return it as it was booked, and why it failed where another one may not."""
+    ) -> tuple[ModelRequest, EggError | None]:
+        """Send one request; return it as it was booked, and why it failed where another one may not.
+
+        Args:
+            number: which of the tries it is, from 1.
+        """
+        price = price_of(self.model, terms().knowledge_dir)  # a table that is wrong is told before an answer is paid
         incoming, start = PartialAnswer(), time.monotonic()
         sent = question.model_copy(update={"sent": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
 
         def booked(error: BaseException | None, **told: Any) -> ModelRequest:
-            usage = cost_of(question, self.model, incoming, start, error)
+            usage = cost_of(question, self.model, price, incoming, start, error)
             return book(sent.model_copy(update={"answer": incoming.text, "usage": usage, **told}))
 
         try:
@@ -108,10 +126,9 @@ class Line:
             return booked(None, truncated=incoming.truncated), None
         except Exception as error:
             failure = endpoint_failure(error, self.model)
-            passing = isinstance(failure, InfrastructureError)
-            wait = _wait(error, number) if passing and number < self.tries else None
-            request = booked(error, outcome="failed", reason=str(failure or error), again_in=wait)
-            if isinstance(failure, InfrastructureError):
+            again_in = self._again_in(failure, error, number)
+            request = booked(error, outcome="failed", reason=str(failure or error), again_in=again_in)
+            if again_in is not None or isinstance(failure, InfrastructureError):
                 return request, failure
             if failure is None or failure is error:
                 raise
@@ -119,6 +136,14 @@ class Line:
         except BaseException as error:
             booked(error, outcome="stopped", reason="the run was stopped")
             raise
+
+    def _again_in(self, failure: EggError | None, error: Exception, number: int) -> float | None:
+        """Seconds until a request that failed is sent again; None where it is not. A refused schema is given up."""
+        if isinstance(failure, InfrastructureError):
+            return _wait(error, number) if number < self.tries else None
+        if isinstance(failure, ModelRefused) and self.asked.give_up_schema(failure, error):
+            return 0.0
+        return None
 
 
 def _wait(error: Exception, number: int) -> float:

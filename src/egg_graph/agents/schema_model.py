@@ -16,6 +16,7 @@ LOG = logging.getLogger("egg_graph")
 
 _UNKNOWN_PARAMETER = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses by which endpoints answer a parameter that they do not know."""
+WITHOUT_SCHEMA = "asked without a JSON schema, which the endpoint refused"
 
 
 class SchemaModel:
@@ -40,19 +41,22 @@ class SchemaModel:
         """What the next question goes to."""
         return self._bound or self._plain
 
-    def give_up_schema(self, refusal: ModelRefused) -> str:
+    def give_up_schema(self, refusal: ModelRefused, error: Exception) -> bool:
         """Ask in words from now on, if what the endpoint refused may be the schema.
 
+        Args:
+            refusal: what it refused, in words.
+            error: the same, as the model's library raised it.
+
         Returns:
-            What happened, in one line; empty where the refusal has another cause.
+            Whether the next question is another one.
         """
-        status = getattr(refusal.__cause__, "status_code", None)
+        status = getattr(error, "status_code", None)
         if self._bound is None or status not in _UNKNOWN_PARAMETER:
-            return ""
+            return False
         self._bound = None
-        line = f"asked without a JSON schema, which the endpoint refused: {refusal}"
-        LOG.warning("%s", line)
-        return line
+        LOG.warning("%s: %s", WITHOUT_SCHEMA, refusal)
+        return True
 
 
 def _schema_options(model: Runnable[Any, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

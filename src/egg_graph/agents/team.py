@@ -15,7 +15,7 @@ from egg_graph.agents.debugger import DEBUGGER
 from egg_graph.agents.endpoint import model_name
 from egg_graph.agents.models import load_chat_model
 from egg_graph.agents.prompts import Prompts
-from egg_graph.agents.requests import TRIES, Line
+from egg_graph.agents.requests import TRIES, ModelChannel
 from egg_graph.agents.schema_model import SchemaModel
 from egg_graph.calls import arun, run
 from egg_graph.knowledge import Price
@@ -65,7 +65,7 @@ class ModelTeam:
         """
         loaded = _by_role(models)
         asked = {role: SchemaModel(model, _SCHEMAS.get(role)) for role, model in loaded.items()}
-        self._lines = {role: Line(one, timeout, tries) for role, one in asked.items()}
+        self._channels = {role: ModelChannel(one, timeout, tries) for role, one in asked.items()}
         self._prompts = Prompts(prompts)
         self._limit = brief_tokens
         self.name = name or model_name(loaded["coder"])
@@ -79,32 +79,32 @@ class ModelTeam:
         Raises:
             BadInput: if that file is wrong.
         """
-        models = {role: line.model for role, line in self._lines.items()}
+        models = {role: channel.model for role, channel in self._channels.items()}
         return {role: (model_name(model), price_of(model, folder)) for role, model in models.items()}
 
     def analyze(self, brief: Brief) -> Analysis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(ANALYST.answer(self._lines["analyst"], self._prompts, brief, self._limit))
+        return run(ANALYST.answer(self._channels["analyst"], self._prompts, brief, self._limit))
 
     async def aanalyze(self, brief: Brief) -> Analysis:
         """`analyze` in an event loop."""
-        return await arun(ANALYST.answer(self._lines["analyst"], self._prompts, brief, self._limit))
+        return await arun(ANALYST.answer(self._channels["analyst"], self._prompts, brief, self._limit))
 
     def write(self, brief: Brief) -> Draft:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(CODER.answer(self._lines["coder"], self._prompts, brief, self._limit))
+        return run(CODER.answer(self._channels["coder"], self._prompts, brief, self._limit))
 
     async def awrite(self, brief: Brief) -> Draft:
         """`write` in an event loop."""
-        return await arun(CODER.answer(self._lines["coder"], self._prompts, brief, self._limit))
+        return await arun(CODER.answer(self._channels["coder"], self._prompts, brief, self._limit))
 
     def debug(self, brief: Brief) -> Diagnosis:
         """See `egg_graph.team.Team`. Raises `ModelRefused` or `ModelUnavailable` for failures of the endpoint."""
-        return run(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief, self._limit))
+        return run(DEBUGGER.answer(self._channels["debugger"], self._prompts, brief, self._limit))
 
     async def adebug(self, brief: Brief) -> Diagnosis:
         """`debug` in an event loop."""
-        return await arun(DEBUGGER.answer(self._lines["debugger"], self._prompts, brief, self._limit))
+        return await arun(DEBUGGER.answer(self._channels["debugger"], self._prompts, brief, self._limit))
 
 
 def _by_role(models: Model | Mapping[str, Model]) -> dict[str, Runnable[Any, Any]]:

@@ -94,6 +94,14 @@ def run_bench(
     check_parts(without)
     if parts:
         load_parts(parts)
+    settings = Settings(
+        runs_dir=str(runs_dir),
+        model=model,
+        device=context.device,
+        profile=context.profile,
+        evaluator=evaluator,
+        parts=parts,
+    )
     gpus = () if evaluator else _gpus(context)
     places = [gpu for _ in range(workers) for gpu in gpus or (None,)]
     jobs = _jobs(problems, without, context, knobs)
@@ -114,23 +122,8 @@ def run_bench(
         resumed = frozenset(key_of(job) for job in left if job.run)
         bench = _Bench(out, runs_dir, journal, list(jobs), resumed, display)
         display.started(len(jobs), len(jobs) - len(left))
-        settings = Settings(
-            runs_dir=str(runs_dir),
-            model=model,
-            device=context.device,
-            profile=context.profile,
-            evaluator=evaluator,
-            parts=parts,
-        )
-        listener = Listener(begun=bench.begun, done=bench.done, changed=display.places)
         launch = launch or launcher(out.with_name(out.name + ".log"), len(places))
-        try:
-            if left:
-                with Dispatcher(places[: len(left)], settings, launch, listener) as dispatcher:
-                    dispatcher.run(left, seconds)
-        finally:
-            results = bench.write()
-    return results
+        return bench.do(left, places, settings, launch, seconds)
 
 
 def _without_memory(knobs: dict[str, Any]) -> Context:
@@ -145,7 +138,7 @@ def _without_memory(knobs: dict[str, Any]) -> Context:
 
 
 class _Bench:
-    """Writes what workers tell: the journal at once, results and page from time to time and at the end."""
+    """Has the jobs done, and writes what workers tell: the journal at once, results and page now and then."""
 
     def __init__(
         self,
@@ -160,6 +153,19 @@ class _Bench:
         self.order, self.resumed = order, resumed
         self.trajectories = Trajectories(runs_dir)
         self.next = time.monotonic() + WRITE_EVERY
+
+    def do(
+        self, jobs: Sequence[Job], gpus: Sequence[str | None], settings: Settings, launch: Launch, seconds: float
+    ) -> Results:
+        """Do the jobs on these places, and write the results, however that ends."""
+        listener = Listener(begun=self.begun, done=self.done, changed=self.display.places)
+        try:
+            if jobs:
+                with Dispatcher(gpus[: len(jobs)], settings, launch, listener) as dispatcher:
+                    dispatcher.run(jobs, seconds)
+        finally:
+            results = self.write()
+        return results
 
     def begun(self, job: Job, run: str) -> None:
         self.journal.begin(key_of(job), run)

@@ -15,8 +15,6 @@ STATISTIC = (
 )
 NOT_FASTER, REJECTED = "right, but not faster", "rejected as a finalist"
 """Causes of a reference that was kept although an attempt was right, or only looked right."""
-FINALISTS_FAILED, FINALIST_REJECTED = "passed a finalist's checks", "a finalist's checks rejected it"
-"""What a verdict says of kernels that only looked right: in its first line of all, in further ones of single ones."""
 NO_RUN = ("bad_input", "infra_error")
 """Statuses of a row without a run: the reference is none, or the machine failed."""
 
@@ -211,19 +209,15 @@ def _tell_tuned(baseline: Baseline) -> str:
 def _best_right(run: "Run") -> Evaluation | None:
     """The evaluation of the kernel that was handed over, else of the best right attempt.
 
-    An attempt that a finalist's checks rejected is not right. Only the verdict's text tells which those are.
+    An attempt that a finalist's checks rejected is not right; where they rejected all that they saw, none is.
     """
     if run.evaluation is not None:
         return run.evaluation if run.evaluation.usable else None
-    headline, *lines = run.verdict.splitlines()
-    if FINALISTS_FAILED in headline:
+    finalists = run.state.get("finalists", {})
+    rejected = {candidate for candidate, status in finalists.items() if status not in USABLE}
+    if rejected and len(rejected) == len(finalists):
         return None
-    rejected = [line for line in lines if FINALIST_REJECTED in line]
-    right = [
-        attempt.evaluation
-        for attempt in run.attempts
-        if attempt.evaluation.usable and not any(attempt.candidate.id in line for line in rejected)
-    ]
+    right = [a.evaluation for a in run.attempts if a.evaluation.usable and a.candidate.id not in rejected]
     return min(right, key=lambda evaluation: evaluation.merit, default=None)
 
 

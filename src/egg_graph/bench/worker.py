@@ -28,7 +28,8 @@ from typing import IO, Any, Literal
 
 from egg_graph.bench.ablation import services_without
 from egg_graph.bench.values import Row, row_of
-from egg_graph.schema import BadInput, EggError, InfrastructureError, ModelRefused, Value
+from egg_graph.schema import BadInput, EggError, ModelRefused, Value
+from egg_graph.schema.errors import RunHeld
 
 PATIENCE = 30.0
 """Seconds to wait for a run that the worker of a killed bench still holds."""
@@ -127,8 +128,8 @@ class Worker:
         while True:
             try:
                 return go_on()
-            except InfrastructureError as error:
-                if "is at work on the run" not in str(error) or time.monotonic() > end:
+            except RunHeld:
+                if time.monotonic() > end:
                     raise
             time.sleep(0.1)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
+from egg_graph.cli.options import EVALUATOR, MODEL, given_knobs, knob
 from egg_graph.context import Device
 from egg_graph.schema import Precision
 from egg_graph.team import read_models
@@ -64,7 +64,7 @@ def bench(
     ] = False,
     model: Annotated[list[str] | None, MODEL] = None,
     evaluator: Annotated[str | None, EVALUATOR] = None,
-    tuned: Annotated[bool | None, knob("tuned_baseline", "--tuned", panel=_WHAT)] = None,
+    tuned_baseline: Annotated[bool | None, knob("tuned_baseline", "--tuned", panel=_WHAT)] = None,
     target: Annotated[str | None, knob("target")] = None,
     precision: Annotated[Precision | None, knob("precision")] = None,
     device: Annotated[Device | None, knob("device")] = None,
@@ -82,14 +82,7 @@ def bench(
     found = find_problems(suite, path=path, levels=levels, problems=problems, only=only)
     if suite == WORKLOADS:
         precision = precision or "bf16"  # as these layers are used
-    knobs = given(
-        target=target,
-        precision=precision,
-        device=device,
-        max_attempts=max_attempts,
-        max_seconds=max_seconds,
-        tuned_baseline=tuned,
-    )
+    knobs = given_knobs(locals())
     named = str(Path(suite))
     chosen_from = named if path is None else f"{named} --path {shlex.quote(str(path))}"
     console = stdout()

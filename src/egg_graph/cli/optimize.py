@@ -12,13 +12,14 @@ from rich.padding import Padding
 
 from egg_graph.cli.console import REJECTED, plain, stderr, stdout
 from egg_graph.cli.files import read_source
-from egg_graph.cli.options import EVALUATOR, MODEL, given, knob
+from egg_graph.cli.options import EVALUATOR, MODEL, given, given_knobs, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
 from egg_graph.context import BUDGETS, Accept, Device, SweepOf
 from egg_graph.schema import AnswerPending, BadInput, Domain, InfrastructureError, ModelRefused, Precision
+from egg_graph.schema.spending import LEAST_SHOWN
 from egg_graph.team import name_models, read_models
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from egg_graph.schema import Ledger
 
 FROM_EGG_MODEL = "EGG_MODEL"
-LEAST_SHOWN = 0.05
-"""Seconds below which a part of the time is not shown: it would read 0.0."""
 
 
 def optimize(
@@ -62,9 +61,9 @@ def optimize(
     max_calls: Annotated[int | None, knob("max_calls")] = None,
     max_dollars: Annotated[float | None, knob("max_dollars")] = None,
     max_gpu_seconds: Annotated[float | None, knob("max_gpu_seconds")] = None,
-    budget: Annotated[list[str] | None, knob("budgets", "--budget")] = None,
+    budgets: Annotated[list[str] | None, knob("budgets", "--budget")] = None,
     timeout: Annotated[float | None, knob("timeout")] = None,
-    stage: Annotated[list[str] | None, knob("stages", "--stage")] = None,
+    stages: Annotated[list[str] | None, knob("stages", "--stage")] = None,
     tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
     sweep: Annotated[SweepOf | None, knob("sweep")] = None,
     near_floor: Annotated[float | None, knob("near_floor")] = None,
@@ -86,34 +85,7 @@ def optimize(
     machine failed, 4 if an evaluator elsewhere has yet to answer: resume the run when it has; 130 or 143 where it was
     stopped.
     """
-    knobs = given(
-        target=target,
-        precision=precision,
-        domain=domain,
-        device=device,
-        accept=accept,
-        triton_only=triton_only,
-        max_attempts=max_attempts,
-        max_repairs=max_repairs,
-        max_optimizations=max_optimizations,
-        max_configs=max_configs,
-        max_seconds=max_seconds,
-        max_tokens=max_tokens,
-        max_calls=max_calls,
-        max_dollars=max_dollars,
-        max_gpu_seconds=max_gpu_seconds,
-        budgets=None if budget is None else tuple(budget),
-        timeout=timeout,
-        stages=None if stage is None else tuple(stage),
-        tune=tune,
-        sweep=sweep,
-        near_floor=near_floor,
-        tune_untimed=tune_untimed,
-        expert_seed=expert_seed,
-        memory=memory,
-        tuned_baseline=tuned_baseline,
-        knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
-    )
+    knobs = given_knobs(locals())
     kernel_text = None if kernel is None else read_source(kernel, "kernel")
     handed_in = given(kernel=kernel_text, plan=plan, evaluator=evaluator)
     if resume is not None and (reference is not None or set(knobs) - BUDGETS or handed_in):

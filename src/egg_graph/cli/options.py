@@ -1,6 +1,8 @@
 """Options that several commands share. Those for a run's knobs take their text and default from `Context`."""
 
+from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -42,6 +44,17 @@ def _default_text(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
     return f"{default:,}" if isinstance(default, int) else str(default)
+
+
+def given_knobs(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs of a run among a command's options, those that the user gave: lists as tuples, paths as texts."""
+    knobs = {name: value for name, value in options.items() if name in _FIELDS and value is not None}
+    for name, value in knobs.items():
+        if isinstance(value, list):
+            knobs[name] = tuple(value)
+        elif isinstance(value, Path):
+            knobs[name] = str(value)
+    return knobs
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from egg_graph.cli.console import REJECTED, plain, stdout
 from egg_graph.cli.files import read_source
 from egg_graph.cli.optimize import conclude, resume_hint
-from egg_graph.cli.options import EVALUATOR, given, knob
+from egg_graph.cli.options import EVALUATOR, given, given_knobs, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
 from egg_graph.cli.terms import DEFAULT_RUNS
@@ -59,19 +59,7 @@ def tune(
     read_source(reference, "reference")  # complain before seconds of imports
     if kernel is not None:
         read_source(kernel, "kernel")
-    options = given(
-        name=name,
-        max_configs=max_configs,
-        target=target,
-        precision=precision,
-        domain=domain,
-        device=device,
-        evaluator=evaluator,
-        accept=accept,
-        triton_only=triton_only,
-        max_seconds=max_seconds,
-        knowledge_dir=None if knowledge_dir is None else str(knowledge_dir),
-    )
+    options = {**given_knobs(locals()), **given(name=name, evaluator=evaluator)}
     console = stdout()
     tuned = "the embedded expert's kernel" if kernel is None else kernel
     console.print(f"[bold]{plain(reference)}[/], tuning {plain(tuned)}")

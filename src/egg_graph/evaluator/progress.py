@@ -6,12 +6,13 @@ good as any other: the graph then says how long it has been at work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import ModelRequest, Trial
 from egg_graph.schema.base import Value
 
@@ -45,15 +46,9 @@ def report_progress(
         listener(Progress(doing=doing, number=number, trial=trial, request=request))
 
 
-@contextmanager
-def hear_progress(listener: Listener | None) -> Iterator[Listener | None]:
+def hear_progress(listener: Listener | None) -> AbstractContextManager[Listener | None]:
     """Call `listener` with every report of this thread inside the block; yield the listener from outside of it."""
-    outer = _LISTENER.get()
-    _LISTENER.set(listener)
-    try:
-        yield outer
-    finally:
-        _LISTENER.set(outer)  # a token would not do: a coroutine may be closed in another context than it ran in
+    return set_in_block(_LISTENER, listener)
 
 
 def heard_here(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:

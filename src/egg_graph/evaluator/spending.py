@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from egg_graph.block_values import set_in_block
 from egg_graph.schema import Memory, Part, Spending
 
 
@@ -75,13 +76,9 @@ _ACCOUNT: ContextVar[Account | None] = ContextVar("egg_graph_account", default=N
 @contextmanager
 def accounted(rest: Part = "other") -> Iterator[Account]:
     """Open an account for the block; one that was open before notes nothing meanwhile."""
-    outer = _ACCOUNT.get()
     account = Account(rest)
-    _ACCOUNT.set(account)
-    try:
+    with set_in_block(_ACCOUNT, account):
         yield account
-    finally:
-        _ACCOUNT.set(outer)  # a token would not do: a coroutine may be closed in another context than it ran in
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from egg_graph.knowledge.structure import structures_of
+from egg_graph.knowledge.structure import Structure, structures_of
 from egg_graph.schema import Baseline, KernelTask, Principle, PrincipleScore, StageName
 
 
@@ -32,6 +32,7 @@ def match_principles(
         Those that were missed more often than held come last.
     """
     operators = tuple(_bare(name) for name in baseline.operators)
+    structures = structures_of(baseline.operators) if operators else None
     measured, record = values or {}, {score.principle: score.held - score.missed for score in scores}
     fitting = [
         principle
@@ -41,7 +42,7 @@ def match_principles(
         and task.target.arch in (principle.architectures or (task.target.arch,))
         and task.precision in (principle.precisions or (task.precision,))
         and _about(principle, operators)
-        and _built_so(principle, baseline.operators)
+        and _built_so(principle, structures)
         and not _ruled_out(principle, measured)
     ]
 
@@ -64,11 +65,8 @@ def _ruled_out(principle: Principle, values: Mapping[str, float]) -> bool:
     return bool(shown) and len(shown) == len(principle.signs) and not any(shown)
 
 
-def _built_so(principle: Principle, operators: Sequence[str]) -> bool:
-    if not principle.structures or not operators:
-        return True
-    found = structures_of(operators)
-    return found is None or not found.isdisjoint(principle.structures)
+def _built_so(principle: Principle, structures: frozenset[Structure] | None) -> bool:
+    return not principle.structures or structures is None or not structures.isdisjoint(principle.structures)
 
 
 def _about(principle: Principle, operators: tuple[str, ...]) -> bool:

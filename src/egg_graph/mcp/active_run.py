@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from egg_graph.agents.handoff_folder import Prompt, open_prompts
+from egg_graph.agents.handoff_folder import OpenPrompt, open_prompts
 from egg_graph.nodes.events import Event
 from egg_graph.runs.results import Run
 from egg_graph.schema import EggError
@@ -70,7 +70,7 @@ class ActiveRun:
             return "stopping"
         return "waiting_for_answer" if self.prompts() else "working"
 
-    def prompts(self) -> list[Prompt]:
+    def prompts(self) -> list[OpenPrompt]:
         """Prompts that wait for an answer."""
         return [] if self.folder is None else open_prompts(self.folder / HANDOFF)
 

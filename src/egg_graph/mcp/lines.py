@@ -1,12 +1,10 @@
 """One line for one event of a run, and pages of the evidence that a run left."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from egg_graph.nodes.events import Event
-from egg_graph.schema import BadInput
-from egg_graph.schema.ledger import is_ledger_line
+from egg_graph.schema import Attempt, BadInput
 
 PAGE = 12_000
 """Most characters of a page."""
@@ -59,32 +57,29 @@ def read_part(folder: Path, part: str) -> str:
     Raises:
         BadInput: if the run has not ended, or left no such part.
     """
+    from egg_graph.report import read_run
+
     if not (folder / "evidence.json").is_file():
         raise BadInput(
             f"the run {folder.name!r} has not ended, so there is no evidence yet; watch_run tells how far it is"
         )
-    evidence = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
+    run = read_run(folder)
     if part == "kernel":
-        if not (folder / "kernel.py").is_file():
-            raise BadInput(f"the run {folder.name!r} ended without a kernel: {evidence['status']}")
-        return (folder / "kernel.py").read_text(encoding="utf-8")
+        if run.best is None:
+            raise BadInput(f"the run {folder.name!r} ended without a kernel: {run.status}")
+        return run.best.source
     if part == "attempts":
-        history = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
-        attempts = [line for line in map(json.loads, history) if not is_ledger_line(line)]
-        return "\n".join(map(_attempt_line, attempts)) or "no attempt was made"
+        return "\n".join(map(_attempt_line, run.attempts)) or "no attempt was made"
     if part == "evaluation":
-        return json.dumps(evidence["evaluation"], indent=1)
-    return str(evidence["verdict"])
+        return "null" if run.evaluation is None else run.evaluation.model_dump_json(indent=1)
+    return run.verdict
 
 
-def _attempt_line(attempt: dict[str, Any]) -> str:
-    """One attempt of history.jsonl."""
-    candidate, evaluation = attempt["candidate"], attempt["evaluation"]
-    timing, bound = evaluation.get("timing"), evaluation.get("bound")
-    time = f"{timing['candidate_ms']:.4g} ms, {timing['ratio']:.2f}x" if timing else ""
+def _attempt_line(attempt: Attempt) -> str:
+    candidate, evaluation = attempt.candidate, attempt.evaluation
+    timing, bound = evaluation.timing, evaluation.bound
+    time = f"{timing.candidate_ms:.4g} ms, {timing.ratio:.2f}x" if timing else ""
     if not time and bound:
-        time = f"bound {bound['milliseconds']:.4g} ms"
-    head = (
-        f"{attempt['number']} {candidate['stage']} {candidate['mode']} by {candidate['author']}: {evaluation['status']}"
-    )
-    return "; ".join(filter(None, (head, time, " ".join(evaluation["reason"].split())[:200])))
+        time = f"bound {bound.milliseconds:.4g} ms"
+    head = f"{attempt.number} {candidate.stage} {candidate.mode} by {candidate.author}: {evaluation.status}"
+    return "; ".join(filter(None, (head, time, " ".join(evaluation.reason.split())[:200])))

@@ -12,6 +12,7 @@ from egg_graph.runs.folder import read_request
 from egg_graph.runs.optimize import optimize, resume
 from egg_graph.runs.results import Run
 from egg_graph.schema import BadInput
+from egg_graph.schema.errors import ModelNotLoaded
 from egg_graph.team import Team
 
 EXPERT = "expert"
@@ -73,10 +74,10 @@ class RunRegistry:
 
         try:
             return self._add(ActiveRun(work))
-        except BadInput as error:
-            if team is not None and str(error).startswith(f"model {team!r}"):
-                raise BadInput(f"{error}; {TEAMS}") from error
-            raise
+        except ModelNotLoaded as error:
+            if team is None:
+                raise
+            raise BadInput(f"{error}; {TEAMS}") from error
 
     def resume(self, run: str) -> ActiveRun:
         """Go on with a run that was stopped, failed, or belonged to a process that ended.

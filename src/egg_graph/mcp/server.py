@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, WithJsonSchema
 from starlette.applications import Starlette
 from typing_extensions import TypedDict
 
-from egg_graph.agents.handoff_folder import Prompt, write_answer
+from egg_graph.agents.handoff_folder import OpenPrompt, write_answer
 from egg_graph.arguments import KernelText, OptionalTaskName, ReferenceText, knob_properties
 from egg_graph.context import make_context
 from egg_graph.evaluator.protocol import Evaluator
@@ -286,7 +286,7 @@ def _page(run: ActiveRun) -> RunPage:
 def _prompt_page(run: ActiveRun) -> PromptPage:
     phase = run.phase
     waiting = run.prompts() if phase == "waiting_for_answer" else []
-    prompt = waiting[0] if waiting else Prompt("", "", "")
+    prompt = waiting[0] if waiting else OpenPrompt("", "", "")
     return PromptPage(run=_page(run)["run"], phase=phase, prompt=prompt.id, role=prompt.role, text=prompt.text)
 
 

@@ -20,10 +20,11 @@ from typing import Any, Self, get_args
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from egg_graph.block_values import set_in_block
 from egg_graph.context import Context
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.events import Event, request_event
-from egg_graph.routing import tried
+from egg_graph.routing import next_number
 from egg_graph.schema import Mode, Role
 
 LOG = logging.getLogger("egg_graph")
@@ -76,7 +77,7 @@ def _about(name: str, nodes: Any, state: Any) -> Event:
     if hasattr(nodes, "stage"):
         about["stage"] = nodes.stage.name
     if name in _WORKERS:
-        about["attempt"] = len(tried(state)) + 1
+        about["attempt"] = next_number(state)
         about["mode"] = _MODES.get(name) or state.get("mode") or "seed"
     return about
 
@@ -98,22 +99,20 @@ class _Announcer:
         self._beaten = self._began
         self._ended = False
         self._sending = threading.Lock()
-        self._hearing = ExitStack()
+        self._block = ExitStack()
 
     def __enter__(self) -> Self:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it
-        self._outer = _AT_WORK.get()
-        _AT_WORK.set(self)
+        self._block.enter_context(set_in_block(_AT_WORK, self))
         self._send(Event(event="started", **self._about))
-        self._hearing.enter_context(hear_progress(self._hear))
+        self._block.enter_context(hear_progress(self._hear))
         _TICKER.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hearing.close()
-        _AT_WORK.set(self._outer)  # a token would not do: a coroutine may be closed in another context than it ran in
+        self._block.close()
         _TICKER.discard(self)
         with self._sending:
             self._ended = True

@@ -14,17 +14,17 @@ problems, which are told where the principles are. Beyond that:
 | debugger | the broken one, its origin | the plan it was made by | the last, if it did not help | no | no |
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from egg_graph.budgets import gpu_seconds
 from egg_graph.context import Context
-from egg_graph.knowledge import score_principles
 from egg_graph.nodes.history import read_chains, right_ancestor
 from egg_graph.nodes.improvement import acceptance_rule, read_metrics
 from egg_graph.routing import (
     contender_of,
     evaluation_of_best,
+    next_number,
     optimizations,
     repairs_in_a_row,
     stage_attempts,
@@ -39,6 +39,7 @@ from egg_graph.schema import (
     Evaluation,
     OptimizeBrief,
     Principle,
+    PrincipleScore,
     Remaining,
     RepairBrief,
     SeedBrief,
@@ -48,26 +49,35 @@ from egg_graph.stages import Stage
 from egg_graph.state import StageState
 
 
-def analyst_brief(
-    state: StageState, stage: Stage, context: Context, principles: Sequence[Principle], guidance: Mapping[str, str]
-) -> AnalystBrief:
+class Knowledge(NamedTuple):
+    """What is known beside the kernels of the run."""
+
+    principles: tuple[Principle, ...] = ()
+    """Those that match, the most relevant first."""
+    scores: tuple[PrincipleScore, ...] = ()
+    """What came of the principles that the run has followed."""
+    guidance: Mapping[str, str] = {}
+    """What the playbooks say about the reference's operators, by playbook."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The fields of a brief; of the scores those of its principles."""
+        ids = {principle.id for principle in self.principles}
+        scores = tuple(score for score in self.scores if score.principle in ids)
+        return {"principles": self.principles, "scores": scores, "guidance": dict(self.guidance)}
+
+
+def analyst_brief(state: StageState, stage: Stage, context: Context, knowledge: Knowledge) -> AnalystBrief:
     return AnalystBrief(
         **_common(state, stage, context),
         **_best_at_hand(state),
         analysis=state.get("analysis"),
-        **_knowledge(known_attempts(state, stage, context), principles, guidance),
+        **knowledge.told,
     )
 
 
-def coder_brief(
-    state: StageState,
-    stage: Stage,
-    context: Context,
-    principles: Sequence[Principle],
-    guidance: Mapping[str, str],
-) -> CoderBrief:
+def coder_brief(state: StageState, stage: Stage, context: Context, knowledge: Knowledge) -> CoderBrief:
     """The brief of the coder in `state["mode"]`; in seed mode while no role has answered."""
-    known = known_attempts(state, stage, context)
     match state.get("mode") or "seed":
         case "repair":
             diagnosis = state.get("diagnosis")
@@ -76,14 +86,14 @@ def coder_brief(
         case "optimize":
             analysis = state.get("analysis")
             assert analysis is not None, "the analyst stands before an optimization"
-            named = tuple(p for p in principles if p.id in analysis.principles)
+            named = tuple(p for p in knowledge.principles if p.id in analysis.principles)
             return OptimizeBrief(
                 **_common(state, stage, context),
                 **_best_at_hand(state),
                 analysis=analysis,
-                **_knowledge(known, named or principles, guidance),
+                **knowledge._replace(principles=named or knowledge.principles).told,
             )
-    return SeedBrief(**_common(state, stage, context), **_knowledge(known, principles, guidance))
+    return SeedBrief(**_common(state, stage, context), **knowledge.told)
 
 
 def debugger_brief(state: StageState, stage: Stage, context: Context) -> DebuggerBrief:
@@ -102,6 +112,7 @@ def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
         "task": state["task"],
         "baseline": state["baseline"],
         "stage": stage.name,
+        "attempt": next_number(state),
         "objective": stage.objective,
         "ranked_by": acceptance_rule(timed(state), context.accept),
         "metrics": stage.metrics,
@@ -120,14 +131,6 @@ def _common(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
 
 def _best_at_hand(state: StageState) -> dict[str, Any]:
     return {"kernel": state["best"], "evaluation": evaluation_of_best(state)}
-
-
-def _knowledge(
-    attempts: Sequence[Attempt], principles: Sequence[Principle], guidance: Mapping[str, str]
-) -> dict[str, Any]:
-    ids = {principle.id for principle in principles}
-    scores = tuple(score for score in score_principles(attempts) if score.principle in ids)
-    return {"principles": tuple(principles), "scores": scores, "guidance": dict(guidance)}
 
 
 def _broken(state: StageState, stage: Stage, context: Context) -> dict[str, Any]:
@@ -152,25 +155,15 @@ def _measured(state: StageState) -> tuple[str, ...]:
 
 def _remaining(state: StageState, attempts: list[Attempt], context: Context) -> Remaining:
     """What is left of the limits of the run, and of those of a stage with these attempts."""
-    usage = state.get("usage")
+    usage = state.get("usage", Usage())
     broken = bool(attempts) and not attempts[-1].evaluation.usable
-    used = 0 if usage is None else usage.input_tokens + usage.output_tokens
     return Remaining(
         attempts=max(0, context.max_attempts - len(tried(state))),
         seconds=max(0.0, context.max_seconds - state.get("seconds", 0.0)),
         optimizations=max(0, context.max_optimizations - optimizations(attempts)),
         repairs=max(0, context.max_repairs - (repairs_in_a_row(attempts) if broken else 0)),
-        tokens=max(0, context.max_tokens - used) if context.max_tokens else None,
-        others=tuple(_other_limits(state, context)),
+        tokens=max(0, context.max_tokens - usage.tokens) if context.max_tokens else None,
+        calls=max(0, context.max_calls - usage.calls) if context.max_calls else None,
+        dollars=max(0.0, context.max_dollars - usage.dollars) if context.max_dollars else None,
+        gpu_seconds=max(0.0, context.max_gpu_seconds - gpu_seconds(state)) if context.max_gpu_seconds else None,
     )
-
-
-def _other_limits(state: StageState, context: Context) -> Iterator[str]:
-    """What is left of the limits that a run has only where it was given them."""
-    usage = state.get("usage", Usage())
-    if context.max_calls:
-        yield f"At most {max(0, context.max_calls - usage.calls)} further requests to models."
-    if context.max_dollars:
-        yield f"At most $ {max(0.0, context.max_dollars - usage.dollars):.2f} more."
-    if context.max_gpu_seconds:
-        yield f"At most {max(0.0, context.max_gpu_seconds - gpu_seconds(state)):.0f} s more of the GPU."

@@ -14,8 +14,8 @@ from egg_graph.nodes.learning import learn
 from egg_graph.nodes.roles import TUNER, USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import at_the_floor, contender_of, evaluation_of_best, exhausted, floor_factor
-from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile
+from egg_graph.routing import at_the_floor, contender_of, evaluation_of, evaluation_of_best, exhausted, floor_factor
+from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, Profile, Status
 from egg_graph.state import OutputState, RunStatus, State
 
 _SLOW = {"slower": "slower", "inconclusive": "not faster with confidence", "correct": "no speed of it is told"}
@@ -35,6 +35,8 @@ class Choice(NamedTuple):
     """Why the best kernel, which is right, is not handed over; empty where it is, or is not right."""
     judged: dict[str, Evaluation] = {}
     """The finalists' evaluations, by `Candidate.program` of the kernel that stood first."""
+    finalists: dict[str, Status] = {}
+    """Status of each finalist, by `Candidate.id`; of one that was known to be slower, what it was judged before."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ class ConcludeNode:
         The kernel is handed over with plain constants in place of its CONFIG.
         """
         context = resolve(runtime.context, state)
-        best, evaluation, notes, not_faster, judged = await self._choose_finalist(context, state)
+        best, evaluation, notes, not_faster, judged, finalists = await self._choose_finalist(context, state)
         status, verdict = write_verdict(state, context, best, evaluation, notes, not_faster)
         figures = Event() if evaluation is None else numbers(evaluation)
         runtime.stream_writer(Event(event="verdict", status=status, reason=verdict, **figures))
@@ -62,6 +64,7 @@ class ConcludeNode:
             kernel="" if best is None else best.source,
             best=best,
             evaluation=evaluation,
+            finalists=finalists,
             profile=Profile(source="none") if evaluation is None else evaluation.profile,
         )
 
@@ -69,21 +72,23 @@ class ConcludeNode:
         """The first finalist that passes a finalist's checks, if it is as fast as the run demands."""
         notes: list[str] = []
         judged: dict[str, Evaluation] = {}
+        finalists: dict[str, Status] = {}
         for finalist in _finalists(state)[:FINALISTS]:
-            known = _known(state, finalist)
+            known = evaluation_of(state, finalist.id)
             if known is not None and known.status == "slower" and context.accept == "faster":
-                return Choice(None, None, notes, _not_faster(finalist, known), judged)
+                finalists[finalist.id] = known.status
+                return Choice(None, None, notes, _not_faster(finalist, known), judged, finalists)
             candidate, evaluation, note = await self._finish(context, state["task"], finalist)
-            judged[finalist.program] = evaluation
+            judged[finalist.program], finalists[finalist.id] = evaluation, evaluation.status
             if evaluation.usable and not _fast_enough(evaluation, state, context):
-                return Choice(None, None, notes, _not_faster(finalist, evaluation), judged)
+                return Choice(None, None, notes, _not_faster(finalist, evaluation), judged, finalists)
             if evaluation.usable:
-                return Choice(candidate, evaluation, [*notes, note] if note else notes, judged=judged)
+                return Choice(candidate, evaluation, [*notes, note] if note else notes, "", judged, finalists)
             notes.append(
                 f"kernel {finalist.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
                 f"{evaluation.reason}"
             )
-        return Choice(None, None, notes, judged=judged)
+        return Choice(None, None, notes, "", judged, finalists)
 
     async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.
@@ -118,11 +123,6 @@ def _finalists(state: State) -> list[Candidate]:
     usable = sorted((a for a in state.get("attempts", []) if a.evaluation.usable), key=lambda a: a.evaluation.merit)
     others = {a.candidate.id: a.candidate for a in usable if a.candidate.id != best.id}
     return [best, *others.values()]
-
-
-def _known(state: State, candidate: Candidate) -> Evaluation | None:
-    """The run's evaluation of a kernel; None where there is none."""
-    return next((a.evaluation for a in state.get("attempts", []) if a.candidate.id == candidate.id), None)
 
 
 def _fast_enough(evaluation: Evaluation, state: State, context: Context) -> bool:

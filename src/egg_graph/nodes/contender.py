@@ -47,7 +47,12 @@ class ContenderNode:
         """
         stage = ALGORITHMIC_STRUCTURE
         brief = Brief(
-            task=state["task"], baseline=state["baseline"], stage=stage.name, objective=stage.objective, mode="seed"
+            task=state["task"],
+            baseline=state["baseline"],
+            stage=stage.name,
+            attempt=0,
+            objective=stage.objective,
+            mode="seed",
         )
         try:
             with ledger_entry("coder") as call:

@@ -195,7 +195,7 @@ def ledger_event(entry: CallEntry) -> Event:
     return Event(event="ledger", **entry.model_dump(mode="json", exclude={"line"}, exclude_none=True))  # type: ignore[typeddict-item]
 
 
-def ledger_entry(event: Event) -> CallEntry:
+def entry_of_event(event: Event) -> CallEntry:
     """The entry that such an event tells of."""
     return CallEntry.model_validate({name: value for name, value in event.items() if name != "event"})
 

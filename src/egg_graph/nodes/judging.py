@@ -16,7 +16,7 @@ from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import evaluation_of_best, exhausted, tried, unjudged
+from egg_graph.routing import evaluation_of, evaluation_of_best, exhausted, next_number, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
 from egg_graph.stages import Stage, swept_knobs
 from egg_graph.state import StageState, merge_attempts
@@ -74,7 +74,7 @@ class JudgingNodes:
         candidate, drafted = state.get("candidate"), state.get("drafted")
         if candidate is None or candidate.id == drafted:
             return candidate
-        if drafted is None and _evaluated_before(candidate, state):
+        if drafted is None and evaluation_of(state, candidate.id) is not None:
             return None
         return edited(candidate, self.stage.name)
 
@@ -197,7 +197,7 @@ class JudgingNodes:
                 runtime.stream_writer(trial_event(self.stage.name, progress.trial))
             elif progress.number is not None:
                 event = configuration_event(self.stage.name, candidates, progress.number, progress.doing)
-                runtime.stream_writer({**event, "attempt": _next_number(state)})
+                runtime.stream_writer({**event, "attempt": next_number(state)})
             elif outer is not None:
                 outer(progress)
 
@@ -215,7 +215,7 @@ class JudgingNodes:
         planned = candidate.mode != "tune" or (analysis is not None and analysis.by == "sweep")
         analysis = analysis if planned else None
         attempt = Attempt(
-            number=_next_number(state),
+            number=next_number(state),
             candidate=candidate,
             evaluation=evaluation,
             analysis=analysis,
@@ -260,15 +260,6 @@ def _apply(update: StageState, state: StageState) -> StageState:
 def _join(first: StageState, second: StageState) -> StageState:
     """Two updates as one: of both the attempts, of the rest the later value."""
     return _apply(second, first)
-
-
-def _next_number(state: StageState) -> int:
-    return len(tried(state)) + 1
-
-
-def _evaluated_before(candidate: Candidate, state: StageState) -> bool:
-    """Whether this run has evaluated the same source."""
-    return any(a.candidate.id == candidate.id for a in state.get("attempts", []))
 
 
 def _same_program(candidate: Candidate, state: StageState) -> Attempt | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from langgraph.runtime import Runtime
 
 from egg_graph.context import Context, choose_target, read_budgets, resolve, save_knobs
-from egg_graph.nodes.announce import announced
+from egg_graph.nodes.announce import LOG, announced
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import baseline_event
 from egg_graph.nodes.learning import recall
@@ -15,6 +15,7 @@ from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
+from egg_graph.schema.program import UNREADABLE
 from egg_graph.state import OVERWRITE, OutputState, State
 from egg_graph.team import Team, get_ready, model_prices
 
@@ -41,7 +42,8 @@ class PrepareNodes:
         """
         team = self.services.get_team()  # refuse it now, before the seconds of a baseline
         context = resolve(runtime.context)
-        check_prices(team, context)
+        if unpriced := check_prices(team, context):
+            LOG.info("the price of %s is not known: the run's cost leaves it out", ", ".join(unpriced))
         task = make_task(state.get("reference"), state.get("name"), await self.services.aim(context))
         kernel = read_kernel(state.get("kernel"))
         seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
@@ -53,6 +55,7 @@ class PrepareNodes:
             kernel="",
             best=hand_in(seed, seed.stage) if kernel else None,
             evaluation=None,
+            finalists={},
             candidate=None,
             profile=Profile(source="none"),
             analysis=None,
@@ -79,19 +82,24 @@ class PrepareNodes:
         return OutputState(baseline=baseline, lessons=await recall(runtime, context, state["task"], baseline))
 
 
-def check_prices(team: Team, context: Context) -> None:
+def check_prices(team: Team, context: Context) -> list[str]:
     """Refuse a budget of money for a team that has a model whose price is not known.
+
+    Returns:
+        The names of such models, where there is no such budget.
 
     Raises:
         BadInput: if there is such a budget and such a model, or the user's own prices cannot be read.
     """
     limited = context.max_dollars or any(measure == "dollars" for _, measure in read_budgets(context.budgets))
-    prices = model_prices(team, context.knowledge_dir)
-    if limited and (unpriced := [name for name, price in prices.values() if price is None]):
+    prices = model_prices(team, context.knowledge_dir).values()
+    unpriced = list(dict.fromkeys(name for name, price in prices if price is None))
+    if limited and unpriced:
         raise BadInput(
             f"a budget of money needs prices, and that of {unpriced[0]!r} is not known: add it to prices.toml in the "
             "folder that --knowledge (knowledge_dir=) names, or limit tokens instead"
         )
+    return unpriced
 
 
 def read_reference(reference: object, name: str | None) -> tuple[str, str]:
@@ -118,7 +126,7 @@ def read_reference(reference: object, name: str | None) -> tuple[str, str]:
         source, stem, told = _read_file(path, "reference"), path.stem, str(path)
     try:
         ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except UNREADABLE as error:
         raise BadInput(f"the reference {told} is no Python: {_where(error)}") from error
     return name or stem, source
 
@@ -186,10 +194,10 @@ def _as_path(text: str) -> Path | None:
     return Path(text.strip()).expanduser() if "\n" not in text and text.strip().endswith(".py") else None
 
 
-def _where(error: SyntaxError | ValueError) -> str:
+def _where(error: Exception) -> str:
     """What the parser says, with the line that it says it of."""
     if not isinstance(error, SyntaxError):
-        return str(error)
+        return str(error) or type(error).__name__
     line = (error.text or "").strip()
     return f"line {error.lineno}: {error.msg}" + (f": {line[:LINE_SHOWN]}" if line else "")
 

@@ -10,16 +10,26 @@ from langgraph.runtime import Runtime
 from egg_graph.budgets import add_cost, spent_by, terms_of
 from egg_graph.calls import Call
 from egg_graph.context import Context, resolve
+from egg_graph.knowledge import score_principles
 from egg_graph.model_requests import asking_under
 from egg_graph.nodes.announce import announced, tell
-from egg_graph.nodes.briefing import analyst_brief, coder_brief, debugger_brief, known_attempts
+from egg_graph.nodes.briefing import Knowledge, analyst_brief, coder_brief, debugger_brief, known_attempts
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.improvement import read_metrics
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.nodes.summary import summarize
-from egg_graph.routing import enter, evaluation_of_best, exhausted, stage_attempts, tried, unjudged, untimed_tuning
+from egg_graph.routing import (
+    enter,
+    evaluation_of_best,
+    exhausted,
+    next_number,
+    stage_attempts,
+    tried,
+    unjudged,
+    untimed_tuning,
+)
 from egg_graph.schema import (
     Analysis,
     BadInput,
@@ -28,7 +38,6 @@ from egg_graph.schema import (
     Diagnosis,
     Draft,
     Mode,
-    Principle,
     Role,
     StageName,
     Usage,
@@ -135,9 +144,8 @@ class RoleNodes:
         if plan and not refusal:
             analysis = Analysis(worth_optimizing=True, bottleneck="not analyzed: a person gave the plan", plan=plan)
         else:
-            principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
             context = resolve(runtime.context, state)
-            brief = analyst_brief(state, self.stage, context, principles, guidance)
+            brief = analyst_brief(state, self.stage, context, self._knowledge(state, context))
             with ledger_entry("analyst") as call, asking_under(terms_of(state, context, self.stage.name, "analyst")):
                 analysis = await Call(team.analyze, brief)
                 call.answered(analysis.usage)
@@ -172,7 +180,7 @@ class RoleNodes:
         if spent_by(state, context, self.stage.name, "coder"):
             return StageState(drafted=None)
         team = self.services.get_team()
-        brief = self._coder_brief(state, runtime)
+        brief = self._coder_brief(state, context)
         with ledger_entry("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
@@ -252,24 +260,17 @@ class RoleNodes:
         )
         return StageState(summaries=[summary])
 
-    def _coder_brief(self, state: StageState, runtime: Runtime[Context]) -> CoderBrief:
+    def _coder_brief(self, state: StageState, context: Context) -> CoderBrief:
         """The coder's brief; in repair mode it takes neither principles nor guidance."""
-        principles: tuple[Principle, ...] = ()
-        guidance: dict[str, str] = {}
-        if state.get("mode") != "repair":
-            principles, guidance = self._principles(state, runtime), self.services.guidance_for(state["baseline"])
-        return coder_brief(state, self.stage, resolve(runtime.context, state), principles, guidance)
+        knowledge = Knowledge() if state.get("mode") == "repair" else self._knowledge(state, context)
+        return coder_brief(state, self.stage, context, knowledge)
 
-    def _principles(self, state: StageState, runtime: Runtime[Context]) -> tuple[Principle, ...]:
-        context, evaluation = resolve(runtime.context, state), evaluation_of_best(state)
-        return self.services.match_principles(
-            context,
-            state["task"],
-            self.stage.name,
-            state["baseline"],
-            {} if evaluation is None else read_metrics(evaluation),
-            known_attempts(state, self.stage, context),
-        )
+    def _knowledge(self, state: StageState, context: Context) -> Knowledge:
+        baseline, evaluation = state["baseline"], evaluation_of_best(state)
+        values = {} if evaluation is None else read_metrics(evaluation)
+        scores = score_principles(known_attempts(state, self.stage, context))
+        principles = self.services.match_principles(context, state["task"], self.stage.name, baseline, values, scores)
+        return Knowledge(principles, scores, self.services.guidance_for(baseline))
 
     def _candidate(self, draft: Draft, author: str, state: StageState) -> Candidate:
         mode: Mode = state.get("mode") or "seed"
@@ -287,7 +288,7 @@ class RoleNodes:
         return {**spent, "pending": pending, "withheld": answer.withheld}
 
     def _send(self, state: StageState, runtime: Runtime[Context], **event: object) -> None:
-        base = Event(event="role", stage=self.stage.name, attempt=len(tried(state)) + 1)
+        base = Event(event="role", stage=self.stage.name, attempt=next_number(state))
         runtime.stream_writer({**base, **event})
 
 

@@ -15,7 +15,6 @@ from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.schema import (
-    Attempt,
     Baseline,
     Brief,
     Candidate,
@@ -25,6 +24,7 @@ from egg_graph.schema import (
     InfrastructureError,
     KernelTask,
     Principle,
+    PrincipleScore,
     Profile,
     StageName,
     TunedBaseline,
@@ -200,18 +200,17 @@ class Services:
         stage: StageName,
         baseline: Baseline,
         values: Mapping[str, float],
-        attempts: Sequence[Attempt],
+        scores: Sequence[PrincipleScore],
     ) -> tuple[Principle, ...]:
         """The principles that apply to this task on this target in this stage, the most relevant first.
 
         Args:
             values: metric -> value, measured on the best kernel.
-            attempts: what the run has tried; what came of its principles counts.
+            scores: what came of the principles that the run has followed.
         """
-        from egg_graph.knowledge import load_principles, match_principles, score_principles
+        from egg_graph.knowledge import load_principles, match_principles
 
         principles = self.principles if self.principles is not None else load_principles(context.knowledge_dir)
-        scores = score_principles(attempts)
         return match_principles(principles, task=task, stage=stage, baseline=baseline, values=values, scores=scores)
 
     def guidance_for(self, baseline: Baseline) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from egg_graph.report.saved_run import SavedRun
 from egg_graph.schema import CallEntry, Ledger, Usage
-from egg_graph.schema.spending import PART_WORDS
+from egg_graph.schema.spending import LEAST_SHOWN, PART_WORDS
 
 
 class TimeRow(NamedTuple):
@@ -40,7 +40,7 @@ def call_rows(run: SavedRun) -> list[tuple[str, ...]]:
 
 def _parts(call: CallEntry) -> str:
     largest = sorted(call.parts.items(), key=lambda part: -part[1])
-    return ", ".join(f"{PART_WORDS[part]} {took:.1f}" for part, took in largest if took >= 0.05)
+    return ", ".join(f"{PART_WORDS[part]} {took:.1f}" for part, took in largest if took >= LEAST_SHOWN)
 
 
 ROLE_COLUMNS = ("role", "answers", "requests", "input tokens", "output tokens", "money", "seconds")

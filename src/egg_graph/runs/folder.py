@@ -25,6 +25,7 @@ from egg_graph.process_lock import AlreadyLocked, free_lock, take_lock, this_pro
 from egg_graph.runs.checkpoints import make_checkpoints
 from egg_graph.runs.files import ANEW, FULL, RESUME, cannot_write, write_whole
 from egg_graph.schema import BadInput, InfrastructureError
+from egg_graph.schema.errors import RunHeld
 
 
 def make_folder(runs_dir: Path, name: str) -> Path:
@@ -101,12 +102,13 @@ def lock(folder: Path) -> Iterator[None]:
     The kernel frees the lock when the process ends, however it ends.
 
     Raises:
-        InfrastructureError: if another one works on the run, or the folder cannot be written or locked.
+        RunHeld: if another one works on the run.
+        InfrastructureError: if the folder cannot be written or locked.
     """
     try:
         file = take_lock(folder / "lock")
     except AlreadyLocked as holder:
-        raise InfrastructureError(
+        raise RunHeld(
             f"{holder} is at work on the run {folder.name}; wait for its end, or stop it and resume again"
         ) from holder
     except OSError as error:

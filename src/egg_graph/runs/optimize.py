@@ -18,7 +18,7 @@ from egg_graph.context import BUDGETS, Context, check_device, choose_target, mak
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.graph import build_egg_graph
 from egg_graph.model_requests import logging_requests
-from egg_graph.nodes.events import Event, ledger_entry
+from egg_graph.nodes.events import Event, entry_of_event
 from egg_graph.nodes.prepare import check_prices, read_kernel, read_plan, read_reference
 from egg_graph.nodes.services import local_evaluator, when_to_profile
 from egg_graph.runs import history
@@ -292,7 +292,7 @@ async def _tell(stream: AsyncIterator[Any], folder: Path, on_event: Listener | N
             async for _, event in events:
                 try:
                     if event["event"] == "ledger":
-                        await in_thread(history.append, folder, ledger_entry(event))
+                        await in_thread(history.append, folder, entry_of_event(event))
                     if on_event is not None and failure is None:
                         await Call(on_event, event).amake()
                 except Exception as error:  # noqa: BLE001 - raised below

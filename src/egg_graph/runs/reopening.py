@@ -26,28 +26,32 @@ async def reopen(graph: EggGraph[Any, Any, Any, Any], config: Any, before: Conte
     now = await graph.aget_state(config)
     if "status" not in now.values or now.tasks or now.values["status"] == "unevaluable":
         return
-    if turn := _turn(await _way(graph, config, now), before, after):
-        place, step = turn
+    if found := _where_to_go_on(await _checkpoints_until(graph, config, now), before, after):
+        place, step = found
         await graph.aupdate_state(place.config, {"knobs": save_knobs(after)}, as_node=step)
 
 
-async def _way(graph: EggGraph[Any, Any, Any, Any], config: Any, now: StateSnapshot) -> list[StateSnapshot]:
+async def _checkpoints_until(
+    graph: EggGraph[Any, Any, Any, Any], config: Any, now: StateSnapshot
+) -> list[StateSnapshot]:
     """The checkpoints that led here, the first one first. Of one that was changed by hand, the changed one."""
     known = {_id(snapshot.config): snapshot async for snapshot in graph.aget_state_history(config)}
-    way = [now]
-    while (parent := known.get(_id(way[-1].parent_config))) is not None:
-        way.append(parent)
-    changed = {_id(snapshot.parent_config) for snapshot in way if (snapshot.metadata or {}).get("source") == "update"}
-    return [snapshot for snapshot in reversed(way) if _id(snapshot.config) not in changed]
+    found = [now]
+    while (parent := known.get(_id(found[-1].parent_config))) is not None:
+        found.append(parent)
+    changed = {_id(snapshot.parent_config) for snapshot in found if (snapshot.metadata or {}).get("source") == "update"}
+    return [snapshot for snapshot in reversed(found) if _id(snapshot.config) not in changed]
 
 
 def _id(config: Any) -> str:
     return "" if config is None else config["configurable"]["checkpoint_id"]
 
 
-def _turn(way: list[StateSnapshot], before: Context, after: Context) -> tuple[StateSnapshot, str] | None:
-    """The first checkpoint after which a budget, now raised, changed the way, and the step that it is to go on from."""
-    for (earlier, last), here in zip(pairwise(way), way[2:], strict=False):
+def _where_to_go_on(
+    checkpoints: list[StateSnapshot], before: Context, after: Context
+) -> tuple[StateSnapshot, str] | None:
+    """The first checkpoint after which a budget, now raised, changed what came next, and the step to go on from."""
+    for (earlier, last), here in zip(pairwise(checkpoints), checkpoints[2:], strict=False):
         step = _next(last)
         name = step.rpartition(SEPARATOR)[2]
         freed = _freed(here, before, after)

@@ -25,7 +25,6 @@ from egg_graph.schema.brief import (
     CoderBrief,
     DebuggerBrief,
     OptimizeBrief,
-    Remaining,
     RepairBrief,
     SeedBrief,
 )
@@ -67,6 +66,7 @@ from egg_graph.schema.ledger import CallEntry, CallKind, Ledger, RoleCost, Sitti
 from egg_graph.schema.lesson import Lesson
 from egg_graph.schema.metrics import STAGE_METRICS
 from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
+from egg_graph.schema.remaining import Remaining
 from egg_graph.schema.request import Message, ModelRequest
 from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.spending import Memory, Part, Spending

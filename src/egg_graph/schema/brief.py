@@ -8,25 +8,9 @@ from egg_graph.schema.candidate import Candidate, Mode, StageName
 from egg_graph.schema.chain import Chain
 from egg_graph.schema.evaluation import Baseline, Evaluation
 from egg_graph.schema.lesson import Lesson
+from egg_graph.schema.remaining import Remaining
 from egg_graph.schema.scores import PrincipleScore
 from egg_graph.schema.task import KernelTask
-
-
-class Remaining(Value):
-    """What is left of the run's limits before the answer."""
-
-    attempts: int
-    """Kernels that the run may still evaluate."""
-    seconds: float
-    """Work after which no new attempt starts [s]."""
-    optimizations: int
-    """Plans that this stage may still try, the one at hand included."""
-    repairs: int
-    """Repairs in a row that the kernel at hand may still have, the one at hand included."""
-    tokens: int | None = None
-    """Tokens after which no new attempt starts; None where there is no limit."""
-    others: tuple[str, ...] = ()
-    """What is left of further limits, one line each."""
 
 
 class Brief(Value):
@@ -35,6 +19,8 @@ class Brief(Value):
     task: KernelTask
     baseline: Baseline
     stage: StageName
+    attempt: int = 1
+    """Number, in the whole run, of the attempt that the answer leads to."""
     objective: str
     """What the stage is to achieve, in words."""
     ranked_by: str = ""
@@ -76,11 +62,6 @@ class Brief(Value):
     """The embedded expert's kernel, judged before the team was asked: the team may start from it and must beat it."""
     remaining: Remaining | None = None
     """What is left of the run's limits."""
-
-    @property
-    def attempt(self) -> int:
-        """Number, in the whole run, of the attempt that the answer leads to."""
-        return 1 + sum(summary.attempts for summary in self.summaries) + len(self.attempts)
 
     @property
     def at_hand(self) -> Chain | None:

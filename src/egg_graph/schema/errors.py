@@ -13,12 +13,20 @@ class BadInput(EggError, ValueError):
     """The caller's task, option or file is wrong; the message says how to mend it."""
 
 
+class ModelNotLoaded(BadInput):
+    """No chat model can be made of a name: its provider, package, key or folder is missing."""
+
+
 class ModelRefused(EggError):
     """The model's endpoint rejected the request (HTTP 4xx); repeating it would change nothing."""
 
 
 class InfrastructureError(EggError):
     """The machine failed (GPU busy, worker lost, disk full), not the candidate; another try may succeed."""
+
+
+class RunHeld(InfrastructureError):
+    """Another process, or another thread of this one, is at work on the run."""
 
 
 class AnswerPending(EggError):

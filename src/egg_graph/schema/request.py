@@ -2,18 +2,12 @@
 
 import hashlib
 import json
-import re
 from typing import Literal
 
 from egg_graph.schema.answers import Role, Usage
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Mode, StageName
-
-_LEFT = re.compile(
-    r"\d+ more kernels may be evaluated in this run(?:, with \d+ tokens)? \(time left: \d+ s\)"
-    r"| At most (?:\d+ further requests to models|\$ \d+\.\d\d more|\d+ s more of the GPU)\."
-)
-"""How a prompt tells what is left of the budgets that a resume may raise (`prompts/_context.j2`, `nodes/briefing`)."""
+from egg_graph.schema.remaining import without_budgets
 
 
 class Message(Value):
@@ -57,5 +51,5 @@ class ModelRequest(Value):
         What is left of the budgets does not count: the time is another one whenever a run is replayed or goes on, and
         the others are where a budget was raised.
         """
-        asked = [self.role, *([message.role, _LEFT.sub("", message.text)] for message in self.prompt)]
+        asked = [self.role, *([message.role, without_budgets(message.text)] for message in self.prompt)]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

@@ -33,6 +33,8 @@ PART_WORDS: dict[Part, str] = {
     "other": "other",
 }
 """The rows of a ledger, in their order: what each part is called."""
+LEAST_SHOWN = 0.05
+"""Seconds below which a part of the time is not shown: it would read 0.0."""
 PARTS: tuple[Part, ...] = get_args(Part)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, get_args
 
 from egg_graph.schema import BadInput, ConfigSpace, Knob, StageName
+from egg_graph.schema.program import UNREADABLE
 
 STAGES = get_args(StageName)
 
@@ -54,7 +55,8 @@ def _config(tree: ast.Module, dropped: list[str]) -> dict[str, Knob]:
     knobs: dict[str, Knob] = {}
     for key, node in {} if literal is None else literal.entries.items():
         with _dropping(dropped):
-            knobs[key] = _knob(f"CONFIG[{key!r}]", node)
+            where = f"CONFIG[{key!r}]"
+            knobs[key] = _knob(where, node, _literal(where, node))
     return knobs
 
 
@@ -103,7 +105,7 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
     except SyntaxError as error:
         raise BadInput(f"the source does not parse: {error.msg} (line {error.lineno})") from error
-    except (ValueError, RecursionError, MemoryError) as error:
+    except UNREADABLE as error:
         raise BadInput(f"the source does not parse: {error or type(error).__name__}") from error
 
 
@@ -161,13 +163,12 @@ def _entries(name: str, value: ast.Dict) -> dict[str, ast.expr]:
 def _literal(where: str, node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+    except (TypeError, *UNREADABLE) as error:
         raise BadInput(f"{where} at line {node.lineno} must be a literal, not an expression") from error
 
 
-def _knob(where: str, node: ast.expr, *values: Any) -> Knob:
-    """The value of a knob: an int, a finite float, a bool or a str."""
-    (value,) = values or (_literal(where, node),)
+def _knob(where: str, node: ast.expr, value: Any) -> Knob:
+    """The value of a knob, which stands at `node`: an int, a finite float, a bool or a str."""
     if not isinstance(value, int | float | bool | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise BadInput(f"{where} at line {node.lineno} must be a finite number, True, False or a text, not {value!r}")
     return value

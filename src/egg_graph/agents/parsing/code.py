@@ -8,7 +8,7 @@ from egg_graph.agents.parsing.diff import apply_diff, is_diff
 from egg_graph.agents.parsing.fences import PYTHON, Block, find_blocks
 from egg_graph.agents.parsing.merge import changes, merge
 from egg_graph.agents.parsing.module import Module, error_line, mend_module
-from egg_graph.agents.parsing.parts import ENTRY, WHOLE, Part, is_elided
+from egg_graph.agents.parsing.pieces import ENTRY, WHOLE, Piece, is_elided
 from egg_graph.agents.parsing.reply import Reply, Unreadable, answer_text
 
 MAX_MODULE = 100_000
@@ -57,13 +57,13 @@ def _from_blocks(codes: list[Block], reply: Reply, base: str) -> Module:
 
     A block that quotes the module before counts only where there is nothing else.
     """
-    parts = [(block, part) for block in codes if (part := _part(block))]
-    before = Part.read(base, _BEFORE)
-    said = [(block, part) for block, part in parts if part.text.strip() != base.strip()]
-    solid = [(block, part) for block, part in said if part.entries and not is_elided(part.entries[-1])]
-    if before is not None and not solid and any(changes(part, before) for _, part in said):
-        return merge([part for _, part in said], before)
-    whole = [(block, part) for block, part in parts if part.entries]
+    pieces = [(block, piece) for block in codes if (piece := _piece(block))]
+    before = Piece.read(base, _BEFORE)
+    said = [(block, piece) for block, piece in pieces if piece.text.strip() != base.strip()]
+    solid = [(block, piece) for block, piece in said if piece.entries and not is_elided(piece.entries[-1])]
+    if before is not None and not solid and any(changes(piece, before) for _, piece in said):
+        return merge([piece for _, piece in said], before)
+    whole = [(block, piece) for block, piece in pieces if piece.entries]
     if not whole:
         last = [block for block in codes if _ENTRY.search(block.text)][-1]
         if reply.truncated or not last.closed:
@@ -72,14 +72,14 @@ def _from_blocks(codes: list[Block], reply: Reply, base: str) -> Module:
     block, chosen = (solid or whole)[-1]
     if not block.closed and reply.truncated:
         raise _cut_off()
-    others = [part for _, part in reversed(parts) if part is not chosen]
+    others = [piece for _, piece in reversed(pieces) if piece is not chosen]
     module = complete(chosen, [*others[:_MAX_DONORS], *([before] if before else [])])
     stub = () if chosen is whole[-1][1] else (f"a later {ENTRY} that is a stub or a quotation left out",)
     return Module(module.source, (*stub, *module.mended))
 
 
-def _part(block: Block) -> Part | None:
-    return Part.read(textwrap.dedent(block.text), "another block of the answer")
+def _piece(block: Block) -> Piece | None:
+    return Piece.read(textwrap.dedent(block.text), "another block of the answer")
 
 
 def _from_prose(text: str, reply: Reply) -> Module:
@@ -117,10 +117,10 @@ def _from_change(codes: list[Block], diffs: list[Block], text: str, reply: Reply
         raise Unreadable("there is no code in the answer", WHOLE)
     if reply.truncated or not codes[-1].closed:
         raise _cut_off()
-    parts, before = [part for block in codes if (part := _part(block))], Part.read(base, _BEFORE)
-    if not parts or before is None or not before.entries:
+    pieces, before = [piece for block in codes if (piece := _piece(block))], Piece.read(base, _BEFORE)
+    if not pieces or before is None or not before.entries:
         raise Unreadable(f"the code defines no `class {ENTRY}`", WHOLE)
-    return merge(parts, before)
+    return merge(pieces, before)
 
 
 def _cut_off() -> Unreadable:

@@ -4,24 +4,24 @@ import ast
 from collections.abc import Sequence
 
 from egg_graph.agents.parsing.module import Module, defined, parse_python, span, undefined_names, without
-from egg_graph.agents.parsing.parts import ENTRY, REFERENCE, Definition, Part, insert, is_elided, is_import
+from egg_graph.agents.parsing.pieces import ENTRY, REFERENCE, Definition, Piece, insert, is_elided, is_import
 
 
-def complete(part: Part, donors: Sequence[Part]) -> Module:
+def complete(piece: Piece, donors: Sequence[Piece]) -> Module:
     """Add what a module reads and does not define, or elides, and what a donor defines; ModelNew gets its methods so.
 
     Args:
-        part: a piece with ModelNew.
+        piece: a piece with ModelNew.
         donors: pieces to take from, the preferred one first.
     """
     mended: list[str] = []
     for donor in donors:
-        part, line = _with_methods(part, donor)
+        piece, line = _with_methods(piece, donor)
         mended += line
-    lost = _elided(part, donors)
-    missing = (undefined_names(part.text, part.tree) | {node.name for node in lost}) - {REFERENCE}
+    lost = _elided(piece, donors)
+    missing = (undefined_names(piece.text, piece.tree) | {node.name for node in lost}) - {REFERENCE}
     gone = set(lost)
-    kept = [node for node in part.tree.body if node not in gone]
+    kept = [node for node in piece.tree.body if node not in gone]
     own = {name for node in kept for name in defined(node)}
     imports: list[str] = []
     others: list[str] = []
@@ -31,22 +31,22 @@ def complete(part: Part, donors: Sequence[Part]) -> Module:
         others += [donor.source(node) for node in taken if not is_import(node)]
         names = sorted({name for node in taken for name in defined(node)})
         mended += [f"{', '.join(names)} taken from {donor.where}"] if names else []
-    text = "\n".join(without(part.text.split("\n"), lost, kept))
-    return Module(insert(text, imports, others) if mended else part.text, tuple(mended))
+    text = "\n".join(without(piece.text.split("\n"), lost, kept))
+    return Module(insert(text, imports, others) if mended else piece.text, tuple(mended))
 
 
-def _elided(part: Part, donors: Sequence[Part]) -> list[Definition]:
+def _elided(piece: Piece, donors: Sequence[Piece]) -> list[Definition]:
     """The definitions that a module only hints at, and that a donor gives."""
 
     def given(name: str) -> bool:
         return any(not is_elided(node) for donor in donors for node in donor.binding.get(name, ()))
 
     return [
-        n for n in part.tree.body if isinstance(n, Definition) and n.name != ENTRY and is_elided(n) and given(n.name)
+        n for n in piece.tree.body if isinstance(n, Definition) and n.name != ENTRY and is_elided(n) and given(n.name)
     ]
 
 
-def _take(donor: Part, missing: set[str], own: set[str]) -> list[ast.stmt]:
+def _take(donor: Piece, missing: set[str], own: set[str]) -> list[ast.stmt]:
     """The statements of a donor that bind missing names, and those that these read.
 
     Args:
@@ -71,11 +71,11 @@ def _reads(source: str) -> set[str]:
     return set() if tree is None else undefined_names(source, tree)
 
 
-def _with_methods(part: Part, donor: Part) -> tuple[Part, list[str]]:
+def _with_methods(piece: Piece, donor: Piece) -> tuple[Piece, list[str]]:
     """The module with the methods of the donor's ModelNew that its own one relies on and lacks."""
-    if not part.entries or not donor.entries or is_elided(donor.entries[-1]):
-        return part, []
-    own, other = part.entries[-1], donor.entries[-1]
+    if not piece.entries or not donor.entries or is_elided(donor.entries[-1]):
+        return piece, []
+    own, other = piece.entries[-1], donor.entries[-1]
     has = {name for node in own.body for name in defined(node)} | _attributes(own, ast.Store)
     wanted = _attributes(own, ast.Load) - has
     methods = [
@@ -84,13 +84,13 @@ def _with_methods(part: Part, donor: Part) -> tuple[Part, list[str]]:
         if isinstance(node, ast.FunctionDef) and node.name not in has and wanted & _given_by(node)
     ]
     if not methods:
-        return part, []
-    lines, indent = part.text.split("\n"), part.indent(own.body[0])
+        return piece, []
+    lines, indent = piece.text.split("\n"), piece.indent(own.body[0])
     at = span(own.body[0]).start - 1
     added = [indent + row if row.strip() else row for m in methods for row in [*donor.source(m).split("\n"), ""]]
-    completed = Part.read("\n".join([*lines[:at], *added, *lines[at:]]), part.where)
+    completed = Piece.read("\n".join([*lines[:at], *added, *lines[at:]]), piece.where)
     if completed is None:
-        return part, []
+        return piece, []
     return completed, [f"{ENTRY}.{', '.join(m.name for m in methods)} taken from {donor.where}"]
 
 
@@ -102,10 +102,10 @@ def _given_by(method: ast.FunctionDef) -> set[str]:
 def _attributes(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     """The attributes of `self` that are read, or written, anywhere in a node."""
     return {
-        part.attr
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute)
-        and isinstance(part.ctx, context)
-        and isinstance(part.value, ast.Name)
-        and part.value.id == "self"
+        inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute)
+        and isinstance(inner.ctx, context)
+        and isinstance(inner.value, ast.Name)
+        and inner.value.id == "self"
     }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from egg_graph.agents.parsing.parts import WHOLE
+from egg_graph.agents.parsing.pieces import WHOLE
 from egg_graph.agents.parsing.reply import Unreadable
 
 _HUNK = re.compile(r"^@@(?: -(\d{1,9})\S*)?")

@@ -4,8 +4,10 @@ import ast
 import builtins
 import symtable
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from egg_graph.schema.program import UNREADABLE
 
 _FORBIDDEN = frozenset({"get_inputs", "get_init_inputs"})
 _IMPORTS = {
@@ -51,7 +53,8 @@ def mend_module(source: str) -> Module:
     kept = [node for node in tree.body if node not in gone]
     missing = _missing_imports(kept)
     lines = without(source.split("\n"), removed, kept)
-    lines[_after_header(kept, lines) : _after_header(kept, lines)] = [_IMPORTS[name] for name in missing]
+    head = min(header_end(kept, is_future_import), len(lines))
+    lines[head:head] = [_IMPORTS[name] for name in missing]
     mended = [f"removed {_called(node)}" for node in removed] + [f"added {_IMPORTS[name]!r}" for name in missing]
     return Module("\n".join(lines).strip("\n") + "\n", tuple(mended)) if mended else Module(source)
 
@@ -191,22 +194,29 @@ def without(lines: list[str], removed: Sequence[ast.stmt], kept: Sequence[ast.st
     return [text for number, text in enumerate(lines, start=1) if number not in drops]
 
 
-def _after_header(kept: list[ast.stmt], lines: list[str]) -> int:
-    """Index of the first line after the module's docstring and `from __future__` imports, where imports may go."""
+def is_future_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def header_end(body: Iterable[ast.stmt], belongs: Callable[[ast.stmt], bool]) -> int:
+    """The last line, from 1, of a module's docstring and of the statements right behind it that belong to its header.
+
+    0 where there are none.
+    """
     end = 0
-    for position, node in enumerate(kept):
+    for position, node in enumerate(body):
         docstring = position == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+        if not docstring and not belongs(node):
             break
         end = node.end_lineno or node.lineno
-    return min(end, len(lines))
+    return end
 
 
 def parse_python(source: str) -> ast.Module | None:
     """The syntax tree; None where the text is no Python, or more than the parser can take."""
     try:
         return _parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return None
 
 
@@ -214,10 +224,8 @@ def error_line(source: str) -> int | None:
     """The line of the first syntax error, from 1; None where the text parses."""
     try:
         _parse(source)
-    except SyntaxError as error:
-        return error.lineno or 1
-    except (ValueError, RecursionError, MemoryError):
-        return 1
+    except UNREADABLE as error:
+        return getattr(error, "lineno", None) or 1
     return None
 
 

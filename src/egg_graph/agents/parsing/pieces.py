@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from egg_graph.agents.parsing.module import defined, parse_python, span
+from egg_graph.agents.parsing.module import defined, header_end, is_future_import, parse_python, span
 
 ENTRY = "ModelNew"
 """The class that a module has to define."""
@@ -21,7 +21,7 @@ _METHODS = ("__init__", "forward")
 
 
 @dataclass(frozen=True)
-class Part:
+class Piece:
     """A piece of Python that parses."""
 
     text: str
@@ -30,7 +30,7 @@ class Part:
     """Where it stands, for what is told about it."""
 
     @classmethod
-    def read(cls, text: str, where: str) -> "Part | None":
+    def read(cls, text: str, where: str) -> "Piece | None":
         """The piece; None for what is no Python."""
         tree = parse_python(text)
         return None if tree is None else cls(text, tree, where)
@@ -103,15 +103,9 @@ def insert(text: str, imports: Iterable[str], others: Iterable[str]) -> str:
     Args:
         text: a module that parses.
     """
-    head = body = 0
     tree = parse_python(text)
-    for position, node in enumerate(tree.body if tree is not None else ()):
-        docstring = position == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not docstring and not is_import(node):
-            break
-        body = node.end_lineno or node.lineno
-        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            head = body
+    statements = () if tree is None else tree.body
+    head, body = header_end(statements, is_future_import), header_end(statements, is_import)
     lines, added = text.split("\n"), [f"\n\n{source}" for source in others]
     rest = "\n".join(lines[body:])
     if added:
