@@ -22,6 +22,7 @@ from egg_graph.evaluator.interpreter.handles import (
     one,
     to_float,
 )
+from egg_graph.evaluator.interpreter.integer_intrinsics import unsigned_high_product
 from egg_graph.evaluator.interpreter.number_formats import is_float8
 from egg_graph.evaluator.interpreter.poison import is_poisoned
 from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
@@ -154,6 +155,11 @@ def divide(self: Any, lhs: Any, rhs: Any) -> Any:
     return make(quotient, lhs.dtype.scalar)
 
 
+def all_ones(self: Any, dtype: Any) -> Any:
+    """Replace `get_all_ones_value`, which numpy refuses to make of -1 for an unsigned type (`~x`)."""
+    return make(np.array([-1]).astype(numpy_dtype(dtype)), dtype.scalar)
+
+
 def range_preserving(name: str, reshape: Operation) -> Callable[..., Any]:
     """Make an operator that moves or repeats elements, and keeps their value range and overflow marks."""
 
@@ -226,4 +232,6 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_trans = range_preserving("trans", np.transpose)
     builder.create_cat, builder.create_idiv = concatenate, divide
     builder.create_splat, builder.create_addptr = splat, add_pointer
+    builder.get_all_ones_value = all_ones
+    builder.create_umulhi = lambda self, lhs, rhs: binary_op(self, lhs, rhs, unsigned_high_product)
     builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)

@@ -62,9 +62,10 @@ def fused_products(w: Writer) -> None:
 FUNCTIONS = (
     ("exp", "finite", "ex2"), ("exp2", "finite", "ex2 exactly scaled"), ("log", "positive", "lg2"),
     ("log2", "positive", "lg2"), ("sin", "finite", "sin"), ("cos", "finite", "sin"),
-    ("sqrt", "positive", "sqrt approx"), ("rsqrt", "positive", "rsqrt"), ("erf", "finite", "erf"), ("exp", "edges", "ex2"),
-    ("exp2", "edges", "ex2 exactly scaled"), ("log", "edges", "lg2"), ("log2", "edges", "lg2"), ("erf", "edges", "erf"),
-    ("sqrt", "edges", "sqrt approx"), ("rsqrt", "edges", "rsqrt"), ("sin", "unit", "sin"), ("cos", "unit", "sin"),
+    ("sqrt", "positive", "sqrt approx"), ("rsqrt", "positive", "rsqrt"), ("erf", "finite", "erf"),
+    ("exp", "edges", "ex2"), ("exp2", "edges", "ex2 exactly scaled"), ("log", "edges", "lg2"), ("log2", "edges", "lg2"),
+    ("erf", "edges", "erf"), ("sqrt", "edges", "sqrt approx"), ("rsqrt", "edges", "rsqrt"),
+    ("sin", "unit", "sin"), ("cos", "unit", "sin"),
 )  # fmt: skip
 """Function of `tl`, kind of its operand, class of its error in fp32."""
 
