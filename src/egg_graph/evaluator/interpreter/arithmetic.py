@@ -13,9 +13,10 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import overflow
+from egg_graph.evaluator.interpreter.directed_rounding import to_integer
+from egg_graph.evaluator.interpreter.exact_arithmetic import fused
 from egg_graph.evaluator.interpreter.handles import (
     from_float,
-    is_emulated,
     is_uniform,
     make,
     numpy_dtype,
@@ -74,13 +75,16 @@ def overflow_tracked(name: str, operation: Operation) -> Callable[..., Any]:
 def extreme_number(choose: Operation) -> Callable[..., Any]:
     """Make `create_maxnumf` or `create_minnumf`: a NaN loses against a number (IEEE 754 maxNum, minNum).
 
-    In Triton's own (`np.maximum`) NaN wins. Here only an undefined value does, because it could be any number.
+    In Triton's own (`np.maximum`) NaN wins. Here only an undefined value does, because it could be any number. -0 lies
+    below 0, as in `max.f32` and `min.f32`, by which LLVM implements its ordered maximum and minimum.
     """
 
     def operation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         result = choose(left, right)
         if result.dtype.kind != "f":
             return result
+        signs = np.signbit(left) & np.signbit(right) if choose is np.fmax else np.signbit(left) | np.signbit(right)
+        result = np.where((left == 0) & (right == 0), np.where(signs, -0.0, 0.0).astype(result.dtype), result)
         for side in (left, right):
             bad = is_poisoned(side)
             if bad.any():
@@ -91,8 +95,14 @@ def extreme_number(choose: Operation) -> Callable[..., Any]:
 
 
 def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
-    """Replace `create_fma`: `x * y + z` in the operands' precision."""
-    return rounded(apply(lambda a, b, c: a * b + c, to_float(x), to_float(y), to_float(z)), z.dtype)
+    """Replace `create_fma`: `x * y + z`, rounded once (`fma.rn`)."""
+    return rounded(apply(fused, to_float(x), to_float(y), to_float(z)), z.dtype)
+
+
+def float_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute `x % y` as LLVM's code for NVIDIA does: `x - trunc(x / y) y` with an fma; x where y is infinite."""
+    remainder = fused(-np.trunc(x / y), y, x).astype(x.dtype)
+    return np.where(np.isinf(y), x, remainder)
 
 
 def clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
@@ -118,12 +128,23 @@ def cast(self: Any, source: Any, target: Any) -> Any:
     """Replace `cast_impl`, the operator of numeric conversions; keep what is known of an int32's range."""
     if source.dtype.scalar == target.scalar and source.data.dtype == numpy_dtype(target.scalar):
         return source
-    if is_emulated(source) or str(target.scalar) == "bf16" or is_float8(str(target.scalar)):
+    storage = numpy_dtype(target)
+    if str(target.scalar) == "bf16" or is_float8(str(target.scalar)):
         return make(apply(lambda x: from_float(x, target), to_float(source)), target.scalar)
-    result = make(apply(lambda x: x.astype(numpy_dtype(target)), source.data), target.scalar)
+    values = to_float(source)
+    truncates = values.dtype.kind == "f" and storage.kind in "iu"
+    convert: Operation = truncated_to(storage) if truncates else lambda x: x.astype(storage)
+    result = make(apply(convert, values), target.scalar)
     if source.data.dtype == np.int32:
         overflow.pass_on(source, result, lambda wrapped: wrapped)
     return result
+
+
+def truncated_to(target: np.dtype[Any]) -> Operation:
+    """Make a cast of floats to integers, which saturates (`cvt.rzi`); to 8 bits it goes through 16."""
+    wide = np.dtype(f"{target.kind}2") if target.itemsize == 1 else target
+    convert = to_integer(wide.type, "rz")
+    return lambda x: convert(x).astype(target)
 
 
 def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
@@ -232,6 +253,7 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_trans = range_preserving("trans", np.transpose)
     builder.create_cat, builder.create_idiv = concatenate, divide
     builder.create_splat, builder.create_addptr = splat, add_pointer
+    builder.create_frem = lambda self, lhs, rhs: binary_op(self, lhs, rhs, float_remainder)
     builder.get_all_ones_value = all_ones
     builder.create_umulhi = lambda self, lhs, rhs: binary_op(self, lhs, rhs, unsigned_high_product)
     builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)

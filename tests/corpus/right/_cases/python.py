@@ -123,6 +123,19 @@ def unsigned_kernel(x_ptr, bytes_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def rounded_once_kernel(x_ptr, n_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    negative_zero = x * 0.0 * -1.0
+    tl.store(out_ptr + i, tl.fma(x, x, -(x * x)) * 16777216.0)
+    tl.store(out_ptr + BLOCK + i, (x * 1e12).to(tl.int32))
+    tl.store(out_ptr + 2 * BLOCK + i, tl.load(n_ptr + i).to(tl.bfloat16))
+    tl.store(out_ptr + 3 * BLOCK + i, libdevice.signbit(tl.maximum(negative_zero, 0.0)))
+    tl.store(out_ptr + 4 * BLOCK + i, libdevice.signbit(tl.minimum(0.0, negative_zero)))
+    tl.store(out_ptr + 5 * BLOCK + i, libdevice.add_ru(x, 1e-30) > x)
+
+
+@triton.jit
 def narrow_sum_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     tl.store(out_ptr, tl.sum(x, axis=0))
@@ -162,6 +175,12 @@ def bits(x):
 def unsigned(x, small):
     out = torch.empty(3, x.numel(), dtype=torch.int64, device=x.device)
     unsigned_kernel[(1,)](x, small, out, BLOCK=4)
+    return out
+
+
+def rounded_once(x, n):
+    out = torch.empty(6, x.numel(), dtype=torch.float64, device=x.device)
+    rounded_once_kernel[(1,)](x, n, out, BLOCK=2)
     return out
 
 
@@ -234,6 +253,11 @@ CASES = {
     "unsigned": (
         unsigned, lambda: (torch.tensor([3, -5, 2**31 - 1, 123456789012]), torch.tensor([0, 255, 7, 128]).byte()),
         unsigned_of, 0.0,
+    ),
+    "rounded_once": (
+        rounded_once,
+        lambda: (torch.tensor([1 + 2.0**-12, 1 - 2.0**-12]), torch.tensor([2**24 + 2**16 + 1, -7]).int()),
+        lambda x, n: torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]), 0.0,
     ),
     "narrow_sum": (
         # 256 + 1 is 256 in bfloat16, so the sum is not that of fp32, rounded once: 260

@@ -83,7 +83,11 @@ def difference(expected: Answer, got: Answer, error: str, scale: Answer | None) 
     bound = ERRORS[error]
     if same_bits(expected, got) or bound.scaled == float("inf"):
         return ""
-    lanes = expected.bits != got.bits if error == "exact" else _beyond(expected, got, bound, scale)
+    unsigned = f"uint{8 * expected.bits.itemsize}"
+    if error == "exact":
+        lanes = expected.bits.view(unsigned) != got.bits.view(unsigned)
+    else:
+        lanes = _beyond(expected, got, bound, scale)
     if not lanes.any():
         return ""
     first = int(np.flatnonzero(lanes)[0])

@@ -81,13 +81,16 @@ def _floats(random: Any, kind: str, dtype: str, count: int) -> np.ndarray:
     """Draw floats, held in fp64.
 
     `edges` are normal numbers with zeros, infinities, NaN, denormals and the extremes among them; `finite` lie within
-    four, `unit` within one, `positive` in (0, 8], `wide` over many orders; `small`, `few`, `castable` are integers.
+    four, `unit` within one, `positive` in (0, 8], `wide` over many orders; `small`, `few`, `castable` are integers;
+    `zeros` have both signs.
     """
     if kind in ("small", "few", "castable", "positive integers"):
         lowest, highest = {"small": (-9, 9), "few": (-2, 2), "castable": (-100, 100)}.get(kind, (0, 100))
         return random.randint(lowest, highest + 1, size=count).astype(np.float64)
     if kind.startswith("below"):
         return random.randint(0, int(kind.split()[1]), size=count).astype(np.float64)
+    if kind == "zeros":
+        return np.where(random.randint(0, 2, count) == 0, 0.0, -0.0)
     if kind == "unit":
         return random.uniform(-1, 1, count)
     if kind == "positive":

@@ -20,11 +20,10 @@ def extremes(w: Writer) -> None:
 def zeros_of_both_signs(w: Writer) -> None:
     """Minimum and maximum of 0 and -0: the hardware puts -0 below 0."""
     dtype = w.cycle("float32", "float64", "float16", "bfloat16")
-    x = w.load(dtype, "below 2")
-    w.line(f"zero = {x} * 0", "left = tl.where(x0 > 0, zero, -zero)", f"right = tl.where({x} > 0, -zero, zero)")
+    x, y = w.load(dtype, "zeros"), w.load(dtype, "zeros")
     for function in ("minimum", "maximum"):
-        w.store(f"tl.{function}(left, right)", dtype)
-        w.store(f"tl.{function}(left, zero)", dtype)
+        w.store(f"tl.{function}({x}, {y})", dtype)
+        w.store(f"tl.{function}({x}, 0.0)", dtype)
 
 
 def selections(w: Writer) -> None:
