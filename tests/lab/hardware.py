@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.writing import markdown_table, write_results
@@ -33,10 +33,7 @@ Outcome = Literal[
     "same bits", "within error", "different", "not compiled", "refused by the interpreter", "refused by both", "lost",
     "interpreted and compiled", "stale",
 ]  # fmt: skip
-OUTCOMES: tuple[Outcome, ...] = (
-    "same bits", "within error", "different", "not compiled", "refused by the interpreter", "refused by both", "lost",
-    "interpreted and compiled", "stale",
-)  # fmt: skip
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 FINDINGS: tuple[Outcome, ...] = ("different", "not compiled", "refused by the interpreter", "lost", "stale")
 """Outcomes in which interpreter and hardware disagree, or there is no answer."""
 Answers = dict[str, dict[str, Any]]
@@ -214,8 +211,8 @@ def _row(
     if lost:
         return HardwareRow(name=kernel.name, outcome="lost", detail=lost)
     if "refused" in here:
-        both = "refused" in there or "skipped" in there
-        outcome: Outcome = "refused by both" if both else "refused by the interpreter"
+        outcome: Outcome = "refused by both" if "refused" in there else "refused by the interpreter"
+        refusals += ["not compiled, for there is no launch to compile"] if "skipped" in there else []
         return HardwareRow(name=kernel.name, outcome=outcome, detail=" / ".join(refusals))
     if "refused" in there:
         return HardwareRow(name=kernel.name, outcome="not compiled", detail=refusals[0])

@@ -166,4 +166,4 @@ def constants(w: Writer) -> None:
         if text.endswith("abs_of"):
             text = text.replace("abs_of", "(B if B > 0 else -B)")
         w.store(f"{x} + ({text})", "int32")
-    w.store(f"{x} * (A / B)", "float32", "division")
+    w.store(f"{x} * (A / B)", "float32")

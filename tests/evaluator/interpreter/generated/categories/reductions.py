@@ -4,7 +4,12 @@ from tests.evaluator.interpreter.generated.values import ALL, FLOATS, INTEGERS
 from tests.evaluator.interpreter.generated.writer import Shape, Writer
 
 SHAPES: tuple[Shape, ...] = ((64,), (128,), (16, 8), (4, 32), (4, 8, 4))
-SUM_ERROR = {"float32": "sum order", "float64": "sum order fp64", "float16": "sum order fp16", "bfloat16": "sum order"}
+SUM_ERROR = {
+    "float32": "sum order",
+    "float64": "sum order fp64",
+    "float16": "sum order fp16",
+    "bfloat16": "sum order bf16",
+}
 
 
 def _axis(w: Writer, *, none: bool = True) -> tuple[str, Shape]:
