@@ -72,25 +72,36 @@ def overflow_tracked(name: str, operation: Operation) -> Callable[..., Any]:
     return method
 
 
-def extreme_number(choose: Operation) -> Callable[..., Any]:
-    """Make `create_maxnumf` or `create_minnumf`: a NaN loses against a number (IEEE 754 maxNum, minNum).
+def extreme(choose: Operation, *, greatest: bool) -> Operation:
+    """Make the maximum or minimum of floats: of `np.fmax` or `np.fmin`, where a NaN loses, or of those where it wins.
 
-    In Triton's own (`np.maximum`) NaN wins. Here only an undefined value does, because it could be any number. -0 lies
-    below 0, as in `max.f32` and `min.f32`, by which LLVM implements its ordered maximum and minimum.
+    An undefined value always wins, because it could be any number. -0 lies below 0, as in `max.f32` and `min.f32`, by
+    which LLVM implements its ordered maximum and minimum.
     """
 
     def operation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         result = choose(left, right)
         if result.dtype.kind != "f":
             return result
-        signs = np.signbit(left) & np.signbit(right) if choose is np.fmax else np.signbit(left) | np.signbit(right)
-        result = np.where((left == 0) & (right == 0), np.where(signs, -0.0, 0.0).astype(result.dtype), result)
+        negative = np.logical_and if greatest else np.logical_or
+        zero = np.where(negative(np.signbit(left), np.signbit(right)), -0.0, 0.0).astype(result.dtype)
+        result = np.where((left == 0) & (right == 0), zero, result)
         for side in (left, right):
             bad = is_poisoned(side)
             if bad.any():
                 result = np.where(bad, side, result)
         return result
 
+    return operation
+
+
+LARGER, SMALLER = extreme(np.fmax, greatest=True), extreme(np.fmin, greatest=False)
+"""`create_maxnumf` and `create_minnumf` (IEEE 754 maxNum, minNum), for which Triton's own let NaN win."""
+LARGER_OR_NAN, SMALLER_OR_NAN = extreme(np.maximum, greatest=True), extreme(np.minimum, greatest=False)
+
+
+def by(operation: Operation) -> Callable[..., Any]:
+    """Make an operator of two operands."""
     return lambda self, lhs, rhs: binary_op(self, lhs, rhs, operation)
 
 
@@ -106,8 +117,11 @@ def float_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
-    """Replace `create_clampf`, the operator of `tl.clamp`."""
-    return rounded(apply(np.clip, to_float(arg), to_float(low), to_float(high)), arg.dtype)
+    """Replace `create_clampf`, the operator of `tl.clamp`: of a NaN it makes `low`, unless NaN is to be kept."""
+    keeps = propagate_nans.name == "ALL"
+    larger, smaller = (LARGER_OR_NAN, SMALLER_OR_NAN) if keeps else (LARGER, SMALLER)
+    operands = [to_float(x) for x in (arg, low, high)]
+    return rounded(apply(lambda x, least, most: smaller(larger(x, least), most), *operands), arg.dtype)
 
 
 def torch_special(name: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -243,8 +257,8 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_add = overflow_tracked("add", np.add)
     builder.create_sub = overflow_tracked("sub", np.subtract)
     builder.create_mul = overflow_tracked("mul", np.multiply)
-    builder.create_maxnumf = extreme_number(np.fmax)
-    builder.create_minnumf = extreme_number(np.fmin)
+    builder.create_maxnumf, builder.create_minnumf = by(LARGER), by(SMALLER)
+    builder.create_maximumf, builder.create_minimumf = by(LARGER_OR_NAN), by(SMALLER_OR_NAN)
     builder.create_erf = lambda self, arg: unary_op(self, arg, torch_special("erf"))
     builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
     builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
@@ -253,7 +267,7 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_trans = range_preserving("trans", np.transpose)
     builder.create_cat, builder.create_idiv = concatenate, divide
     builder.create_splat, builder.create_addptr = splat, add_pointer
-    builder.create_frem = lambda self, lhs, rhs: binary_op(self, lhs, rhs, float_remainder)
+    builder.create_frem = by(float_remainder)
     builder.get_all_ones_value = all_ones
-    builder.create_umulhi = lambda self, lhs, rhs: binary_op(self, lhs, rhs, unsigned_high_product)
+    builder.create_umulhi = by(unsigned_high_product)
     builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)

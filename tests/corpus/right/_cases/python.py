@@ -133,6 +133,7 @@ def rounded_once_kernel(x_ptr, n_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 3 * BLOCK + i, libdevice.signbit(tl.maximum(negative_zero, 0.0)))
     tl.store(out_ptr + 4 * BLOCK + i, libdevice.signbit(tl.minimum(0.0, negative_zero)))
     tl.store(out_ptr + 5 * BLOCK + i, libdevice.add_ru(x, 1e-30) > x)
+    tl.store(out_ptr + 6 * BLOCK + i, tl.clamp(negative_zero / negative_zero, x - 3.0, x))
 
 
 @triton.jit
@@ -179,7 +180,7 @@ def unsigned(x, small):
 
 
 def rounded_once(x, n):
-    out = torch.empty(6, x.numel(), dtype=torch.float64, device=x.device)
+    out = torch.empty(7, x.numel(), dtype=torch.float64, device=x.device)
     rounded_once_kernel[(1,)](x, n, out, BLOCK=2)
     return out
 
@@ -257,7 +258,9 @@ CASES = {
     "rounded_once": (
         rounded_once,
         lambda: (torch.tensor([1 + 2.0**-12, 1 - 2.0**-12]), torch.tensor([2**24 + 2**16 + 1, -7]).int()),
-        lambda x, n: torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]), 0.0,
+        lambda x, n: torch.stack([
+            *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(), x - 3.0,
+        ]), 0.0,
     ),
     "narrow_sum": (
         # 256 + 1 is 256 in bfloat16, so the sum is not that of fp32, rounded once: 260

@@ -55,6 +55,11 @@ ERRORS: dict[str, Bound] = {
         source="sums of K <= 64 products in fp32 on tensor cores, truncated rather than rounded (2^-22 each; Fasi et "
         "al. 2021, numerical behavior of NVIDIA tensor cores), and in another order",
     ),
+    "dot fp8": Bound(
+        scaled=2.0**11,
+        source="Hopper sums fp8 products with about 14 bits (DeepSeek-V3 technical report, 2024, section 3.3.2); "
+        "tl.dot leaves it at that unless max_num_imprecise_acc says otherwise: 2^-12 of the sum of absolutes",
+    ),
     "dot split": Bound(
         scaled=256.0, source="as `dot` for each product of the parts; the parts keep 21 or more bits of an operand"
     ),

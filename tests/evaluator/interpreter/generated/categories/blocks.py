@@ -177,8 +177,8 @@ def compare_and_swap(w: Writer) -> None:
 
 DOTS = (
     ("float32", "ieee", "dot"), ("float32", "tf32", "dot"), ("float32", "tf32x3", "dot split"),
-    ("float16", "", "dot"), ("bfloat16", "", "dot"), ("int8", "", "exact"), ("float8_e5m2", "", "dot"),
-    ("float8_e4m3fn", "", "dot"),
+    ("float16", "", "dot"), ("bfloat16", "", "dot"), ("int8", "", "exact"), ("float8_e5m2", "", "dot fp8"),
+    ("float8_e4m3fn", "", "dot fp8"),
 )  # fmt: skip
 """Operands, input precision and class of the error of a rounded dot."""
 
