@@ -83,9 +83,11 @@ def extreme(choose: Operation, *, greatest: bool) -> Operation:
         result = choose(left, right)
         if result.dtype.kind != "f":
             return result
-        negative = np.logical_and if greatest else np.logical_or
-        zero = np.where(negative(np.signbit(left), np.signbit(right)), -0.0, 0.0).astype(result.dtype)
-        result = np.where((left == 0) & (right == 0), zero, result)
+        zeros = (left == 0) & (right == 0)
+        if zeros.any():
+            both = np.logical_and if greatest else np.logical_or
+            zero = np.where(both(np.signbit(left), np.signbit(right)), -0.0, 0.0).astype(result.dtype)
+            result = np.where(zeros, zero, result)
         for side in (left, right):
             bad = is_poisoned(side)
             if bad.any():

@@ -10,7 +10,7 @@ from triton.runtime.interpreter import TensorHandle
 from egg_graph.evaluator.interpreter import number_formats
 from egg_graph.evaluator.interpreter.exact_arithmetic import narrowed_to_odd
 
-NARROW = tuple(np.dtype(name) for name in ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32"))
+NARROW = tuple(np.dtype(name) for name in ("float32", "float16", "bool", "int8", "uint8", "int16", "uint16"))
 """Types whose numbers fp32 holds."""
 _original_numpy_dtype = interpreter._get_np_dtype
 _numpy_dtypes: dict[Any, np.dtype[Any]] = {}
