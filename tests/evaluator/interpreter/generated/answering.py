@@ -39,11 +39,11 @@ def main(side: str, folder: Path, names: list[str]) -> None:
 
 def interpreter() -> Answering:
     """Interpret under guard; a launch is written beside the module, for the compiler."""
-    from egg_graph.evaluator.interpreter import KernelFault, run_real
+    from egg_graph.evaluator.interpreter import KernelFault, RealModel
 
     def answer(kernel: GeneratedKernel, path: Path) -> dict[str, Any]:
         try:
-            run = run_real(path, (), {}, None, [draw.tensor() for draw in kernel.inputs])
+            run = RealModel(path, (), {}).call([draw.tensor() for draw in kernel.inputs])
         except KernelFault as fault:
             finding = fault.finding()
             return {"refused": f"{finding.kind}: {finding.message} ({finding.where})", "kind": finding.kind}
