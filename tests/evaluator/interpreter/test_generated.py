@@ -83,7 +83,9 @@ def test_a_recording_reads_back_as_it_was_written(tmp_path):
 
 @recorded_only
 def test_the_recording_is_of_these_texts(recording):
-    stale = [kernel.name for kernel in all_kernels() if recording[kernel.name]["source"] != source_digest(kernel)]
+    stale = [
+        kernel.name for kernel in all_kernels() if recording.get(kernel.name, {}).get("source") != source_digest(kernel)
+    ]
     assert stale == [], "record them anew on a GPU"
 
 

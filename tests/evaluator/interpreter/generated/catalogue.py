@@ -10,6 +10,7 @@ from tests.evaluator.interpreter.generated.categories import (
     operators,
     python,
     reductions,
+    rest,
 )
 from tests.evaluator.interpreter.generated.writer import GeneratedKernel, Writer
 
@@ -96,6 +97,14 @@ CATEGORIES: dict[str, tuple[int, Callable[[Writer], None]]] = {
     "rounded_dots": (12, blocks.rounded_dots),
     "batched_dots": (4, blocks.batched_dots),
     "dots_in_loops": (6, blocks.dots_in_loops),
+    "other_names": (12, rest.other_names),
+    "largest": (3, rest.largest),
+    "hints": (2, rest.hints),
+    "assembly": (6, rest.assembly),
+    "mapped": (2, rest.mapped),
+    "counters": (2, rest.counters),
+    "libdevice_words": (1, rest.words_of_floats),
+    "libdevice_bessel_of_any_order": (2, rest.bessel_of_any_order),
 }  # fmt: skip
 """Category -> number of kernels, and the function that writes one."""
 
