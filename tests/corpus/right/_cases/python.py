@@ -137,6 +137,22 @@ def rounded_once_kernel(x_ptr, n_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def larger_and_doubled(x, y):
+    result = y
+    if x > y:
+        result = x
+    return result, x * 2
+
+
+@triton.jit
+def mapped_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    larger, doubled = tl.map_elementwise(larger_and_doubled, x, x * 0 + 0.25)
+    tl.store(out_ptr + i, larger + doubled)
+
+
+@triton.jit
 def narrow_sum_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     tl.store(out_ptr, tl.sum(x, axis=0))
@@ -182,6 +198,12 @@ def unsigned(x, small):
 def rounded_once(x, n):
     out = torch.empty(7, x.numel(), dtype=torch.float64, device=x.device)
     rounded_once_kernel[(1,)](x, n, out, BLOCK=2)
+    return out
+
+
+def mapped(x):
+    out = torch.empty_like(x)
+    mapped_kernel[(1,)](x, out, BLOCK=32)
     return out
 
 
@@ -262,6 +284,7 @@ CASES = {
             *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(), x - 3.0,
         ]), 0.0,
     ),
+    "mapped": (mapped, lambda: (torch.randn(32),), lambda x: x.clamp_min(0.25) + 2 * x, 1e-7),
     "narrow_sum": (
         # 256 + 1 is 256 in bfloat16, so the sum is not that of fp32, rounded once: 260
         narrow_sum, lambda: (torch.tensor([256, 1, 1, 1]).bfloat16(),), lambda x: torch.tensor([258, 256]), 0.0,
