@@ -10,6 +10,7 @@ from egg_graph.cli.console import REJECTED, OneLineErrors, plain, stdout
 from egg_graph.cli.files import read_candidate, read_task
 from egg_graph.cli.options import DEVICE, OUT, PRECISION
 from egg_graph.context import Device, check_device
+from egg_graph.evaluator import environment
 from egg_graph.schema import Precision
 
 lab = typer.Typer(
@@ -283,6 +284,34 @@ def capture(
     results = run_captures(references, out, precision=precision, on_capture=print_capture)
     typer.echo(captures_page(results))
     if any(row.outcome == "failed" for row in results.rows):
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
+def hardware(
+    device: Annotated[Device, DEVICE] = "auto",
+    workers: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 2,
+    only: Annotated[str, typer.Option(help="Names of kernels, or how they begin, with commas between.")] = "",
+    recorded: Annotated[Path | None, typer.Option(help="Compare with these answers of a GPU.")] = None,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Run generated kernels in the guarded interpreter and on a GPU, and compare the answers bit by bit.
+
+    Without a GPU they are compiled only. Exit status 1 if an answer differs, or one side alone refuses a kernel.
+    """
+    from tests.lab.hardware import FINDINGS, HardwareRow, hardware_page, run_hardware
+
+    check_device(device)
+    gpu = device != "none" and recorded is None and environment().gpu is not None
+    console = stdout()
+
+    def print_row(row: HardwareRow) -> None:
+        if row.outcome in FINDINGS:
+            console.print(f"{plain(row.name):34} {row.outcome:26} {plain(row.detail)[:300]}", soft_wrap=True)
+
+    results = run_hardware(out, gpu=gpu, workers=workers, only=only, recorded=recorded, on_row=print_row)
+    typer.echo(hardware_page(results))
+    if results.findings:
         raise typer.Exit(REJECTED)
 
 

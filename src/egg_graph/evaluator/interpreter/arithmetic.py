@@ -13,15 +13,17 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import overflow
+from egg_graph.evaluator.interpreter.directed_rounding import to_integer
+from egg_graph.evaluator.interpreter.exact_arithmetic import fused
 from egg_graph.evaluator.interpreter.handles import (
     from_float,
-    is_emulated,
     is_uniform,
     make,
     numpy_dtype,
     one,
     to_float,
 )
+from egg_graph.evaluator.interpreter.integer_intrinsics import unsigned_high_product
 from egg_graph.evaluator.interpreter.number_formats import is_float8
 from egg_graph.evaluator.interpreter.poison import is_poisoned
 from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
@@ -70,33 +72,58 @@ def overflow_tracked(name: str, operation: Operation) -> Callable[..., Any]:
     return method
 
 
-def extreme_number(choose: Operation) -> Callable[..., Any]:
-    """Make `create_maxnumf` or `create_minnumf`: a NaN loses against a number (IEEE 754 maxNum, minNum).
+def extreme(choose: Operation, *, greatest: bool) -> Operation:
+    """Make the maximum or minimum of floats: of `np.fmax` or `np.fmin`, where a NaN loses, or of those where it wins.
 
-    In Triton's own (`np.maximum`) NaN wins. Here only an undefined value does, because it could be any number.
+    An undefined value always wins, because it could be any number. -0 lies below 0, as in `max.f32` and `min.f32`, by
+    which LLVM implements its ordered maximum and minimum.
     """
 
     def operation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         result = choose(left, right)
         if result.dtype.kind != "f":
             return result
+        zeros = (left == 0) & (right == 0)
+        if zeros.any():
+            both = np.logical_and if greatest else np.logical_or
+            zero = np.where(both(np.signbit(left), np.signbit(right)), -0.0, 0.0).astype(result.dtype)
+            result = np.where(zeros, zero, result)
         for side in (left, right):
             bad = is_poisoned(side)
             if bad.any():
                 result = np.where(bad, side, result)
         return result
 
+    return operation
+
+
+LARGER, SMALLER = extreme(np.fmax, greatest=True), extreme(np.fmin, greatest=False)
+"""`create_maxnumf` and `create_minnumf` (IEEE 754 maxNum, minNum), for which Triton's own let NaN win."""
+LARGER_OR_NAN, SMALLER_OR_NAN = extreme(np.maximum, greatest=True), extreme(np.minimum, greatest=False)
+
+
+def by(operation: Operation) -> Callable[..., Any]:
+    """Make an operator of two operands."""
     return lambda self, lhs, rhs: binary_op(self, lhs, rhs, operation)
 
 
 def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
-    """Replace `create_fma`: `x * y + z` in the operands' precision."""
-    return rounded(apply(lambda a, b, c: a * b + c, to_float(x), to_float(y), to_float(z)), z.dtype)
+    """Replace `create_fma`: `x * y + z`, rounded once (`fma.rn`)."""
+    return rounded(apply(fused, to_float(x), to_float(y), to_float(z)), z.dtype)
+
+
+def float_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute `x % y` as LLVM's code for NVIDIA does: `x - trunc(x / y) y` with an fma; x where y is infinite."""
+    remainder = fused(-np.trunc(x / y), y, x).astype(x.dtype)
+    return np.where(np.isinf(y), x, remainder)
 
 
 def clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
-    """Replace `create_clampf`, the operator of `tl.clamp`."""
-    return rounded(apply(np.clip, to_float(arg), to_float(low), to_float(high)), arg.dtype)
+    """Replace `create_clampf`, the operator of `tl.clamp`: of a NaN it makes `low`, unless NaN is to be kept."""
+    keeps = propagate_nans.name == "ALL"
+    larger, smaller = (LARGER_OR_NAN, SMALLER_OR_NAN) if keeps else (LARGER, SMALLER)
+    operands = [to_float(x) for x in (arg, low, high)]
+    return rounded(apply(lambda x, least, most: smaller(larger(x, least), most), *operands), arg.dtype)
 
 
 def torch_special(name: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -117,12 +144,23 @@ def cast(self: Any, source: Any, target: Any) -> Any:
     """Replace `cast_impl`, the operator of numeric conversions; keep what is known of an int32's range."""
     if source.dtype.scalar == target.scalar and source.data.dtype == numpy_dtype(target.scalar):
         return source
-    if is_emulated(source) or str(target.scalar) == "bf16" or is_float8(str(target.scalar)):
+    storage = numpy_dtype(target)
+    if str(target.scalar) == "bf16" or is_float8(str(target.scalar)):
         return make(apply(lambda x: from_float(x, target), to_float(source)), target.scalar)
-    result = make(apply(lambda x: x.astype(numpy_dtype(target)), source.data), target.scalar)
+    values = to_float(source)
+    truncates = values.dtype.kind == "f" and storage.kind in "iu"
+    convert: Operation = truncated_to(storage) if truncates else lambda x: x.astype(storage)
+    result = make(apply(convert, values), target.scalar)
     if source.data.dtype == np.int32:
         overflow.pass_on(source, result, lambda wrapped: wrapped)
     return result
+
+
+def truncated_to(target: np.dtype[Any]) -> Operation:
+    """Make a cast of floats to integers, which saturates (`cvt.rzi`); to 8 bits it goes through 16."""
+    wide = np.dtype(f"{target.kind}2") if target.itemsize == 1 else target
+    convert = to_integer(wide.type, "rz")
+    return lambda x: convert(x).astype(target)
 
 
 def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
@@ -152,6 +190,11 @@ def divide(self: Any, lhs: Any, rhs: Any) -> Any:
     if by_zero.any():
         quotient = np.where(by_zero, ~np.zeros((), quotient.dtype), quotient)
     return make(quotient, lhs.dtype.scalar)
+
+
+def all_ones(self: Any, dtype: Any) -> Any:
+    """Replace `get_all_ones_value`, which numpy refuses to make of -1 for an unsigned type (`~x`)."""
+    return make(np.array([-1]).astype(numpy_dtype(dtype)), dtype.scalar)
 
 
 def range_preserving(name: str, reshape: Operation) -> Callable[..., Any]:
@@ -216,8 +259,8 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_add = overflow_tracked("add", np.add)
     builder.create_sub = overflow_tracked("sub", np.subtract)
     builder.create_mul = overflow_tracked("mul", np.multiply)
-    builder.create_maxnumf = extreme_number(np.fmax)
-    builder.create_minnumf = extreme_number(np.fmin)
+    builder.create_maxnumf, builder.create_minnumf = by(LARGER), by(SMALLER)
+    builder.create_maximumf, builder.create_minimumf = by(LARGER_OR_NAN), by(SMALLER_OR_NAN)
     builder.create_erf = lambda self, arg: unary_op(self, arg, torch_special("erf"))
     builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
     builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
@@ -226,4 +269,7 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_trans = range_preserving("trans", np.transpose)
     builder.create_cat, builder.create_idiv = concatenate, divide
     builder.create_splat, builder.create_addptr = splat, add_pointer
+    builder.create_frem = by(float_remainder)
+    builder.get_all_ones_value = all_ones
+    builder.create_umulhi = by(unsigned_high_product)
     builder.get_bf16 = lambda self, value: make(from_float(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)

@@ -1,6 +1,7 @@
 """Arithmetic and conversions that are told how to round: to nearest even, toward zero, down or up.
 
-Each is computed in a wider type and rounded from there. Float to integer conversions saturate, as on a GPU.
+Each is computed with its error, or in a wider type, and rounded from there. Float to integer conversions saturate, as
+on a GPU.
 """
 
 from collections.abc import Callable
@@ -8,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from egg_graph.evaluator.interpreter import exact_arithmetic
+
 Function = Callable[..., np.ndarray]
 MODES = ("rn", "rz", "rd", "ru")
 TO_INTEGER = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
 """Rounding mode -> function that rounds to an integral value."""
-
-
-def wider(dtype: np.dtype[Any]) -> type[Any]:
-    """Return a float type in which operations on operands of `dtype` lose nothing that counts."""
-    return np.float64 if dtype.itemsize <= 4 else np.longdouble
 
 
 def rounded(wide: np.ndarray, target: np.dtype[Any], mode: str) -> np.ndarray:
@@ -24,22 +22,28 @@ def rounded(wide: np.ndarray, target: np.dtype[Any], mode: str) -> np.ndarray:
     nearest = wide.astype(target)
     if mode == "rn":
         return nearest
-    back = nearest.astype(wide.dtype)
-    low, high = target.type(-np.inf), target.type(np.inf)
-    down, up = np.nextafter(nearest, low), np.nextafter(nearest, high)
+    return _directed(nearest, np.sign(wide - nearest.astype(wide.dtype)), mode)
+
+
+def _directed(nearest: np.ndarray, error: np.ndarray, mode: str) -> np.ndarray:
+    """Move a number to nearest in the direction of `mode`; `error` has the sign of what rounding lost."""
+    low, high = nearest.dtype.type(-np.inf), nearest.dtype.type(np.inf)
+    down, up = (error < 0, error > 0)
     if mode == "rz":
-        return np.where(np.abs(back) > np.abs(wide), np.where(wide > 0, down, up), nearest)
-    if mode == "rd":
-        return np.where(back > wide, down, nearest)
-    return np.where(back < wide, up, nearest)
+        down, up = down & (nearest > 0), up & (nearest < 0)
+    if mode != "ru":
+        nearest = np.where(down, np.nextafter(nearest, low), nearest)
+    return np.where(up, np.nextafter(nearest, high), nearest) if mode != "rd" else nearest
 
 
-def arithmetic(operation: Function, mode: str) -> Function:
+def arithmetic(operation: Callable[..., exact_arithmetic.Pair], mode: str) -> Function:
     """Make an operation on floats, rounded once."""
 
     def function(*operands: np.ndarray) -> np.ndarray:
-        wide = wider(operands[0].dtype)
-        return rounded(operation(*[x.astype(wide) for x in operands]), operands[0].dtype, mode)
+        nearest, error = operation(*[x.astype(np.float64) for x in operands])
+        if operands[0].dtype == np.float64:
+            return nearest if mode == "rn" else _directed(nearest, error, mode)
+        return rounded(exact_arithmetic.to_odd(nearest, error), operands[0].dtype, mode)
 
     return function
 
@@ -50,30 +54,35 @@ def to_float(target: Any, mode: str) -> Function:
 
 
 def to_integer(target: Any, mode: str) -> Function:
-    """Make a conversion of floats to an integer type. A NaN gives 0 in 32 bits, the lowest bit pattern in 64."""
+    """Make a conversion of floats to an integer type, which saturates.
+
+    A NaN gives 0, or where either type has 64 bits, the pattern whose highest bit alone is set (PTX ISA, cvt).
+    """
     limits = np.iinfo(target)
-    nan = 0 if limits.bits == 32 else 1 << 63
 
     def function(x: np.ndarray) -> np.ndarray:
+        if x.size and np.abs(x).max() < 2 ** (limits.bits - 1) and (x.min() >= 0 or limits.min < 0):
+            return TO_INTEGER[mode](x).astype(target)  # all of them are inside, and none is NaN
         whole = TO_INTEGER[mode](x).astype(np.longdouble)
         inside = (whole >= limits.min) & (whole <= limits.max)
         result = np.where(inside, whole, 0).astype(target)
         result = np.where(whole > limits.max, target(limits.max), result)
         result = np.where(whole < limits.min, target(limits.min), result)
+        nan = 1 << (limits.bits - 1) if limits.bits == 64 or x.dtype == np.float64 else 0
         lost = np.array([nan], np.uint64).astype(f"uint{limits.bits}").view(target)[0]
         return np.where(np.isnan(x), lost, result)
 
     return function
 
 
-ARITHMETIC: dict[str, Function] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
-    "fma": lambda x, y, z: x * y + z,
-    "rcp": lambda x: 1 / x,
-    "sqrt": np.sqrt,
+ARITHMETIC: dict[str, Callable[..., exact_arithmetic.Pair]] = {
+    "add": exact_arithmetic.sum_of_two,
+    "sub": lambda x, y: exact_arithmetic.sum_of_two(x, -y),
+    "mul": exact_arithmetic.product_of_two,
+    "div": exact_arithmetic.quotient,
+    "fma": exact_arithmetic.product_and_sum,
+    "rcp": lambda x: exact_arithmetic.quotient(np.ones_like(x), x),
+    "sqrt": exact_arithmetic.root,
 }
 FLOATS = {"float": np.float32, "double": np.float64}
 INTEGERS = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64}

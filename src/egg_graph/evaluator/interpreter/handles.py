@@ -8,7 +8,10 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from egg_graph.evaluator.interpreter import number_formats
+from egg_graph.evaluator.interpreter.exact_arithmetic import narrowed_to_odd
 
+NARROW = tuple(np.dtype(name) for name in ("float32", "float16", "bool", "int8", "uint8", "int16", "uint16"))
+"""Types whose numbers fp32 holds."""
 _original_numpy_dtype = interpreter._get_np_dtype
 _numpy_dtypes: dict[Any, np.dtype[Any]] = {}
 
@@ -51,6 +54,8 @@ def from_float(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> 
     """Convert float values to the bits of a Triton dtype, rounded to nearest even or toward zero."""
     name = str(dtype.scalar)
     if name == "bf16":
+        if values.dtype not in NARROW:
+            values = narrowed_to_odd(values)  # the hardware rounds once
         return number_formats.float32_to_bfloat16(values.astype(np.float32), truncate=toward_zero)
     if number_formats.is_float8(name):
         return number_formats.float32_to_float8(values.astype(np.float32), name)

@@ -62,6 +62,11 @@ def _high_product_64(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (x >> HALF) * (y >> HALF) + (middle >> HALF) + (other >> HALF) + (carry >> HALF)
 
 
+def unsigned_high_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`tl.umulhi`: the upper half of the product of the operands read as unsigned integers."""
+    return high_product(unsigned(x), unsigned(y)).view(x.dtype)
+
+
 def product_of_24_bits(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """`mul24`: the lower 32 bits of the product of the lower 24 bits."""
     eight = x.dtype.type(8)

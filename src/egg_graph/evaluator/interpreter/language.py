@@ -14,6 +14,7 @@ from triton.runtime import interpreter
 
 from egg_graph.evaluator.interpreter import compiled_python
 from egg_graph.evaluator.interpreter.conditions import refuse, unwrap
+from egg_graph.evaluator.interpreter.mapped_functions import map_elementwise
 
 OPERATORS = (
     "add", "sub", "mul", "mod", "truediv", "floordiv", "pow", "lshift", "rshift", "and", "or", "xor",
@@ -84,7 +85,7 @@ def install() -> None:
     tl.tensor.reduce, tl.tensor.associative_scan = tl.reduce, tl.associative_scan
     for module in (tl, tl.core):
         module.range, module.static_range = compiled_python.compiled_range, compiled_python.static_range
-        module.static_assert = _static_assert
+        module.static_assert, module.map_elementwise = _static_assert, map_elementwise
     for name in OPERATORS:
         operator = getattr(tl.constexpr, f"__{name}__")
         setattr(tl.constexpr, f"__{name}__", _for_tensors_too(operator))

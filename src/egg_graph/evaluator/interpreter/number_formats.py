@@ -23,7 +23,7 @@ def float32_to_bfloat16(values: np.ndarray, *, truncate: bool = False) -> np.nda
 
     NaN keeps the upper half of its payload.
     """
-    u = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    u = np.asarray(values, np.float32).view(np.uint32)
     upper = (u >> 16).astype(np.uint16)
     if truncate:
         return upper
@@ -33,13 +33,13 @@ def float32_to_bfloat16(values: np.ndarray, *, truncate: bool = False) -> np.nda
 
 def truncate_to_tf32(values: np.ndarray) -> np.ndarray:
     """Drop the 13 low mantissa bits of float32, as Hopper's wgmma does with its operands."""
-    u = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    u = np.asarray(values, np.float32).view(np.uint32)
     return (u & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def round_to_tf32(values: np.ndarray) -> np.ndarray:
     """Round float32 to TF32, to nearest with ties away from zero (`cvt.rna.tf32.f32`)."""
-    u = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    u = np.asarray(values, np.float32).view(np.uint32)
     rounded = ((u + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), rounded, values).astype(np.float32)
 

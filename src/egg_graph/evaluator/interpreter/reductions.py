@@ -11,7 +11,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import ReduceOps, ScanOps
 
-from egg_graph.evaluator.interpreter.handles import from_float, is_uniform, make, to_float
+from egg_graph.evaluator.interpreter.handles import from_float, is_emulated, is_uniform, make, to_float
 from egg_graph.evaluator.interpreter.poison import is_poisoned, undefined
 from egg_graph.evaluator.interpreter.run_state import is_fake, synchronise_along
 
@@ -101,6 +101,11 @@ _SCANS = {"_sum_combine": np.add, "_prod_combine": np.multiply}
 """Combine function of `triton.language.standard` -> the same on arrays."""
 
 
+def _rounds_each_step(name: str, operand: Any) -> bool:
+    """Whether a sum or product of bfloat16 is reduced, which the compiled code rounds at every step (`add.bf16`)."""
+    return name in _SCANS and is_emulated(operand.handle)
+
+
 def _standard_name(function: Any) -> str:
     """Return the name of a combine function of `triton.language.standard`; empty for any other function."""
     name = getattr(function, "__name__", "")
@@ -119,7 +124,7 @@ def reduce_blocks(self: Any, inputs: Any) -> Any:
         arrays, axis = tuple(x.reshape(-1) for x in arrays), 0
     if is_fake() and all(is_uniform(x) and x.dtype.kind == "f" for x in arrays):
         results: Arrays = tuple(x.take(0, axis=axis) for x in arrays)
-    elif name in _REDUCTIONS and len(arrays) == 1:
+    elif name in _REDUCTIONS and len(arrays) == 1 and not _rounds_each_step(name, inputs[0]):
         values = _REDUCTIONS[name](to_float(inputs[0].handle).reshape(arrays[0].shape), axis)
         results = (from_float(values, dtypes[0]),)
     elif "argmax" in name or "argmin" in name:
@@ -157,7 +162,8 @@ def scan_blocks(self: Any, inputs: Any) -> Any:
     axis = self.axis
     if is_fake() and all(is_uniform(x.handle.data) for x in inputs):
         return list(inputs)
-    if name in _SCANS and len(inputs) == 1:
+    whole = name in _SCANS and len(inputs) == 1 and not _rounds_each_step(name, inputs[0])
+    if whole:
         operation = _SCANS[name]
         arrays: Arrays = (to_float(inputs[0].handle),)
         combine: Combine = lambda a, b: (operation(a[0], b[0]),)  # noqa: E731
@@ -167,7 +173,7 @@ def scan_blocks(self: Any, inputs: Any) -> Any:
     results = tuple(np.moveaxis(x, -1, axis) for x in tree_scan(moved, combine))
     if self.reverse:
         results = tuple(np.flip(x, axis) for x in results)
-    if name in _SCANS and len(inputs) == 1:
+    if whole:
         results = (from_float(results[0], dtypes[0]),)
     return [_tensor(x, t) for x, t in zip(results, dtypes, strict=True)]
 

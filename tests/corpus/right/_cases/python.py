@@ -113,6 +113,52 @@ def roundings_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + 5 * n + i, libdevice.ilogb(x), mask=i < n)
 
 
+@triton.jit
+def unsigned_kernel(x_ptr, bytes_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, ~tl.load(bytes_ptr + i))
+    tl.store(out_ptr + BLOCK + i, tl.umulhi(x.to(tl.int32), -7))
+    tl.store(out_ptr + 2 * BLOCK + i, tl.umulhi(x, x))
+
+
+@triton.jit
+def rounded_once_kernel(x_ptr, n_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    negative_zero = x * 0.0 * -1.0
+    tl.store(out_ptr + i, tl.fma(x, x, -(x * x)) * 16777216.0)
+    tl.store(out_ptr + BLOCK + i, (x * 1e12).to(tl.int32))
+    tl.store(out_ptr + 2 * BLOCK + i, tl.load(n_ptr + i).to(tl.bfloat16))
+    tl.store(out_ptr + 3 * BLOCK + i, libdevice.signbit(tl.maximum(negative_zero, 0.0)))
+    tl.store(out_ptr + 4 * BLOCK + i, libdevice.signbit(tl.minimum(0.0, negative_zero)))
+    tl.store(out_ptr + 5 * BLOCK + i, libdevice.add_ru(x, 1e-30) > x)
+    tl.store(out_ptr + 6 * BLOCK + i, tl.clamp(negative_zero / negative_zero, x - 3.0, x))
+
+
+@triton.jit
+def larger_and_doubled(x, y):
+    result = y
+    if x > y:
+        result = x
+    return result, x * 2
+
+
+@triton.jit
+def mapped_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    larger, doubled = tl.map_elementwise(larger_and_doubled, x, x * 0 + 0.25)
+    tl.store(out_ptr + i, larger + doubled)
+
+
+@triton.jit
+def narrow_sum_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(out_ptr, tl.sum(x, axis=0))
+    tl.store(out_ptr + 1, tl.max(x, axis=0))
+
+
 def words(x, y):
     out = torch.empty_like(x)
     words_kernel[(triton.cdiv(x.numel(), 128), 1, 1, 1)](x, y, out, x.numel(), ALL=True, BLOCK=128)
@@ -140,6 +186,30 @@ def members(x):
 def bits(x):
     out = torch.empty(8, x.numel(), dtype=torch.int32, device=x.device)
     bits_kernel[(1,)](x, out, x.numel(), BLOCK=8)
+    return out
+
+
+def unsigned(x, small):
+    out = torch.empty(3, x.numel(), dtype=torch.int64, device=x.device)
+    unsigned_kernel[(1,)](x, small, out, BLOCK=4)
+    return out
+
+
+def rounded_once(x, n):
+    out = torch.empty(7, x.numel(), dtype=torch.float64, device=x.device)
+    rounded_once_kernel[(1,)](x, n, out, BLOCK=2)
+    return out
+
+
+def mapped(x):
+    out = torch.empty_like(x)
+    mapped_kernel[(1,)](x, out, BLOCK=32)
+    return out
+
+
+def narrow_sum(x):
+    out = torch.empty(2, dtype=torch.bfloat16, device=x.device)
+    narrow_sum_kernel[(1,)](x, out, BLOCK=4)
     return out
 
 
@@ -173,6 +243,17 @@ def bits_of(x):
     return torch.tensor([column(int(value)) for value in x]).T
 
 
+def unsigned_of(x, small):
+    """The same by Python's integers."""
+
+    def column(value, byte):
+        low, wide = value % 2**32, value % 2**64
+        half, high = (low * (2**32 - 7)) >> 32, (wide * wide) >> 64
+        return [255 - byte, half - 2**32 * (half >= 2**31), high - 2**64 * (high >= 2**63)]
+
+    return torch.tensor([column(int(value), int(byte)) for value, byte in zip(x, small, strict=True)]).T
+
+
 def roundings_of(x):
     away = torch.sign(x) * torch.floor(x.abs() + 0.5)
     exponent = torch.floor(torch.log2(x.abs()))
@@ -192,6 +273,22 @@ CASES = {
     ),
     "bits": (bits, lambda: (torch.tensor([0, 1, -1, 12345678, -(2**31), 2**31 - 2, 40, -7], dtype=torch.int32),),
              bits_of, 0.0),
+    "unsigned": (
+        unsigned, lambda: (torch.tensor([3, -5, 2**31 - 1, 123456789012]), torch.tensor([0, 255, 7, 128]).byte()),
+        unsigned_of, 0.0,
+    ),
+    "rounded_once": (
+        rounded_once,
+        lambda: (torch.tensor([1 + 2.0**-12, 1 - 2.0**-12]), torch.tensor([2**24 + 2**16 + 1, -7]).int()),
+        lambda x, n: torch.stack([
+            *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(), x - 3.0,
+        ]), 0.0,
+    ),
+    "mapped": (mapped, lambda: (torch.randn(32),), lambda x: x.clamp_min(0.25) + 2 * x, 1e-7),
+    "narrow_sum": (
+        # 256 + 1 is 256 in bfloat16, so the sum is not that of fp32, rounded once: 260
+        narrow_sum, lambda: (torch.tensor([256, 1, 1, 1]).bfloat16(),), lambda x: torch.tensor([258, 256]), 0.0,
+    ),
     "roundings": (
         roundings, lambda: (torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, -2.7, 0.49999997, 1e9, -3.0, 7.2]),),
         roundings_of, 0.0,
