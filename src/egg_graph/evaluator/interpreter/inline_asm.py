@@ -11,6 +11,7 @@ import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import approximate
+from egg_graph.evaluator.interpreter.exact_arithmetic import fused
 from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
 from egg_graph.evaluator.interpreter.number_formats import round_to_tf32
 from egg_graph.evaluator.interpreter.run_state import current_run, is_fake
@@ -61,7 +62,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "sub.f32": _f32(np.subtract),
     "mul.f32": _f32(np.multiply),
     "mul.rn.f32": _f32(np.multiply),
-    "fma.rn.f32": _f32(lambda a, b, c: a.astype(np.float64) * b + c),
+    "fma.rn.f32": _f32(fused),
     "max.f32": _f32(np.fmax),
     "min.f32": _f32(np.fmin),
     "neg.f32": _f32(np.negative),
