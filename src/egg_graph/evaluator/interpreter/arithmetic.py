@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import overflow
+from egg_graph.evaluator.interpreter.approximate import flushing
 from egg_graph.evaluator.interpreter.directed_rounding import to_integer
 from egg_graph.evaluator.interpreter.exact_arithmetic import fused
 from egg_graph.evaluator.interpreter.handles import (
@@ -262,7 +263,8 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_maxnumf, builder.create_minnumf = by(LARGER), by(SMALLER)
     builder.create_maximumf, builder.create_minimumf = by(LARGER_OR_NAN), by(SMALLER_OR_NAN)
     builder.create_erf = lambda self, arg: unary_op(self, arg, torch_special("erf"))
-    builder.create_rsqrt = lambda self, arg: unary_op(self, arg, lambda x: 1 / np.sqrt(x))
+    builder.create_sqrt = lambda self, arg: unary_op(self, arg, flushing(np.sqrt))
+    builder.create_rsqrt = lambda self, arg: unary_op(self, arg, flushing(lambda x: 1 / np.sqrt(x)))
     builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
     builder.create_expand_dims = range_preserving("expand_dims", np.expand_dims)
     builder.create_reshape = range_preserving("reshape", _reshape)

@@ -55,7 +55,7 @@ def _reciprocal_of_high_word(x: np.ndarray) -> np.ndarray:
 
 
 SAME_NAME = {name: getattr(np, name) for name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
     "tanh", "floor", "ceil", "trunc", "rint", "hypot", "copysign", "fmod", "nextafter", "isnan", "isinf", "signbit",
     "ldexp", "abs",
 )}  # fmt: skip
@@ -64,7 +64,8 @@ OTHER_NAME: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "nearbyint": np.rint, "round": _round_away,
     "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "rsqrt": lambda x: 1 / np.sqrt(x), "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "sqrt": approximate.flushing(np.sqrt), "rsqrt": approximate.flushing(lambda x: 1 / np.sqrt(x)),
+    "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
     "sinpi": _of_half_turns(np.sin), "cospi": _of_half_turns(np.cos),
     "fdim": lambda x, y: np.where(x <= y, 0, x - y),
     "remainder": lambda x, y: x - y * np.rint(x / y), "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),

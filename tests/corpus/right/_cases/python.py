@@ -133,6 +133,7 @@ def rounded_once_kernel(x_ptr, n_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 3 * BLOCK + i, libdevice.signbit(tl.maximum(negative_zero, 0.0)))
     tl.store(out_ptr + 4 * BLOCK + i, libdevice.signbit(tl.minimum(0.0, negative_zero)))
     tl.store(out_ptr + 5 * BLOCK + i, libdevice.add_ru(x, 1e-30) > x)
+    tl.store(out_ptr + 7 * BLOCK + i, tl.sqrt(x * 1e-30 * 1e-10))
     tl.store(out_ptr + 6 * BLOCK + i, tl.clamp(negative_zero / negative_zero, x - 3.0, x))
 
 
@@ -196,7 +197,7 @@ def unsigned(x, small):
 
 
 def rounded_once(x, n):
-    out = torch.empty(7, x.numel(), dtype=torch.float64, device=x.device)
+    out = torch.empty(8, x.numel(), dtype=torch.float64, device=x.device)
     rounded_once_kernel[(1,)](x, n, out, BLOCK=2)
     return out
 
@@ -281,7 +282,8 @@ CASES = {
         rounded_once,
         lambda: (torch.tensor([1 + 2.0**-12, 1 - 2.0**-12]), torch.tensor([2**24 + 2**16 + 1, -7]).int()),
         lambda x, n: torch.stack([
-            *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(), x - 3.0,
+            *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(),
+            x - 3.0, torch.zeros(2),
         ]), 0.0,
     ),
     "mapped": (mapped, lambda: (torch.randn(32),), lambda x: x.clamp_min(0.25) + 2 * x, 1e-7),
