@@ -107,7 +107,9 @@ def run_hardware(
         answered = read_recording(recorded)
     rows = []
     for kernel in kernels:
-        rows.append(_row(kernel, interpreted.get(kernel.name), answered.get(kernel.name), stored=recorded is not None))
+        rows.append(
+            compared_row(kernel, interpreted.get(kernel.name), answered.get(kernel.name), stored=recorded is not None)
+        )
         on_row(rows[-1])
     results = HardwareResults(
         terms=current_provenance(environment()), other_side=str(recorded.name) if recorded else other,
@@ -136,7 +138,7 @@ def _all_answers(
     rows = [names[start::workers] for start in range(workers) if names[start::workers]]
 
     def ask(row: list[str]) -> list[Answers]:
-        return [_answers(side, row, folder) for side in sides]
+        return [answers_of_side(side, row, folder) for side in sides]
 
     both: tuple[Answers, Answers] = ({}, {})
     with ThreadPoolExecutor(max(1, len(rows))) as pool:
@@ -146,7 +148,7 @@ def _all_answers(
     return both
 
 
-def _answers(side: str, names: list[str], folder: Path) -> Answers:
+def answers_of_side(side: str, names: list[str], folder: Path) -> Answers:
     """Ask one side about some kernels, in a process; where it ends early, in another one about the rest."""
     found: Answers = {}
     left = list(names)
@@ -175,7 +177,8 @@ def _one_process(side: str, names: list[str], folder: Path, found: Answers) -> t
         in_time = _wait(process, lambda: os.fstat(answers.fileno()).st_size)
         answers.seek(0)
         begun = None
-        for line in answers.read().splitlines():
+        *whole, _cut = answers.read().split("\n")
+        for line in whole:
             answer = json.loads(line)
             begun = answer.get("begin", begun)
             if "name" in answer:
@@ -199,7 +202,7 @@ def _wait(process: subprocess.Popen[bytes], size: Callable[[], int]) -> bool:
     return True
 
 
-def _row(
+def compared_row(
     kernel: GeneratedKernel, here: Mapping[str, Any] | None, there: Mapping[str, Any] | None, *, stored: bool
 ) -> HardwareRow:
     """Compare the two answers to one kernel."""

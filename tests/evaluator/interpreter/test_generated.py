@@ -1,10 +1,5 @@
 """Generated kernels: the same texts everywhere, and the interpreter's answers are those that hardware gave."""
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -19,7 +14,7 @@ from tests.evaluator.interpreter.generated.recording import (
     source_digest,
     write_recording,
 )
-from tests.paths import IMPORTABLE, ROOT
+from tests.lab.hardware import answers_of_side, compared_row
 
 recorded_only = pytest.mark.skipif(
     not RECORDED.exists(), reason=f"{RECORDED.name} is not there: python -m tests.lab hardware writes it on a GPU"
@@ -36,16 +31,13 @@ def interpreted(tmp_path_factory):
     """The interpreter's answers to the sample, by name."""
     folder = tmp_path_factory.mktemp("generated")
     for name in SAMPLE:
-        category, _, number = name.rpartition("_")
-        (folder / f"{name}.py").write_text(generated(category, int(number)).source)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evaluator.interpreter.generated.answering", "interpreter", folder, *SAMPLE],
-        capture_output=True, text=True, timeout=200, cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": IMPORTABLE},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    answers = map(json.loads, done.stdout.splitlines())
-    return {answer["name"]: answer for answer in answers if "name" in answer}
+        (folder / f"{name}.py").write_text(named(name).source)
+    return answers_of_side("interpreter", list(SAMPLE), folder)
+
+
+def named(name):
+    category, _, number = name.rpartition("_")
+    return generated(category, int(number))
 
 
 def test_there_are_enough_kernels_and_each_output_has_a_documented_class():
@@ -81,6 +73,30 @@ def test_a_recording_reads_back_as_it_was_written(tmp_path):
     assert read.digest == written.digest
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "outcome"),
+    [
+        ({"outputs": [answer(1.0).to_json()]}, {"outputs": [answer(1.0).to_json()]}, "same bits"),
+        ({"outputs": [answer(1.0).to_json()]}, {"outputs": [answer(2.0).to_json()]}, "different"),
+        ({"outputs": [answer(1.0).to_json()]}, {"refused": "line 3"}, "not compiled"),
+        ({"refused": "line 3"}, {"outputs": [answer(1.0).to_json()]}, "refused by the interpreter"),
+        ({"refused": "line 3"}, {"skipped": "no launch"}, "refused by the interpreter"),
+        ({"refused": "line 3"}, {"refused": "line 4"}, "refused by both"),
+        ({"outputs": [answer(1.0).to_json()]}, {"lost": "ended with -11"}, "lost"),
+        ({"outputs": [answer(1.0).to_json()]}, None, "lost"),
+        ({"outputs": [answer(1.0).to_json()]}, {"outputs": []}, "interpreted and compiled"),
+    ],
+)
+def test_a_disagreement_of_the_two_sides_is_named(here, there, outcome):
+    row = compared_row(named("hints_000"), here, there, stored=False)
+    assert (row.outcome, row.name, row.category) == (outcome, "hints_000", "hints")
+
+
+def test_a_recording_of_another_text_is_not_compared():
+    row = compared_row(named("hints_000"), {"outputs": []}, {"source": "another", "outputs": []}, stored=True)
+    assert row.outcome == "stale"
+
+
 @recorded_only
 def test_the_recording_is_of_these_texts(recording):
     stale = [
@@ -92,10 +108,5 @@ def test_the_recording_is_of_these_texts(recording):
 @recorded_only
 @pytest.mark.parametrize("name", SAMPLE)
 def test_the_interpreter_answers_as_the_hardware_did(interpreted, recording, name):
-    category, _, number = name.rpartition("_")
-    here, there = interpreted[name], recording[name]
-    assert ("refused" in here) == ("refused" in there), (here.get("refused"), there.get("refused"))
-    if "refused" not in here:
-        errors = generated(category, int(number)).errors
-        outcome, detail = compared(answers_of(here), answers_of(there), errors)
-        assert outcome != "different", detail
+    row = compared_row(named(name), interpreted[name], recording[name], stored=True)
+    assert row.outcome in ("same bits", "within error", "refused by both"), row
