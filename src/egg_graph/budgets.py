@@ -1,5 +1,6 @@
 """The budgets of a run, of a stage and of a role: which one is used up."""
 
+import math
 import sys
 from dataclasses import replace
 from functools import partial
@@ -92,6 +93,24 @@ def spent_by(state: OutputState, context: Context, stage: StageName, role: Role,
     """
     after: OutputState = {**state, **add_cost(state, stage, role, more or Usage())}
     return exhausted(after, context) or part_exhausted(after, context, stage) or part_exhausted(after, context, role)
+
+
+def room_for(state: OutputState, context: Context, stage: StageName, role: Role, *, paid: bool) -> int:
+    """How many kernels a role may write at once before a budget of attempts or of requests is used up.
+
+    Args:
+        paid: whether each of them costs a request to a model at least.
+    """
+    rooms = [context.max_attempts - sum(attempt.number > 0 for attempt in state.get("attempts", []))]
+    if paid:
+        calls: list[tuple[float, Usage]] = (
+            [(context.max_calls, state.get("usage", Usage()))] if context.max_calls else []
+        )
+        for part in (stage, role):
+            limit = read_budgets(context.budgets).get((part, "calls"))
+            calls += [] if limit is None else [(limit, state.get("costs", {}).get(part, Usage()))]
+        rooms += [math.ceil(limit - spent.calls) for limit, spent in calls]
+    return max(0, min(rooms))
 
 
 def terms_of(state: OutputState, context: Context, stage: StageName, role: Role) -> Terms:

@@ -14,6 +14,9 @@ from egg_graph.schema import ROLES, BadInput, Domain, Hardware, Precision, Stage
 ATTEMPTS_CEILING = 1000
 """Largest value of `max_attempts`. The graph's recursion limit is derived from it."""
 
+WIDEST = 32
+"""Largest value of `width`."""
+
 DEFAULT_TARGET = "h200"
 """Hardware key that `auto` means on a machine without a GPU."""
 
@@ -81,6 +84,13 @@ class Context:
     )
     max_repairs: Count = field(default=3, metadata=describe("Most repairs in a row of one broken kernel."))
     max_optimizations: Count = field(default=2, metadata=describe("Most optimizations that each stage tries."))
+    width: Annotated[int, Field(ge=1, le=WIDEST)] = field(
+        default=1,
+        metadata=describe(
+            "How many coders draft from one brief side by side, in every step that writes a seed or carries out a "
+            "plan; of their kernels the best goes on. 1 is a single trajectory."
+        ),
+    )
     max_configs: Count = field(
         default=12, metadata=describe("Most configurations in one sweep of the tuner, the current one included.")
     )
@@ -143,6 +153,21 @@ class Context:
         metadata=describe(
             "Plan no further optimization of a kernel whose measured time is at most this many times the task's floor, "
             "the time for all inputs, outputs and products; 0 never stops there."
+        ),
+    )
+    min_gain_per_dollar: Annotated[float, Field(ge=0)] = field(
+        default=0.0,
+        metadata=describe(
+            "Plan no further optimization where even a kernel at the task's floor would save less of the time per "
+            "dollar [percent/USD], at what a plan of this run has cost so far; needs measured times and the price of "
+            "every model; 0 never stops there."
+        ),
+    )
+    patience: Count = field(
+        default=0,
+        metadata=describe(
+            "Give up a stage after so many plans in a row that brought no better kernel; 0 goes on to "
+            "max_optimizations."
         ),
     )
     tune_untimed: bool = field(
@@ -368,8 +393,8 @@ def _read_mapping(context: Mapping[Any, Any]) -> Context | None:
 def recursion_limit(attempts: int = ATTEMPTS_CEILING, inserted: int = 0) -> int:
     """Count the most LangGraph steps that a run of `attempts` attempts can take.
 
-    One attempt takes at most three steps: analyst or debugger, coder, evaluator. Each of the four stages adds open,
-    tuner and close, and the run prepare, baseline, contender and conclude. A node that is inserted stands beside any of
-    these.
+    One attempt takes at most three steps: analyst or debugger, coder, evaluator; and six where it is drafted beside
+    others: analyst, coder, draft, evaluator, judge, rank. Each of the four stages adds open, tuner and close, and the
+    run prepare, baseline, contender and conclude. A node that is inserted stands beside any of these.
     """
-    return (3 * attempts + 4 * 3 + 4) * (1 + inserted) + 1
+    return (6 * attempts + 4 * 3 + 4) * (1 + inserted) + 1

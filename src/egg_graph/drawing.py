@@ -40,6 +40,9 @@ that is left out goes from `open` to the next stage (`skip`); so do the tuning s
 would have to be paid, which one event, the summaries and the verdict tell (knob `tune_untimed`). A kernel at the task's
 floor goes to the tuner at once (knob `near_floor`). Sources that differ in comments, docstrings and formatting alone
 are one program, and judged once: such an attempt tells which one it repeats.
+Where several coders draft side by side (knob `width`), the coder orders the drafts and the evaluator sorts them out;
+each `draft` and each evaluation (`judge`) is a task of its own, and `rank` makes attempts of them: see
+[the search](#the-search).
 From the analyst a plan that changes the source goes to the coder (`rewrite`), one that only turns knobs to the tuner
 (`sweep`), and so does a kernel that no plan would improve (`accept`).
 
@@ -50,6 +53,30 @@ From the analyst a plan that changes the source goes to the coder (`rewrite`), o
 The steps are nodes of the one graph, named `stage.step`: `tensor_tiling.coder`. So a thread's history holds every step
 of every role, and a run can [pause at it, be edited there and be forked from it](studio.md). `egg-graph graph --unfold`
 draws all of them.
+
+## The search
+
+By default a run is a single trajectory: one kernel at a time, each from the best one before it or from the one that it
+repairs. Its depth is `max_optimizations`, plans in each stage, and `max_repairs`, repairs in a row of one kernel.
+No further plan is made where the kernel is at the task's floor (`near_floor`), where `patience` plans in a row brought
+no better kernel, and where even the floor would save less of the time per dollar than `min_gain_per_dollar`. That one
+compares the most that a plan could save, 1 - floor / time, with what a plan has cost in the run so far; both numbers
+stand in the event `stage` with which the stage ends, in its summary and in the verdict.
+
+With `width` N, N coders draft side by side, from the same brief, in every step that writes a seed or carries out a
+plan; a repair stays one coder's. Each is told its number. Where the analyst has several plans, which it is asked for then,
+each carries out another one; the coders beyond them take the first. With several models for the coder
+(`--model coder=A --model coder=B`) the drafts are dealt to them in turn, and a kernel is repaired by its author.
+
+| what | how |
+| --- | --- |
+| duplicates | drafts of one program, whatever their comments and formatting, are one: the others are dropped and told, and cost no evaluation; a program that the run has judged before is told as a repeat |
+| evaluations | side by side as far as the evaluator can (`EvaluatorPool`, an evaluator elsewhere); what must be alone, such as a measurement, takes turns |
+| the best | by the rule that ranks all kernels, and where none is right the one that passed most checks; it is the last attempt of its step, and the stage goes on with it |
+| the others | attempts of the history with the same parent, each marked with the first attempt of its step (`beside`); a draft of the plan that went on is no dead end |
+| budgets | never more drafts than attempts and requests are left; all drafts count together for every budget, and what is in flight when one is used up is all that may exceed it |
+| a stopped run | each draft and each evaluation is kept as soon as it ends: none is paid twice |
+| the embedded expert | writes one draft however often it is asked: a width is refused |
 
 ## The knobs of a run
 
@@ -64,7 +91,7 @@ them in LangGraph Studio.
 report a run as it goes, in small dicts.
 
 {events}
-"""
+"""  # noqa: E501
 
 
 def page() -> str:

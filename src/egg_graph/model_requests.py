@@ -57,8 +57,12 @@ class RequestLog(Protocol):
         """
         ...
 
-    def owed(self) -> Usage:
-        """What the requests cost since this was last called, or since what the run had booked when it was resumed."""
+    def owed(self, draft: int = 0) -> Usage:
+        """What the requests cost since this was last called, or since what the run had booked when it was resumed.
+
+        Args:
+            draft: of drafts that are written side by side, the number of the one that asks; the others owe their own.
+        """
         ...
 
 

@@ -9,6 +9,10 @@
     evaluator ── repair ──→ debugger        the candidate is broken, and repairs are left
               ── optimize → analyst         there is a kernel, and optimizations are left
               ── accept ──→ tuner           otherwise, or at the floor: the stage keeps its best kernel
+    coder ────── side_by_side → draft       several coders draft from one brief; otherwise the coder has written alone
+    evaluator ── side_by_side → judge       their drafts are judged side by side, and then ranked
+              ── rank ────→ rank            none of them needs to be judged
+    rank ─────── as the evaluator, for the draft that goes on
 
 Every cycle passes the evaluator, every evaluation adds an attempt, and the number of attempts is bounded, so every run
 ends.
@@ -19,7 +23,7 @@ from typing import Literal
 from egg_graph.budgets import exhausted as exhausted
 from egg_graph.budgets import part_exhausted, without_budgets
 from egg_graph.context import Context
-from egg_graph.schema import Attempt, Evaluation, StageName
+from egg_graph.schema import Attempt, Evaluation, SideDraft, StageName, Usage
 from egg_graph.stages import TUNING_STAGES, swept_knobs
 from egg_graph.state import OutputState, StageState
 
@@ -45,8 +49,8 @@ def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
 
 
 def optimizations(attempts: list[Attempt]) -> int:
-    """Count the optimizations that were tried. A repair of one is not another one."""
-    return sum(a.candidate.mode == "optimize" for a in attempts)
+    """Count the optimizations that were tried. A repair of one is not another one, nor is a draft beside it."""
+    return sum(a.candidate.mode == "optimize" and a.beside in (None, a.number) for a in attempts)
 
 
 def repairs_in_a_row(attempts: list[Attempt]) -> int:
@@ -94,6 +98,40 @@ def at_the_floor(state: OutputState, context: Context) -> bool:
     """True where the best kernel is right, and as near to the task's floor as `Context.near_floor` asks for."""
     factor = floor_factor(state)
     return factor is not None and factor <= context.near_floor and not unjudged(state)
+
+
+def price_of_a_plan(state: OutputState) -> float:
+    """What a plan, a seed included, has cost in this run so far, with its repairs and the drafts beside it [USD]."""
+    plans = [a for a in tried(state) if a.candidate.mode in ("seed", "optimize") and a.beside in (None, a.number)]
+    return state.get("usage", Usage()).dollars / max(1, len(plans))
+
+
+def not_worth_its_price(state: OutputState, context: Context) -> str:
+    """Why no further plan is worth its price, with the numbers; empty where one may be.
+
+    The floor is a lower bound, so this is the most that a plan could save; what it costs is what one cost so far.
+    """
+    factor, price = floor_factor(state), price_of_a_plan(state)
+    if not context.min_gain_per_dollar or factor is None or not price or unjudged(state):
+        return ""
+    percent = max(0.0, 100 * (1 - 1 / factor))
+    if percent / price >= context.min_gain_per_dollar:
+        return ""
+    return (
+        f"even at the task's floor the kernel would take {percent:.3g} % less time, and a plan has cost ${price:.3g} "
+        f"so far: at most {percent / price:.3g} % per dollar, "
+        f"below min_gain_per_dollar ({context.min_gain_per_dollar:g})"
+    )
+
+
+def out_of_patience(state: OutputState, context: Context, stage: StageName) -> bool:
+    """True where as many plans of a stage in a row as `Context.patience` says brought no better kernel."""
+    fruitless = 0
+    for attempt in reversed(stage_attempts(state, stage)):
+        if attempt.improved:
+            break
+        fruitless += attempt.candidate.mode == "optimize" and attempt.beside in (None, attempt.number)
+    return 0 < context.patience <= fruitless
 
 
 def unjudged(state: OutputState) -> bool:
@@ -148,7 +186,7 @@ def after_opening(
     """The first stage that runs writes a seed, also beside a contender; the others start from the kernel at hand.
 
     A kernel that a person handed in is judged first. Nobody is paid for tuning what nothing times, and nobody is asked
-    about a kernel that is at the floor: only the tuner sweeps its knobs.
+    about a kernel that is at the floor, or of which no plan is worth its price: only the tuner sweeps its knobs.
 
     Args:
         paid: whether the team's answers cost calls of a model.
@@ -157,7 +195,7 @@ def after_opening(
         return "skip"
     if exhausted(state, context):
         return "exhausted"
-    if at_the_floor(state, context):
+    if at_the_floor(state, context) or not_worth_its_price(state, context):
         return "tune"
     spent = part_exhausted(state, context, stage)
     best, contender = state.get("best"), contender_of(state)
@@ -180,6 +218,31 @@ def after_analysis(state: OutputState) -> Literal["judge", "rewrite", "sweep_or_
     if analysis is None or not analysis.worth_optimizing or analysis.by == "sweep":
         return "sweep_or_accept"
     return "rewrite"
+
+
+def after_coder(state: StageState) -> Literal["alone", "side_by_side"]:
+    """Drafts that were ordered are written side by side; a coder that wrote alone hands its kernel to the evaluator."""
+    return "alone" if state.get("side_by_side") is None else "side_by_side"
+
+
+def waiting(state: StageState) -> list[SideDraft]:
+    """The drafts that the evaluator has to judge: those with code that are no program of an earlier attempt."""
+    known = {attempt.candidate.program for attempt in state.get("attempts", [])}
+    drafts = state.get("drafts", []) if state.get("side_by_side") is not None else []
+    return [d for d in drafts if d.candidate and not d.candidate.problem and d.candidate.program not in known]
+
+
+def after_evaluator(
+    state: StageState, context: Context, stage: StageName, *, paid: bool
+) -> Literal["side_by_side", "rank", "repair", "optimize", "accept"]:
+    """Drafts that wait are judged side by side and ranked; otherwise see `after_evaluation`.
+
+    Args:
+        paid: whether the team's answers cost calls of a model.
+    """
+    if state.get("side_by_side") is None:
+        return after_evaluation(state, context, stage, paid=paid)
+    return "side_by_side" if waiting(state) else "rank"
 
 
 def _repairable(attempts: list[Attempt], context: Context) -> bool:
@@ -218,6 +281,8 @@ def after_evaluation(
     if not attempts[-1].evaluation.usable and repairable:
         return "repair"
     if untimed_tuning(state, context, stage, paid=paid) or at_the_floor(state, context):
+        return "accept"
+    if not_worth_its_price(state, context) or out_of_patience(state, context, stage):
         return "accept"
     optimizations_left = optimizations(attempts) < context.max_optimizations
     if state.get("best") is not None and optimizations_left and not part_exhausted(state, context, "analyst"):

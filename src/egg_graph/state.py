@@ -30,6 +30,8 @@ from egg_graph.schema import (
     Lesson,
     Mode,
     Profile,
+    SideBySide,
+    SideDraft,
     StageSummary,
     Status,
     Sweep,
@@ -69,6 +71,12 @@ def merge_sweeps(sweeps: list[Sweep], writes: Sequence[list[Sweep]]) -> list[Swe
 def replace_lessons(_: list[Lesson], writes: Sequence[list[Lesson]]) -> list[Lesson]:
     """The lessons written last. See `merge_attempts`."""
     return [Lesson.model_validate(lesson) for lesson in writes[-1]]
+
+
+def merge_drafts(drafts: list[SideDraft], writes: Sequence[list[SideDraft]]) -> list[SideDraft]:
+    """Union by number, so that drafts that end at once may be written in any order. See `merge_attempts`."""
+    merged = {draft.number: draft for draft in map(SideDraft.model_validate, chain(drafts, *writes))}
+    return [draft for _, draft in sorted(merged.items())]
 
 
 def take_last(_: Any, writes: Sequence[Any]) -> Any:
@@ -150,7 +158,8 @@ def to_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StageState(OutputState, total=False):
-    """What a step of a stage sees: the shared keys, and four that `open` empties when a stage begins."""
+    """What a step of a stage sees: the shared keys, four that `open` empties when a stage begins, and those of drafts
+    that are written side by side, which no step writes where one coder drafts alone."""
 
     mode: Mode | None
     """The mode in which the coder writes next; None until a role has answered."""
@@ -160,6 +169,10 @@ class StageState(OutputState, total=False):
     """`id` of the candidate that the coder wrote and that waits for the evaluator; None where none does."""
     withheld: str
     """The budget that forbade the last role to ask its model again for a usable answer; empty where none did."""
+    side_by_side: SideBySide | None
+    """The drafts that are in work side by side; None where none are."""
+    drafts: Annotated[list[SideDraft], DeltaChannel(merge_drafts, snapshot_frequency=10)]
+    """What came of each of them so far."""
 
 
 class State(InputState, StageState):

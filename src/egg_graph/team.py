@@ -16,7 +16,8 @@ class Team(Protocol):
     A team whose answers cost calls of a model says so by an attribute `calls_models = True`. No call is made before the
     embedded expert's kernel is judged, and none for hardware tuning that nothing times; `Context` has a knob for each.
     One that makes nothing of profiling metrics may say so by `reads_metrics = False`: no kernel is profiled again for
-    it.
+    it. One whose drafts of one brief are always the same says so by `drafts_alike = True`: none are written side by
+    side then. Of any other team `write` is called from several threads at once where `Context.width` is more than 1.
     """
 
     name: str
@@ -55,6 +56,22 @@ def calls_models(model: Any) -> bool:
     return model is not None and bool(getattr(model, "calls_models", not isinstance(model, Team)))
 
 
+def check_width(team: Team, width: int) -> None:
+    """Refuse drafts side by side that would all be the same, and models that no draft would be written by.
+
+    Raises:
+        BadInput: if there are such.
+    """
+    if width > 1 and getattr(team, "drafts_alike", False):
+        raise BadInput(f"width {width}: the drafts of {team.name} would all be the same; give a chat model, or width 1")
+    coders = int(getattr(team, "coders", 1))
+    if coders > width:
+        raise BadInput(
+            f"the coder has {coders} models, which draft side by side: give --width {coders} (width={coders}) or more, "
+            "or one model"
+        )
+
+
 def model_prices(team: Team, folder: str | None) -> dict[str, tuple[str, Any]]:
     """Model and price of each role (see `ModelTeam.prices`); nothing of a team that tells none.
 
@@ -77,8 +94,10 @@ def check_model(model: Any) -> None:
         if unknown or missing:
             wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if unknown else f"no model for the {missing[0]}"
             raise BadInput(f"model={dict(model)!r}: {wrong}; map each of {', '.join(ROLES)} to a model")
-        for one in model.values():
-            check_model(one)
+        for role, one in model.items():
+            several = role == "coder" and isinstance(one, list | tuple) and one
+            for each in one if several else [one]:
+                check_model(each)
     elif isinstance(model, str):
         if not model.strip():
             raise BadInput(
@@ -91,51 +110,59 @@ def check_model(model: Any) -> None:
         )
 
 
-def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dict[str, str] | None:
+def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dict[str, Any] | None:
     """Make a `model=` argument of words: `NAME` for all roles, `ROLE=NAME` for one.
+
+    The coder may have several, for drafts side by side: `coder=NAME` more than once.
 
     Args:
         names: the words, such as `["openai:gpt-5", "coder=anthropic:claude-opus-5"]`.
         otherwise: such words in one text, separated by commas or spaces, that hold where `names` says nothing.
 
     Returns:
-        A name, a mapping from each role to a name, or None where nothing is said.
+        A name, a mapping from each role to a name (of the coder also to a list of names), or None where nothing is
+        said.
 
     Raises:
         BadInput: if a role is unknown, named twice, or has no model.
     """
-    roles: dict[str, str] = {}
+    roles: dict[str, list[str]] = {}
     for words in ((otherwise or "").replace(",", " ").split(), names):
         roles |= _read_words(words)
-    everyone = roles.pop("", None)
+    (everyone,) = roles.pop("", [None])
     if not roles:
         return everyone
     missing = [role for role in ROLES if role not in roles]
     if everyone is None and missing:
         raise BadInput(f"no model for the {missing[0]}: add {missing[0]}=NAME, or a NAME for all other roles")
-    return {role: roles.get(role, everyone or "") for role in ROLES}
+    return {role: _one_or_all(roles.get(role, [everyone or ""])) for role in ROLES}
 
 
-def name_models(model: str | Mapping[str, str] | None) -> str:
+def name_models(model: str | Mapping[str, Any] | None) -> str:
     """Say who plays the team, as `read_models` reads it."""
     if isinstance(model, Mapping):
-        return ", ".join(f"{role}={name}" for role, name in model.items())
+        each = [(role, one) for role, ones in model.items() for one in ([ones] if isinstance(ones, str) else ones)]
+        return ", ".join(f"{role}={name}" for role, name in each)
     return model or "the embedded expert"
 
 
-def _read_words(words: Sequence[str]) -> dict[str, str]:
-    """Model by role; the role "" stands for all others."""
-    roles: dict[str, str] = {}
+def _one_or_all(names: list[str]) -> str | list[str]:
+    return names[0] if len(names) == 1 else names
+
+
+def _read_words(words: Sequence[str]) -> dict[str, list[str]]:
+    """Models by role; the role "" stands for all others."""
+    roles: dict[str, list[str]] = {}
     for word in words:
         before, equals, after = word.strip().partition("=")
         role, name = (before, after) if equals else ("", before)
         if equals and role not in ROLES:
             raise BadInput(f"model {word!r}: no role {role!r}; the roles are {', '.join(ROLES)}")
-        if role in roles:
-            raise BadInput(f"model {word!r}: the {role or 'team'} has the model {roles[role]!r} already")
+        if role in roles and (role != "coder" or name in roles[role]):
+            raise BadInput(f"model {word!r}: the {role or 'team'} has the model {roles[role][0]!r} already")
         if not name:
             raise BadInput(f"model {word!r}: the name is empty; write for example {word}openai:gpt-5")
-        roles[role] = name
+        roles.setdefault(role, []).append(name)
     return roles
 
 

@@ -7,7 +7,7 @@ import pytest
 from egg_graph import Context, build_egg_graph, routing
 from egg_graph.budgets import gpu_seconds
 from egg_graph.schema import Attempt, Baseline, Candidate, Evaluation, Spending, StageName, Usage
-from egg_graph.steering.topology import all_steps
+from egg_graph.steering.topology import all_nodes
 from tests.graph.scripted import ScriptedEvaluator, kernel
 
 STAGE: StageName = "tensor_tiling"
@@ -153,7 +153,9 @@ def test_every_route_has_a_node_to_go_to():
         branches |= {
             f"{stage}.open": routing.after_opening,
             f"{stage}.analyst": routing.after_analysis,
-            f"{stage}.evaluator": routing.after_evaluation,
+            f"{stage}.coder": routing.after_coder,
+            f"{stage}.evaluator": routing.after_evaluator,
+            f"{stage}.rank": routing.after_evaluation,
         }
     assert builder.branches.keys() == branches.keys()
     for node, function in branches.items():
@@ -163,4 +165,4 @@ def test_every_route_has_a_node_to_go_to():
 
 
 def test_the_names_of_the_steps_are_those_of_the_graph():
-    assert list(build_egg_graph(evaluator=ScriptedEvaluator()).builder.nodes) == list(all_steps())
+    assert list(build_egg_graph(evaluator=ScriptedEvaluator()).builder.nodes) == list(all_nodes())

@@ -3,7 +3,7 @@
 import pytest
 
 from egg_graph import Context, build_egg_graph
-from egg_graph.schema import STAGE_METRICS, Candidate
+from egg_graph.schema import STAGE_METRICS, Candidate, Usage
 from tests.graph.scripted import FLOOR, REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 STAGES = tuple(STAGE_METRICS)
@@ -72,3 +72,39 @@ def test_no_model_is_asked_where_the_contender_is_at_the_floor(monkeypatch):
     state = go(team, ScriptedEvaluator(clock=True))
     assert team.calls() == [] and state["kernel"] == kernel("timed", FLOOR)
     assert {s.outcome for s in state["summaries"]} == {"at_the_floor"}
+
+
+COSTLY = Usage(calls=1, dollars=0.1)
+
+
+@pytest.mark.parametrize(("least", "planned"), [(0, True), (240, True), (260, False)])
+def test_no_plan_is_made_where_even_the_floor_would_not_be_worth_its_price(least, planned):
+    """A seed for $0.1 and 25 % above the floor: at most 250 % per dollar."""
+    team = ScriptedTeam([kernel("timed", FLOOR / 0.75)], worth=[False], usage=COSTLY)
+    state = go(team, ScriptedEvaluator(clock=True), stages=STAGES[:1], min_gain_per_dollar=least)
+    assert team.calls() == (["coder", "analyst"] if planned else ["coder"])
+    told = "25 % less time, and a plan has cost $0.1 so far: at most 250 % per dollar, below min_gain_per_dollar (260)"
+    assert (told in state["verdict"]) is not planned and (told in state["summaries"][0].left) is not planned
+
+
+def test_a_stage_in_which_no_plan_is_worth_its_price_says_so():
+    team = ScriptedTeam([kernel("timed", FLOOR / 0.75)], usage=COSTLY)
+    state = go(team, ScriptedEvaluator(clock=True), stages=STAGES[:2], min_gain_per_dollar=260)
+    assert [summary.outcome for summary in state["summaries"]] == ["improved", "not_worth_its_price"]
+    assert team.calls() == ["coder"]
+
+
+def test_without_a_clock_or_a_price_no_plan_is_left_out():
+    for word, usage in (("ok", COSTLY), ("timed", None)):
+        team = ScriptedTeam([kernel(word, 1)], worth=[False], usage=usage)
+        go(team, ScriptedEvaluator(clock=word == "timed"), stages=STAGES[:1], min_gain_per_dollar=1e6)
+        assert team.calls() == ["coder", "analyst"]
+
+
+@pytest.mark.parametrize(("patience", "plans"), [(0, 4), (1, 2), (2, 4)])
+def test_a_stage_is_given_up_after_so_many_plans_in_a_row_without_a_better_kernel(patience, plans):
+    """The first plan brings a better kernel, the others do not."""
+    team = ScriptedTeam([kernel("ok", n) for n in (9, 8, 20, 7, 21, 22)])
+    state = go(team, stages=STAGES[:1], max_optimizations=4, patience=patience)
+    assert team.calls().count("analyst") == plans
+    assert ("(patience)" in state["summaries"][0].left) is (patience == 1)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from egg_graph.report.attempts import why_not_accepted
+from egg_graph.report.attempts import show_attempts, why_not_accepted
 from egg_graph.report.highlighting import MOST_LINES, difference
 from egg_graph.runs.results import write_report
 from egg_graph.schema import Attempt, CallEntry, Ledger, Memory, Sitting, Trial, Usage
@@ -105,6 +105,13 @@ def test_reasons_for_not_accepting_a_right_kernel(attempt, says):
     assert says in why_not_accepted(attempt, attempts(True)) and bool(says) == bool(
         why_not_accepted(attempt, attempts(True))
     )
+
+
+def test_a_draft_is_compared_with_the_one_beside_it_that_went_on():
+    slower = right(3, 0.2, "a").model_copy(update={"beside": 3})
+    faster = right(4, 0.1, "b").model_copy(update={"beside": 3, "improved": True})
+    told = {one.attempt.number: one.not_accepted for one in show_attempts([*attempts(True), slower, faster])}
+    assert told[3] == "not faster: 0.2 ms against 0.1 ms of attempt 4" and told[4] == ""
 
 
 def test_without_a_clock_bound_and_spills_are_the_reason():

@@ -21,7 +21,7 @@ from langgraph_sdk.errors import BadRequestError
 from mcp import Client
 
 from egg_graph.expert import EmbeddedExpert
-from egg_graph.steering.topology import all_steps
+from egg_graph.steering.topology import all_nodes
 from tests.docs.test_pages import blocks
 from tests.graph.scripted import REFERENCE, kernel
 from tests.paths import ROOT
@@ -146,7 +146,7 @@ def test_schemas_show_described_knobs_with_their_choices(client):
 
 def test_the_drawing_shows_every_step_of_every_stage(client):
     nodes = {node["id"] for node in client.assistants.get_graph("egg")["nodes"]}
-    assert nodes == {"__start__", *all_steps(), "__end__"}
+    assert nodes == {"__start__", *all_nodes(), "__end__"}
 
 
 @pytest.mark.parametrize("graph", ["egg", "evaluator"])

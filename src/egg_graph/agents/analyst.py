@@ -54,8 +54,15 @@ def _read(reply: Reply, brief: Brief) -> Analysis:
         config=values,
         expected=_expectation(answer.get("expected")) if worth else None,
         principles=tuple(p for p in named if isinstance(p, str) and p in known) if isinstance(named, list) else (),
+        alternatives=_alternatives(answer.get("alternatives"), brief) if worth and way == "rewrite" else (),
         mended=(*mended, *told),
     )
+
+
+def _alternatives(value: Any, brief: Brief) -> tuple[str, ...]:
+    """Further plans for the drafts that are written side by side, one for each at most."""
+    plans = [plan for plan in value if isinstance(plan, str) and plan.strip()] if isinstance(value, list) else []
+    return tuple(trim_words(plan, _WORDS["plan"]) for plan in plans[: brief.drafts - 1])
 
 
 def _not_worth_optimizing(problem: str, brief: Brief) -> Analysis:
@@ -134,23 +141,23 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 _TEXT = {"type": "string"}
 _VALUE = {"anyOf": [{"type": kind} for kind in ("integer", "number", "boolean", "string")]}
-_SCHEMA = {
-    "title": "analysis",
-    "description": "The bottleneck of a kernel, and one plan to optimize it.",
-    **_object(
-        worth_optimizing={"type": "boolean"},
-        bottleneck=_TEXT,
-        root_cause=_TEXT,
-        category={"type": "string", "enum": list(get_args(Category))},
-        plan=_TEXT,
-        by={"type": "string", "enum": list(_WAYS)},
-        config={"type": "array", "items": _object(knob=_TEXT, value=_VALUE)},
-        expected={
-            "anyOf": [_object(metric=_TEXT, direction={"type": "string", "enum": ["down", "up"]}), {"type": "null"}]
-        },
-        principles={"type": "array", "items": _TEXT},
-    ),
+_KEYS: dict[str, Any] = {
+    "worth_optimizing": {"type": "boolean"},
+    "bottleneck": _TEXT,
+    "root_cause": _TEXT,
+    "category": {"type": "string", "enum": list(get_args(Category))},
+    "plan": _TEXT,
+    "by": {"type": "string", "enum": list(_WAYS)},
+    "config": {"type": "array", "items": _object(knob=_TEXT, value=_VALUE)},
+    "expected": {
+        "anyOf": [_object(metric=_TEXT, direction={"type": "string", "enum": ["down", "up"]}), {"type": "null"}]
+    },
+    "principles": {"type": "array", "items": _TEXT},
 }
+_TITLE = {"title": "analysis", "description": "The bottleneck of a kernel, and one plan to optimize it."}
+_SCHEMA = {**_TITLE, **_object(**_KEYS)}
+WIDE_SCHEMA = {**_TITLE, **_object(**_KEYS, alternatives={"type": "array", "items": _TEXT})}
+"""The schema where several coders draft side by side, each from a plan of its own."""
 
 ANALYST = ChatRole(
     name="analyst",

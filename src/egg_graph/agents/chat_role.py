@@ -97,6 +97,7 @@ class ChatRole(Generic[A]):
             mode=brief.mode,
             model=model_name(channel.model),
             prompt=(Message(role="system", text=system), Message(role="user", text=user.text)),
+            draft=brief.draft if self.name == "coder" and brief.drafts > 1 else 0,
         )
         conversation = await converse(
             channel, self._call_config(brief), question, lambda reply: self.read(reply, brief)

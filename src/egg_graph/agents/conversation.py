@@ -57,17 +57,17 @@ async def converse(
             break
         usage, mended, reply = usage + answered.cost, (*mended, *answered.mended), answered.reply
         try:
-            return Conversation(read(reply), "", _booked(usage), mended)
+            return Conversation(read(reply), "", _booked(usage, question), mended)
         except Unreadable as unreadable:
             problem = unreadable.reason
             mended = (*mended, f"an answer that cannot be used: {problem}")
             complaint = f"Your answer cannot be used: {unreadable.reason}. {unreadable.request}"
             answer = Message(role="assistant", text=reply.text[:_QUOTED] or "(no text)")
             asked = (*question.prompt, answer, Message(role="user", text=complaint))
-    return Conversation(None, problem, _booked(usage), mended, withheld)
+    return Conversation(None, problem, _booked(usage, question), mended, withheld)
 
 
-def _booked(usage: Usage) -> Usage:
+def _booked(usage: Usage, question: ModelRequest) -> Usage:
     """The cost of this conversation; where a log keeps every request, with what it is still owed for others."""
     log = request_log()
-    return usage if log is None else log.owed()
+    return usage if log is None else log.owed(question.draft)

@@ -1,6 +1,7 @@
 """A chat model whose answers another agent, or a person, writes into files."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from egg_graph.schema import ROLES, BadInput, ModelRefused
 
 PATIENCE = 86_400.0
 """Seconds that a run waits for one answer, where nobody says how long."""
+_NUMBERING = threading.Lock()
+"""Held while a prompt gets its number: several coders may ask at once."""
 FOLDER = "handoff"
 """The folder of the files, in a run's folder."""
 
@@ -78,6 +81,10 @@ class HandoffModel(BaseChatModel):
         """The file that holds this prompt; a new one with the next number if there is none yet."""
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
+        with _NUMBERING:
+            return self._find_or_write(folder, role, text)
+
+    def _find_or_write(self, folder: Path, role: str, text: str) -> Path:
         asked = sorted(folder.glob(f"*{PROMPT}"))
         for file in asked:
             if file.name.endswith(f"-{role}{PROMPT}") and read_prompt(file) == text:

@@ -55,6 +55,7 @@ def optimize(
     max_attempts: Annotated[int | None, knob("max_attempts")] = None,
     max_repairs: Annotated[int | None, knob("max_repairs")] = None,
     max_optimizations: Annotated[int | None, knob("max_optimizations")] = None,
+    width: Annotated[int | None, knob("width")] = None,
     max_configs: Annotated[int | None, knob("max_configs")] = None,
     max_seconds: Annotated[float | None, knob("max_seconds")] = None,
     max_tokens: Annotated[int | None, knob("max_tokens")] = None,
@@ -67,6 +68,8 @@ def optimize(
     tune: Annotated[bool | None, knob("tune", "--tune/--no-tune")] = None,
     sweep: Annotated[SweepOf | None, knob("sweep")] = None,
     near_floor: Annotated[float | None, knob("near_floor")] = None,
+    min_gain_per_dollar: Annotated[float | None, knob("min_gain_per_dollar")] = None,
+    patience: Annotated[int | None, knob("patience")] = None,
     tune_untimed: Annotated[bool | None, knob("tune_untimed", "--tune-untimed")] = None,
     expert_seed: Annotated[bool | None, knob("expert_seed", "--expert-seed/--no-expert-seed")] = None,
     memory: Annotated[bool | None, knob("memory", "--memory/--no-memory")] = None,
@@ -107,7 +110,7 @@ def optimize(
 def _run(
     console: Console,
     reference: Path | None,
-    model: str | dict[str, str] | None,
+    model: str | dict[str, Any] | None,
     name: str | None,
     runs: Path,
     resume: str | None,
@@ -152,7 +155,7 @@ def _memory(wanted: bool) -> Iterator[dict[str, Any]]:
         yield options
 
 
-def _show_estimate(console: Console, folder: Path, model: str | dict[str, str] | None) -> None:
+def _show_estimate(console: Console, folder: Path, model: str | dict[str, Any] | None) -> None:
     """Print what the run in this folder will probably cost, if models play the team."""
     from egg_graph.context import make_context
     from egg_graph.evaluator import gpu_present

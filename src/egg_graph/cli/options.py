@@ -17,7 +17,8 @@ OUT = typer.Option(help="Results: .json, and a page .md beside it.")
 MODEL = typer.Option(
     metavar="[ROLE=]NAME",
     help="Chat model that plays the team, such as openai:gpt-5 or anthropic:claude-opus-5; repeat it with "
-    "analyst=, coder= or debugger= before the name to give that role another.",
+    "analyst=, coder= or debugger= before the name to give that role another; several coder= draft side by side "
+    "(--width).",
     show_default="the embedded expert",
 )
 EVALUATOR = typer.Option(

@@ -18,6 +18,8 @@ _WORK = {
     "open": "the stage's metrics of the best kernel are taken",
     "analyst": "the analyst looks for the bottleneck",
     "coder": "the coder writes",
+    "draft": "several coders write side by side",
+    "judge": "their drafts are judged side by side",
     "evaluator": "the evaluator judges",
     "debugger": "the debugger looks for the cause",
     "tuner": "the tuner sweeps",
@@ -159,7 +161,9 @@ class Progress:
             self._detail(str(event.get("role")), reason or plain(status.replace("_", " ")))
         elif status == "no_code":
             self._detail("coder", f"[red]no code[/] {reason}")
-        elif status == "declined":
+        elif status == "dropped":
+            self._detail("coder", f"draft {event.get('draft')} dropped: {reason}")
+        elif status in ("declined", "side_by_side"):
             self._detail("coder", reason)
 
     def _request(self, event: Any) -> None:

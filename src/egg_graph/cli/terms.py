@@ -22,7 +22,7 @@ def resume_command(run: str, runs: Path) -> str:
     return f"egg-graph optimize --resume {shlex.quote(run)}{where}"
 
 
-def tell_resumed(console: Console, folder: Path, model: str | dict[str, str] | None, knobs: dict[str, Any]) -> None:
+def tell_resumed(console: Console, folder: Path, model: str | dict[str, Any] | None, knobs: dict[str, Any]) -> None:
     """Print which run goes on, by whom, and under which budgets.
 
     Args:

@@ -8,11 +8,12 @@ from egg_graph.schema import Attempt, PrincipleScore
 def score_principles(attempts: Iterable[Attempt]) -> tuple[PrincipleScore, ...]:
     """Score every principle that an analysis named: the most applied first, then by id.
 
-    A kernel and its repairs follow one analysis. They count as one attempt: the last.
+    A kernel and its repairs follow one analysis. They count as one attempt: the last. So do drafts side by side.
     """
     last: list[Attempt] = []
     for attempt in attempts:
-        if attempt.candidate.mode == "repair" and last:
+        drafted_beside = bool(last) and attempt.beside is not None and last[-1].beside == attempt.beside
+        if drafted_beside or (attempt.candidate.mode == "repair" and last):
             last.pop()
         last.append(attempt)
     scores: dict[str, PrincipleScore] = {}

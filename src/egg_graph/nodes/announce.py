@@ -37,6 +37,8 @@ _IN_PROGRESS = frozenset({"started", "working", "sweep", "trial", "ledger"})
 """Events that are logged at level DEBUG."""
 _WORKERS = (*get_args(Role), "evaluator", "tuner")
 """Nodes that work at an attempt."""
+_SIDE_BY_SIDE = ("draft", "judge")
+"""Nodes that work at one of several drafts."""
 _MODES: dict[str, Mode] = {"analyst": "optimize", "debugger": "repair", "tuner": "tune"}
 """The mode of the nodes that have only one; the others have the state's."""
 
@@ -76,6 +78,8 @@ def _about(name: str, nodes: Any, state: Any) -> Event:
     about = Event(node=name)
     if hasattr(nodes, "stage"):
         about["stage"] = nodes.stage.name
+    if name in _SIDE_BY_SIDE:
+        about["attempt"], about["draft"], about["mode"] = state["first"], state["draft"], state["mode"]
     if name in _WORKERS:
         about["attempt"] = next_number(state)
         about["mode"] = _MODES.get(name) or state.get("mode") or "seed"

@@ -72,6 +72,7 @@ def analyst_brief(state: StageState, stage: Stage, context: Context, knowledge: 
         **_common(state, stage, context),
         **_best_at_hand(state),
         analysis=state.get("analysis"),
+        drafts=context.width,
         **knowledge.told,
     )
 

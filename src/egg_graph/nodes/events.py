@@ -2,16 +2,16 @@
 
 | event | sent by | keys beside `event` |
 | --- | --- | --- |
-| `started` | every node, but none of a stage that does not run | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode` |
+| `started` | every node, but none of a stage that does not run | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode`; of draft and judge `draft` |
 | `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
 | `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
 | `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms`; where tuned PyTorch was asked for `tuned_ms` (None where it was not measured), `tuned` (it in one line, and what to set) |
 | `contender` | contender, where the embedded expert has no kernel | `status` (`none`), `reason` |
 | `stage` | open, close | `stage`, `status` (`opened`, `skipped` (once, of the first stage that would tune untimed), or the outcome of its summary), `attempt` (attempts so far), `reason` |
-| `role` | analyst, coder, debugger | `stage`, `role`, `attempt` (the one in work), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `drafted`, `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`, `no_answer` (of the analyst or the debugger: what stands in for a usable answer, and why)), `reason` |
-| `request` | analyst, coder, debugger, for each request to a model that has ended | `stage`, `role`, `attempt`, `mode`, `number` (in the run; 0 where nobody counts), `model`, `status` (`answered`, `failed`, `stopped`), `reason`, `again_in` (seconds until it is sent again, or None), `input_tokens`, `output_tokens`, `estimated` (nobody told the tokens), `dollars` (None where the price is not known), `seconds` |
-| `attempt` | evaluator, tuner; contender (attempt 0) | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
-| `ledger` | baseline, contender, analyst, coder, debugger, evaluator, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, `profile`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
+| `role` | analyst, coder, debugger; draft, and evaluator of drafts, as the coder | `stage`, `role`, `attempt` (the one in work; of drafts side by side the first of theirs), `draft` (the number of one of them), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `side_by_side` (drafts are ordered; `reason` tells how many), `drafted`, `dropped` (a draft that is no attempt, and why), `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`, `no_answer` (of the analyst or the debugger: what stands in for a usable answer, and why)), `reason` |
+| `request` | analyst, coder, debugger, draft, for each request to a model that has ended | `stage`, `role`, `attempt`, `mode`, `number` (in the run; 0 where nobody counts), `model`, `status` (`answered`, `failed`, `stopped`), `reason`, `again_in` (seconds until it is sent again, or None), `input_tokens`, `output_tokens`, `estimated` (nobody told the tokens), `dollars` (None where the price is not known), `seconds` |
+| `attempt` | evaluator, tuner; rank, for each draft, of which the last one goes on; contender (attempt 0) | `stage`, `attempt`, `mode`, `candidate`, `author`, `status`, `reason`, `improved`, `repeated`, `error`, `budget`, `milliseconds`, `bound_ms`, `ratio` |
+| `ledger` | baseline, contender, analyst, coder, draft, debugger, evaluator, judge, tuner, conclude: one for each call of the evaluator or of a role, also for one that the machine failed | `call` (`baseline`, `evaluation`, `finalist`, `sweep`, `profile`, or the role), `begin` (ISO 8601, UTC), `seconds`, `parts` (seconds by part, which add up), `memory` (peak bytes by process), `usage`; in a stage `stage`; where there is one `attempt`, `candidate`; `status`, `reason` |
 | `sweep` | tuner, where a sweep does not try every configuration | `stage`, `status` (`cut`), `reason` (what is left out, and which limit) |
 | `trial` | tuner | `stage`, `config`, `status`, `reason`, `milliseconds` |
 | `memory` | baseline, conclude, where there is something to tell | `status` (`recalled`, `kept`, `unavailable` (the store failed: the run goes on without it)), `reason` |
@@ -68,6 +68,7 @@ class Event(TypedDict, total=False):
     stage: StageName
     role: Role
     attempt: int
+    draft: int
     mode: Mode
     candidate: str
     author: str

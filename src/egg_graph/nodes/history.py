@@ -33,7 +33,10 @@ def read_chains(attempts: Sequence[Attempt], best: Candidate | None, stage: Stag
     for group in _group([attempt for attempt in attempts if attempt.candidate.stage == stage and attempt.number > 0]):
         before = next((a for a in reversed(improved) if a.number < group[0].number), None)
         steps = _steps(group, failures)
-        chains.append(_chain(group, steps, None if before is None else before.evaluation, best_id))
+        chain = _chain(group, steps, None if before is None else before.evaluation, best_id)
+        if len(group) == 1 and _passed_over(group[0], attempts):
+            chain = chain.model_copy(update={"outcome": "passed_over"})
+        chains.append(chain)
     return tuple(chains)
 
 
@@ -94,6 +97,14 @@ def _chain(group: list[Attempt], steps: tuple[Step, ...], before: Evaluation | N
         effect=last.effect,
         best=last.evaluation.candidate == best,
     )
+
+
+def _passed_over(attempt: Attempt, attempts: Sequence[Attempt]) -> bool:
+    """True where another draft of the same plan, written beside this one, went on."""
+    if attempt.beside is None:
+        return False
+    front = max((a for a in attempts if a.beside == attempt.beside), key=lambda a: a.number)
+    return front.number != attempt.number and front.candidate.plan == attempt.candidate.plan
 
 
 def _outcome(last: Attempt) -> ChainOutcome:

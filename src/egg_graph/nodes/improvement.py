@@ -1,5 +1,7 @@
 """Does a kernel replace the best one, and did a predicted effect come true?"""
 
+from collections.abc import Sequence
+
 from egg_graph.context import Accept
 from egg_graph.schema import SMALL_SPILL, Effect, Evaluation, Expectation
 
@@ -32,6 +34,26 @@ def improves(new: Evaluation, old: Evaluation | None) -> bool:
     if new.timing is not None and old.timing is not None:
         return new.timing.candidate_ms < old.timing.candidate_ms * (1 - NOISE)
     return new.merit < old.merit
+
+
+def front_runner(evaluations: Sequence[Evaluation]) -> int:
+    """Which of several kernels goes on, as an index: the best by `improves`, of equal ones the first.
+
+    Where none is usable, it is the one that passed most checks, then most rungs.
+    """
+    first, *others = range(len(evaluations))
+    best = first
+    if any(evaluation.usable for evaluation in evaluations):
+        for index in others:
+            if improves(evaluations[index], evaluations[best]):
+                best = index
+        return best
+    return max(range(len(evaluations)), key=lambda index: _how_far(evaluations[index]))
+
+
+def _how_far(evaluation: Evaluation) -> tuple[int, int]:
+    """How far a kernel that is not usable got."""
+    return len(_passed(evaluation)), sum(rung.outcome == "passed" for rung in evaluation.rungs)
 
 
 def undecided(new: Evaluation, old: Evaluation | None) -> bool:

@@ -11,7 +11,8 @@ from egg_graph.context import Context, resolve
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.nodes.announce import announced
 from egg_graph.nodes.call_ledger import ledger_entry
-from egg_graph.nodes.events import attempt_event, configuration_event, cut_event, trial_event
+from egg_graph.nodes.drafts import gather_drafts
+from egg_graph.nodes.events import Event, attempt_event, configuration_event, cut_event, trial_event
 from egg_graph.nodes.improvement import improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
@@ -37,14 +38,28 @@ class JudgingNodes:
     async def evaluator(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate the candidate that the coder wrote. A program that this run has evaluated before is not run again.
 
-        A kernel that a person put in place of the best one is evaluated before it.
+        A kernel that a person put in place of the best one is evaluated before it. Drafts that were written side by
+        side are only sorted out here: they are judged side by side as well.
         """
         judged = await self._judge_best(state, runtime)
         candidate = self._waiting(state)
         state = _apply(judged, state)
-        if candidate is None or (judged and exhausted(state, resolve(runtime.context, state))):
-            return {**judged, "drafted": None}
-        return {**_join(judged, await self._record(candidate, state, runtime)), "drafted": None}
+        update: StageState = judged
+        if candidate is not None and not (judged and exhausted(state, resolve(runtime.context, state))):
+            update = _join(judged, await self._record(candidate, state, runtime))
+        return {**update, "drafted": None, **self._gather(_apply(update, state), runtime)}
+
+    def _gather(self, state: StageState, runtime: Runtime[Context]) -> StageState:
+        """Book the drafts that were written side by side, and tell which are dropped; nothing where there are none."""
+        ordered = state.get("side_by_side")
+        if ordered is None:
+            return StageState()
+        gathered, dropped = gather_drafts(state, self.stage.name)
+        self.services.forget_costs(ordered.key)
+        about = Event(event="role", stage=self.stage.name, role="coder", attempt=next_number(state))
+        for number, why in dropped:
+            runtime.stream_writer({**about, "draft": number, "status": "dropped", "reason": why})
+        return gathered
 
     @announced
     @count_seconds
@@ -206,8 +221,8 @@ class JudgingNodes:
 
     async def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
-        known = _same_program(candidate, state)
-        evaluation = await self._evaluate(candidate, state, runtime) if known is None else _again(known, candidate)
+        known = same_program(candidate, state)
+        evaluation = await self._evaluate(candidate, state, runtime) if known is None else again(known, candidate)
         best = evaluation_of_best(state)
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
@@ -238,7 +253,7 @@ class JudgingNodes:
 
     async def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
-            return _without_code(candidate, state)
+            return without_code(candidate, state)
         return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
@@ -262,18 +277,18 @@ def _join(first: StageState, second: StageState) -> StageState:
     return _apply(second, first)
 
 
-def _same_program(candidate: Candidate, state: StageState) -> Attempt | None:
+def same_program(candidate: Candidate, state: StageState) -> Attempt | None:
     """The first attempt of this run at the same program, if there is one."""
     program = candidate.program
     return next((a for a in state.get("attempts", []) if a.candidate.program == program), None)
 
 
-def _again(known: Attempt, candidate: Candidate) -> Evaluation:
+def again(known: Attempt, candidate: Candidate) -> Evaluation:
     """The evaluation of a program that was judged before, under the id of its new source."""
     return known.evaluation.model_copy(update={"candidate": candidate.id})
 
 
-def _without_code(candidate: Candidate, state: StageState) -> Evaluation:
+def without_code(candidate: Candidate, state: StageState) -> Evaluation:
     """The evaluation of a draft that holds no usable module: a compile error, made without the evaluator."""
     cure = "Answer with one complete Python module that defines class ModelNew(nn.Module)."
     return Evaluation(

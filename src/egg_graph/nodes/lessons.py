@@ -45,6 +45,8 @@ def _ends(state: State, attempts: Mapping[int, Attempt]) -> Iterator[_End]:
         yield _End(attempts[0], attempts[0], attempts[0].improved)
     for stage in STAGES:
         for chain in read_chains(state.get("attempts", []), state.get("best"), stage.name):
+            if chain.outcome == "passed_over":
+                continue  # the draft of this plan that went on tells what it is worth
             first, last = attempts[chain.steps[0].attempt], attempts[chain.steps[-1].attempt]
             yield _End(first, last, last.improved)
 

@@ -17,7 +17,7 @@ from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
 from egg_graph.schema.program import UNREADABLE
 from egg_graph.state import OVERWRITE, OutputState, State
-from egg_graph.team import Team, get_ready, model_prices
+from egg_graph.team import Team, check_width, get_ready, model_prices
 
 LINE_SHOWN = 80
 """Most characters of a line that an error shows."""
@@ -44,6 +44,7 @@ class PrepareNodes:
         context = resolve(runtime.context)
         if unpriced := check_prices(team, context):
             LOG.info("the price of %s is not known: the run's cost leaves it out", ", ".join(unpriced))
+        check_width(team, context.width)
         task = make_task(state.get("reference"), state.get("name"), await self.services.aim(context))
         kernel = read_kernel(state.get("kernel"))
         seed = Candidate(source=kernel, author=USER, stage="algorithmic_structure", mode="seed")
@@ -83,7 +84,7 @@ class PrepareNodes:
 
 
 def check_prices(team: Team, context: Context) -> list[str]:
-    """Refuse a budget of money for a team that has a model whose price is not known.
+    """Refuse a budget or a price in money for a team that has a model whose price is not known.
 
     Returns:
         The names of such models, where there is no such budget.
@@ -91,7 +92,11 @@ def check_prices(team: Team, context: Context) -> list[str]:
     Raises:
         BadInput: if there is such a budget and such a model, or the user's own prices cannot be read.
     """
-    limited = context.max_dollars or any(measure == "dollars" for _, measure in read_budgets(context.budgets))
+    limited = (
+        context.max_dollars
+        or context.min_gain_per_dollar
+        or any(measure == "dollars" for _, measure in read_budgets(context.budgets))
+    )
     prices = model_prices(team, context.knowledge_dir).values()
     unpriced = list(dict.fromkeys(name for name, price in prices if price is None))
     if limited and unpriced:

@@ -15,6 +15,7 @@ from egg_graph.model_requests import asking_under
 from egg_graph.nodes.announce import announced, tell
 from egg_graph.nodes.briefing import Knowledge, analyst_brief, coder_brief, debugger_brief, known_attempts
 from egg_graph.nodes.call_ledger import ledger_entry
+from egg_graph.nodes.drafts import declined_plan, order_drafts
 from egg_graph.nodes.events import Event
 from egg_graph.nodes.improvement import read_metrics
 from egg_graph.nodes.seconds import count_seconds
@@ -179,14 +180,20 @@ class RoleNodes:
         context = resolve(runtime.context, state)
         if spent_by(state, context, self.stage.name, "coder"):
             return StageState(drafted=None)
+        ordered, told = order_drafts(state, context, self.stage.name, paid=self.services.paid)
+        mode = state.get("mode") or "seed"
+        if told:
+            self._send(state, runtime, role="coder", mode=mode, status="side_by_side", reason=told)
+        if ordered is not None:
+            return StageState(drafted=None, mode=mode, **ordered)
         team = self.services.get_team()
-        brief = self._coder_brief(state, context)
+        brief = self.coder_brief(state, context)
         with ledger_entry("coder") as call, asking_under(terms_of(state, context, self.stage.name, "coder")):
             draft: Draft = await Call(team.write, brief)
             call.answered(draft.usage)
         if draft.declined:
             return self._decline(draft, state, runtime)
-        candidate = self._candidate(draft, team.name, state)
+        candidate = self._candidate(draft, draft.author or team.name, state)
         self._send(
             state,
             runtime,
@@ -220,14 +227,7 @@ class RoleNodes:
         """Leave the kernel as it is, with no attempt of what the team does not write; the stage then ends."""
         mode = state.get("mode") or "seed"
         self._send(state, runtime, role="coder", mode=mode, status="declined", reason=draft.declined)
-        analysis = state.get("analysis")
-        if analysis is None:
-            analysis = Analysis(worth_optimizing=False, bottleneck=draft.declined)
-        elif mode == "optimize":
-            root_cause = f"the plan {analysis.plan!r} was not tried: {draft.declined}"
-            analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": root_cause})
-        else:
-            analysis = analysis.model_copy(update={"worth_optimizing": False, "root_cause": draft.declined})
+        analysis = declined_plan(state.get("analysis"), mode, draft.declined)
         return StageState(analysis=analysis, drafted=None, **self._costs(state, "coder", draft))
 
     @announced
@@ -260,7 +260,7 @@ class RoleNodes:
         )
         return StageState(summaries=[summary])
 
-    def _coder_brief(self, state: StageState, context: Context) -> CoderBrief:
+    def coder_brief(self, state: StageState, context: Context) -> CoderBrief:
         """The coder's brief; in repair mode it takes neither principles nor guidance."""
         knowledge = Knowledge() if state.get("mode") == "repair" else self._knowledge(state, context)
         return coder_brief(state, self.stage, context, knowledge)

@@ -14,6 +14,7 @@ from egg_graph.context import Context, Device, key_of_gpu
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.call_ledger import ledger_entry
+from egg_graph.nodes.shared_costs import SharedCosts
 from egg_graph.schema import (
     Baseline,
     Brief,
@@ -26,6 +27,7 @@ from egg_graph.schema import (
     Principle,
     PrincipleScore,
     Profile,
+    SideBySide,
     StageName,
     TunedBaseline,
 )
@@ -96,6 +98,7 @@ class Services:
     principles: Sequence[Principle] | None = None
     cache: BaseCache[Any] | None = None
     _expert: Team | None = field(default=None, repr=False)
+    _costs: dict[str, SharedCosts] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -192,6 +195,16 @@ class Services:
         with ledger_entry("profile", stage=stage.name, candidate=candidate.id):
             profile: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage.name)
         return profile
+
+    def costs_of(self, ordered: SideBySide) -> SharedCosts:
+        """What drafts that are in work side by side have cost so far, as far as this process knows."""
+        with _LOCK:
+            return self._costs.setdefault(ordered.key, SharedCosts(ordered.drafts if self.paid else 0))
+
+    def forget_costs(self, key: str) -> None:
+        """Forget those of drafts that are written."""
+        with _LOCK:
+            self._costs.pop(key, None)
 
     def match_principles(
         self,

@@ -2,9 +2,20 @@
 
 from egg_graph.context import Context
 from egg_graph.nodes.history import read_chains
-from egg_graph.routing import at_the_floor, cut_short, evaluation_of_best, floor_factor, stage_attempts
+from egg_graph.routing import (
+    at_the_floor,
+    cut_short,
+    evaluation_of_best,
+    floor_factor,
+    not_worth_its_price,
+    out_of_patience,
+    stage_attempts,
+)
 from egg_graph.schema import Attempt, Chain, Outcome, StageName, StageSummary, Usage
 from egg_graph.state import StageState
+
+TOO_DEAR = "nothing that is worth its price"
+"""How the line begins that says what is left where no plan is worth its price."""
 
 
 def summarize(state: StageState, stage: StageName, context: Context, *, paid: bool) -> StageSummary:
@@ -26,7 +37,7 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
         paid=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "improved"),
         failed=tuple(f"{_plan(c)} -> {_why_not(c)}" for c in chains if c.outcome in ("no_better", "broken")),
         undecided=tuple(f"{_plan(c)}{_deltas(c)}" for c in chains if c.outcome == "undecided"),
-        left=_left(state, context),
+        left=_left(state, context, stage),
         best=None if best is None else best.id,
         cut_short=budget,
         best_status=None if evaluation is None else evaluation.status,
@@ -34,11 +45,22 @@ def summarize(state: StageState, stage: StageName, context: Context, *, paid: bo
     )
 
 
-def _left(state: StageState, context: Context) -> str:
+def _left(state: StageState, context: Context, stage: StageName) -> str:
     analysis, factor = state.get("analysis"), floor_factor(state)
     if factor is not None and at_the_floor(state, context):
         return f"nothing: the kernel takes {factor:.2f} times the task's floor"
+    if dear := _too_dear(state, context):
+        return f"{TOO_DEAR}: {dear}"
+    if out_of_patience(state, context, stage):
+        return f"given up: {context.patience} plans in a row brought no better kernel (patience)"
     return "" if analysis is None else analysis.root_cause or analysis.bottleneck
+
+
+def _too_dear(state: StageState, context: Context) -> str:
+    """Why no further plan is worth its price; empty where the analyst itself saw none that is worth it."""
+    analysis = state.get("analysis")
+    refused = analysis is not None and not analysis.worth_optimizing
+    return "" if refused else not_worth_its_price(state, context)
 
 
 def _outcome(state: StageState, attempts: list[Attempt], context: Context, budget: str) -> Outcome:
@@ -53,6 +75,8 @@ def _outcome(state: StageState, attempts: list[Attempt], context: Context, budge
         return "no_kernel"
     if at_the_floor(state, context):
         return "at_the_floor"
+    if _too_dear(state, context):
+        return "not_worth_its_price"
     if budget:
         return "budget_exhausted"
     if analysis is not None and not analysis.worth_optimizing:
@@ -64,9 +88,10 @@ def _plan(chain: Chain) -> str:
     """Numbers, mode and plan of a chain, and how many repairs its kernel took."""
     repairs, repeats = chain.attempts - 1, chain.steps[-1].repeats
     repaired = f" (repaired {repairs} times)" if repairs > 1 else " (repaired once)" if repairs else ""
+    over = "; another draft of it went on" if chain.outcome == "passed_over" else ""
     again = "" if repeats is None else f", the same program as attempt {repeats}"
     plan = chain.plan or ("the first kernel" if chain.mode == "seed" else "no plan told")
-    return f"{chain.numbers} ({chain.mode}): {plan}{repaired}{again}"
+    return f"{chain.numbers} ({chain.mode}): {plan}{repaired}{again}{over}"
 
 
 def _deltas(chain: Chain) -> str:

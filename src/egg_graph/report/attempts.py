@@ -33,7 +33,15 @@ class Shown(NamedTuple):
 
 def show_attempts(attempts: Sequence[Attempt]) -> list[Shown]:
     """All attempts of a run, in order."""
-    return [_shown(attempt, attempts[:place]) for place, attempt in enumerate(attempts)]
+    return [
+        _shown(attempt, [*attempts[:place], *_gone_on(attempt, attempts)]) for place, attempt in enumerate(attempts)
+    ]
+
+
+def _gone_on(attempt: Attempt, attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The draft that went on in place of this one, of those that were written side by side; nothing for any other."""
+    beside = [other for other in attempts if attempt.beside is not None and other.beside == attempt.beside]
+    return [other for other in beside[-1:] if other.number != attempt.number]
 
 
 def _shown(attempt: Attempt, before: Sequence[Attempt]) -> Shown:

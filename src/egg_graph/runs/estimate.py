@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from egg_graph.budgets import add_cost, spent_by
 from egg_graph.context import Context
@@ -35,7 +36,7 @@ class Estimate:
 
 
 def estimate_run(
-    model: str | Mapping[str, str] | None, context: Context, reference: str, *, timed: bool = True
+    model: str | Mapping[str, Any] | None, context: Context, reference: str, *, timed: bool = True
 ) -> Estimate | None:
     """Estimate the cost of a run; None where no model is asked anew: the embedded expert, or a replay.
 
@@ -47,34 +48,44 @@ def estimate_run(
         timed: whether kernels will be timed; where they are not, no hardware tuning is paid.
     """
     names = {role: model.get(role, "") if isinstance(model, Mapping) else model or "" for role in ROLES}
-    kinds = {role: name.strip().partition(":")[0] for role, name in names.items()}
+    firsts = {role: name if isinstance(name, str) else name[0] for role, name in names.items()}
+    kinds = {role: name.strip().partition(":")[0] for role, name in firsts.items()}
     prices = model_prices(resolve_team(model), context.knowledge_dir)
     asked = {role for role in ROLES if role in prices and kinds[role] != "replay"}
     sold = {role for role in asked if kinds[role] != "handoff"}
     if not asked:
         return None
     state: OutputState = {}
-    for stage, role in _course(context, timed):
+    coders = [prices[name] for name in prices if name.startswith("coder")]
+    for stage, role, draft in _course(context, timed):
         if role in asked and not spent_by(state, context, stage, role):
             prompt, answer = TYPICAL[role]
             tokens = prompt + len(reference) // CHARACTERS_PER_TOKEN
             cost = Usage(calls=1, input_tokens=tokens, output_tokens=answer)
-            price = prices[role][1] if role in sold else None
+            _, price = coders[draft % len(coders)] if role == "coder" else prices[role]
+            price = price if role in sold else None
             dollars = 0.0 if price is None else price.of(cost)
             state = {**state, **add_cost(state, stage, role, cost.model_copy(update={"dollars": dollars}))}
-    unpriced = {prices[role][0] for role in sold if prices[role][1] is None}
+    unpriced = {name for role, (name, price) in prices.items() if role.partition(" ")[0] in sold and price is None}
     return Estimate(state.get("usage", Usage()), tuple(sorted(unpriced)), bool(sold))
 
 
-def _course(context: Context, timed: bool) -> Iterator[tuple[StageName, Role]]:
-    """The requests of a typical run, in order, of at most `max_attempts` attempts."""
+def _course(context: Context, timed: bool) -> Iterator[tuple[StageName, Role, int]]:
+    """The requests of a typical run, in order, of at most `max_attempts` attempts; of drafts side by side also which
+    one it is, from 0.
+    """
     steps: list[tuple[StageName, tuple[Role, ...]]] = []
+    coder: Role = "coder"
+    drafts = (coder,) * context.width
     if context.stages:
-        steps.append((context.stages[0], ("coder",)))
+        steps.append((context.stages[0], drafts))
         if context.max_repairs:
             steps.append((context.stages[0], ("debugger", "coder")))
     if context.max_optimizations:
         left_out = () if timed or context.tune_untimed else {stage.name for stage in TUNING_STAGES}
-        steps += [(stage, ("analyst", "coder")) for stage in context.stages if stage not in left_out]
-    for stage, roles in steps[: context.max_attempts]:
-        yield from ((stage, role) for role in roles)
+        steps += [(stage, ("analyst", *drafts)) for stage in context.stages if stage not in left_out]
+    attempts = 0
+    for stage, roles in steps:
+        if attempts < context.max_attempts:
+            yield from ((stage, role, roles[:place].count("coder")) for place, role in enumerate(roles))
+        attempts += roles.count("coder")

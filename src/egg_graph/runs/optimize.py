@@ -27,12 +27,12 @@ from egg_graph.runs.evaluations import RecordedEvaluator
 from egg_graph.runs.folder import change_request, lock, make_folder, read_request, write_request
 from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.reopening import reopen
-from egg_graph.runs.request_log import FolderLog
+from egg_graph.runs.request_log import FolderLog, written_drafts
 from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
-from egg_graph.team import Team, check_model, plan_refusal, resolve_team
+from egg_graph.team import Team, check_model, check_width, plan_refusal, resolve_team
 from egg_graph.tuning import read_store, stores
 
 Listener = Callable[[Event], Awaitable[None] | None]
@@ -165,6 +165,7 @@ def _make_run(
         choose_target(context.target, context.knowledge_dir)
     services = {**services, "team": resolve_team(model) if team is None else team}
     check_prices(services["team"], context)
+    check_width(services["team"], context.width)
     if handed_in["plan"] and plan_refusal(services["team"]):
         raise BadInput("the embedded expert follows no plan: give --model (model=), or leave out --plan (plan=)")
     if evaluator is None:
@@ -227,7 +228,7 @@ async def _run_to_end(
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         if saved.tasks or not saved.values:
             given = {key: request[key] for key in InputState.__annotations__ if key in request}
-            log = await in_thread(FolderLog, folder, saved.values.get("usage"))
+            log = await in_thread(FolderLog, folder, saved.values.get("usage"), written_drafts(saved))
             async with entered(history.sitting(folder, started)):
                 with closing(log), logging_requests(log):
                     await _work(graph, None if saved.values else given, config, context, folder, on_event)
@@ -319,8 +320,9 @@ def _saved_model(model: Any, team: Team | None) -> Any:
     """What run.json keeps: a name, a mapping of names, None for the embedded expert, False for an object."""
     if team is not None or not (model is None or isinstance(model, str | dict)):
         return False
-    if isinstance(model, dict) and not all(isinstance(one, str) for one in model.values()):
-        return False
+    if isinstance(model, dict):
+        each = [one for ones in model.values() for one in (ones if isinstance(ones, list | tuple) else [ones])]
+        return model if all(isinstance(one, str) for one in each) else False
     return model
 
 

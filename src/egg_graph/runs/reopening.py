@@ -57,11 +57,13 @@ def _where_to_go_on(
         freed = _freed(here, before, after)
         if not freed:
             continue
+        if here.values.get("side_by_side") is not None:
+            continue  # until its drafts are ranked, no budget changes the way of a run
         withheld = here.values.get("withheld", "").partition(" ")[0] in freed
         not_asked = name == "coder" and here.values.get("drafted") is None
         if not_asked or (name in ROLES and withheld):
             return last, _next(earlier)
-        if name in ("open", "evaluator"):  # after these the way depends on budgets
+        if name in ("open", "evaluator", "rank"):  # after these the way depends on budgets
             return here, step
     return None
 

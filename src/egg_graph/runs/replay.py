@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egg_graph.model_requests import REQUESTS
+from egg_graph.model_requests import REQUESTS, read_requests
 from egg_graph.runs.evaluations import ReplayEvaluator
 from egg_graph.runs.folder import read_request
 from egg_graph.runs.optimize import optimize
@@ -49,7 +49,7 @@ def replay_run(folder: Path) -> Replay:
     then = read_run(folder)
     evaluator = ReplayEvaluator(folder)
     knobs = {**request["context"], "target": evaluator.task.target.key}
-    model = f"replay:{folder}" if (folder / REQUESTS).is_dir() else request["model"]
+    model = _replayed(folder, request["model"]) if (folder / REQUESTS).is_dir() else request["model"]
     if model is False:
         raise BadInput(f"{folder}: its team was an object of its own, which is not kept: only models can be replayed")
     principles = request.get("principles")
@@ -71,6 +71,22 @@ def replay_run(folder: Path) -> Replay:
         agrees=tuple(name for name, agrees in same.items() if agrees),
         differs=tuple(name for name, agrees in same.items() if not agrees),
     )
+
+
+def _replayed(folder: Path, model: Any) -> Any:
+    """The models that give the answers of a run again: as many coders as it had, each by its own name."""
+    coders = model["coder"] if isinstance(model, dict) else model
+    if not isinstance(coders, list):
+        return f"replay:{folder}"
+    from egg_graph.agents.replay import ReplayModel
+
+    requests, others = read_requests(folder), f"replay:{folder}"
+    written = [one for one in requests if one.role == "coder"]
+    dealt = []
+    for turn in range(len(coders)):
+        name = next((one.model for one in written if one.draft and (one.draft - 1) % len(coders) == turn), None)
+        dealt.append(ReplayModel(requests=[one for one in written if one.model == name] or requests))
+    return {"analyst": others, "debugger": others, "coder": dealt}
 
 
 def _essence(attempt: Attempt) -> tuple[Any, ...]:

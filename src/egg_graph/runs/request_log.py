@@ -4,11 +4,18 @@ requests/0001-coder.json   prompt, raw answer and cost of the first request: an 
 """
 
 import threading
+from collections.abc import Collection
 from pathlib import Path
+from typing import cast
+
+from langgraph.types import StateSnapshot
 
 from egg_graph.model_requests import REQUESTS, read_requests
+from egg_graph.routing import next_number
 from egg_graph.runs.kept_files import KeptFiles
-from egg_graph.schema import ModelRefused, ModelRequest, Usage
+from egg_graph.schema import ModelRefused, ModelRequest, SideDraft, StageName, Usage
+from egg_graph.state import OutputState
+from egg_graph.steering.topology import SEPARATOR
 
 
 class FolderLog:
@@ -18,9 +25,13 @@ class FolderLog:
         folder: the run's folder.
         booked: what the run's last checkpoint has booked. Requests after that were paid, and are owed; an answer among
             them is not asked for again.
+        written: stage, attempt and number of the drafts that were written side by side since, and saved: their requests
+            are booked as well.
     """
 
-    def __init__(self, folder: Path, booked: Usage | None = None) -> None:
+    def __init__(
+        self, folder: Path, booked: Usage | None = None, written: Collection[tuple[StageName, int, int]] = ()
+    ) -> None:
         self.folder = folder
         self.files = KeptFiles(folder, REQUESTS)
         self._lock = threading.Lock()
@@ -29,10 +40,13 @@ class FolderLog:
         self._number = max([request.number for request in kept], default=0)
         self._unbooked: list[ModelRequest] = []
         for request in kept:
-            if counts < request.usage.calls:
+            saved = request.draft and (request.stage, request.attempt, request.draft) in written
+            if counts < request.usage.calls and not saved:
                 self._unbooked.append(request)
             counts -= min(counts, request.usage.calls)
-        self._owed = sum((request.usage for request in self._unbooked), Usage())
+        self._owed: dict[int, Usage] = {}
+        for request in self._unbooked:
+            self._owe(request)
         self._closed = False
 
     def keep(self, request: ModelRequest) -> ModelRequest:
@@ -40,7 +54,7 @@ class FolderLog:
         with self._lock:
             self._number += 1
             request = request.model_copy(update={"number": self._number})
-            self._owed += request.usage
+            self._owe(request)
             self.files.write(f"{request.number:04d}-{request.role}.json", request.model_dump_json(indent=1) + "\n")
             return request
 
@@ -58,13 +72,28 @@ class FolderLog:
                 self._unbooked.remove(known)
             return known
 
-    def owed(self) -> Usage:
-        """What the requests cost since this was last called."""
+    def owed(self, draft: int = 0) -> Usage:
+        """What the requests cost since this was last called: those for one draft, or all where a role works alone."""
         with self._lock:
-            owed, self._owed = self._owed, Usage()
-            return owed
+            numbers = [draft] if draft else list(self._owed)
+            return sum((self._owed.pop(number, Usage()) for number in numbers), Usage())
+
+    def _owe(self, request: ModelRequest) -> None:
+        self._owed[request.draft] = self._owed.get(request.draft, Usage()) + request.usage
 
     def close(self) -> None:
         """Let no further request be sent, whatever thread is left."""
         with self._lock:
             self._closed = True
+
+
+def written_drafts(saved: StateSnapshot) -> set[tuple[StageName, int, int]]:
+    """Stage, attempt and number of the drafts that are saved, though what they cost is not booked yet."""
+    if not saved.tasks:
+        return set()
+    stage = cast(StageName, saved.tasks[0].name.partition(SEPARATOR)[0])
+    attempt = next_number(cast(OutputState, saved.values))
+    ended = [task.result for task in saved.tasks if task.name.endswith(f"{SEPARATOR}draft")]
+    results = [result for result in ended if isinstance(result, dict)]
+    drafts = [*saved.values.get("drafts", []), *(draft for result in results for draft in result.get("drafts", []))]
+    return {(stage, attempt, SideDraft.model_validate(draft).number) for draft in drafts}

@@ -69,6 +69,7 @@ from egg_graph.schema.record import EvaluatorSettings, EvidenceRecord
 from egg_graph.schema.remaining import Remaining
 from egg_graph.schema.request import Message, ModelRequest
 from egg_graph.schema.scores import PrincipleScore
+from egg_graph.schema.side_draft import SideBySide, SideDraft
 from egg_graph.schema.spending import Memory, Part, Spending
 from egg_graph.schema.task import FP32, TF32, Domain, Figure, Hardware, KernelTask, Precision
 from egg_graph.schema.tuned import Forward, TunedBaseline, TunedTrial
@@ -146,6 +147,8 @@ __all__ = [
     "RoleCost",
     "Rung",
     "SeedBrief",
+    "SideBySide",
+    "SideDraft",
     "Sign",
     "Sitting",
     "Spending",

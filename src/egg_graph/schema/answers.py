@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from egg_graph.schema.base import Value
+from egg_graph.schema.base import Value, is_empty
 from egg_graph.schema.candidate import Candidate, Knob, StageName
 from egg_graph.schema.evaluation import USABLE, Evaluation, Status, Trial
 
@@ -88,7 +88,16 @@ class Analysis(RoleAnswer):
     expected: Expectation | None = None
     principles: tuple[str, ...] = ()
     """Ids of the principles that led to the plan."""
+    alternatives: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Further plans, each whole by itself, for coders who draft side by side: the second takes the first of these."""
     usage: Usage = Usage()
+
+    def for_draft(self, number: int) -> "Analysis":
+        """The analysis whose plan a draft carries out, by its number from 1: each its own plan, as far as they go."""
+        if not 1 < number <= len(self.alternatives) + 1:
+            return self.model_copy(update={"alternatives": ()})
+        plan = self.alternatives[number - 2]
+        return self.model_copy(update={"plan": plan, "alternatives": (), "expected": None, "principles": ()})
 
 
 class Diagnosis(RoleAnswer):
@@ -110,6 +119,8 @@ class Draft(RoleAnswer):
     declined: str = ""
     """Why nothing is written: the plan is not carried out, or there is no kernel to be had. Empty where something is.
     No attempt is made, and the kernel, if there is one, stays as it is."""
+    author: str = ""
+    """Who wrote it, where several models play the coder; empty for the team by its name."""
     usage: Usage = Usage()
 
 
@@ -142,6 +153,9 @@ class Attempt(Value):
     repeats: int | None = None
     """Number of the attempt that judged the same program: sources that differ in comments, docstrings and formatting
     alone are judged once. None where it was judged itself."""
+    beside: int | None = Field(default=None, exclude_if=is_empty)
+    """Number of the first of the attempts that were drafted side by side with this one, the last of which is the one
+    that the stage went on with; None where it was drafted alone."""
     effect: Effect | None = None
     usage: Usage = Usage()
     """Cost of the answers that led to this attempt."""
@@ -157,10 +171,11 @@ Outcome = Literal[
     "unevaluable",
     "skipped",
     "at_the_floor",
+    "not_worth_its_price",
 ]
 """`no_kernel`: the team has none for this reference, and `StageSummary.left` says why. `skipped`: hardware tuning that
 nothing could show to pay, because nothing is timed. `at_the_floor`: the kernel takes hardly longer than the task's
-floor, so that no further optimization was planned."""
+floor, so that no further optimization was planned. `not_worth_its_price`: no plan could save enough per dollar."""
 
 
 class StageSummary(Value):

@@ -62,6 +62,10 @@ class Brief(Value):
     """The embedded expert's kernel, judged before the team was asked: the team may start from it and must beat it."""
     remaining: Remaining | None = None
     """What is left of the run's limits."""
+    draft: int = 1
+    """Which of the drafts that are written side by side this coder writes, from 1."""
+    drafts: int = 1
+    """How many coders draft from this brief, or are to draft from the analyst's answer, side by side; 1: one alone."""
 
     @property
     def at_hand(self) -> Chain | None:

@@ -7,9 +7,10 @@ from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Mode, StageName
 from egg_graph.schema.evaluation import Status
 
-ChainOutcome = Literal["improved", "undecided", "no_better", "broken"]
+ChainOutcome = Literal["improved", "undecided", "no_better", "broken", "passed_over"]
 """`improved`: the last kernel became the best one. `undecided`: it is right, and no clock told whether it is better.
-`no_better`: it is right and no better. `broken`: it is not right."""
+`no_better`: it is right and no better. `broken`: it is not right. `passed_over`: it is one of several drafts of one
+plan that were written side by side, and another one went on."""
 
 
 class Step(Value):

@@ -4,8 +4,10 @@ import hashlib
 import json
 from typing import Literal
 
+from pydantic import Field
+
 from egg_graph.schema.answers import Role, Usage
-from egg_graph.schema.base import Value
+from egg_graph.schema.base import Value, is_empty
 from egg_graph.schema.candidate import Mode, StageName
 from egg_graph.schema.remaining import without_budgets
 
@@ -40,6 +42,8 @@ class ModelRequest(Value):
     """Seconds after which a request that failed is sent again; None where it is not."""
     answer: str = ""
     """The raw answer; of a request that failed, what had come of it."""
+    draft: int = Field(default=0, exclude_if=is_empty)
+    """Which of the drafts that are written side by side it is for, from 1; 0 where one coder writes alone."""
     truncated: bool = False
     """True where the provider says that the answer hit the output limit."""
     usage: Usage = Usage()

@@ -4,7 +4,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Literal, get_args
 
 from langgraph.graph import StateGraph
@@ -20,6 +20,9 @@ OUTER = ("prepare", "baseline", "contender", "conclude")
 """The steps outside of the stages."""
 STEPS = ("open", "analyst", "coder", "evaluator", "debugger", "tuner", "close")
 """The steps of each stage."""
+DETOURS = {"coder": ("draft",), "evaluator": ("judge", "rank")}
+"""The nodes that work for a step where several coders draft side by side. What is inserted after the step follows them,
+and nothing can be inserted beside them."""
 STAGE_NAMES: tuple[StageName, ...] = get_args(StageName)
 Side = Literal["before", "after"]
 Policies = Mapping[str, RetryPolicy]
@@ -50,7 +53,8 @@ class Insert:
     cache_policy: CachePolicy[Any] | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or self.name in (*OUTER, *STEPS, *STAGE_NAMES):
+        taken = (*OUTER, *STEPS, *chain.from_iterable(DETOURS.values()), *STAGE_NAMES)
+        if not self.name.isidentifier() or self.name in taken:
             raise BadInput(f"Insert(name={self.name!r}): give it a name of its own, of letters, digits and underscores")
         if bool(self.before) == bool(self.after):
             raise BadInput(f"Insert(name={self.name!r}): say where it stands, by one of before= and after=")
@@ -79,12 +83,13 @@ class Topology:
     def __post_init__(self) -> None:
         if isinstance(self.retry_policy, Mapping):
             for name in self.retry_policy:
-                find_steps(name, all_steps())
+                find_steps(name, all_nodes())
         for insert in self.inserts:
             self._place(insert)
         for step in {*self._before, *self._after}:
             for start, end in pairwise([*self._before[step], step, *self._after[step]]):
-                self.builder.add_edge(start, end)
+                if start != step or step.rpartition(SEPARATOR)[2] not in DETOURS:
+                    self.builder.add_edge(start, end)
 
     def node(self, name: str, step: Callable[..., Any], retry_policy: RetryPolicy | None = None) -> None:
         """Add a step of the graph; where it may fail, the caller's retry policy goes before ours."""
@@ -100,6 +105,28 @@ class Topology:
         """Lead from a step to one of several, by the name that `route` answers with."""
         paths: Any = {answer: self._enter(end) for answer, end in ends.items()}
         self.builder.add_conditional_edges(self._leave(start), checked(route), paths)
+
+    def detour(
+        self, start: str, route: Callable[..., Any], nodes: Mapping[str, str], ends: Mapping[str, str], onward: Any
+    ) -> None:
+        """Lead from a step to one of several, at once or by a detour over nodes that work for it.
+
+        Args:
+            route: answers with a name of `nodes`, with several `Send` to them, or with a name of `ends`. It sees the
+                state unchecked: see `check_state`.
+            nodes: the nodes of the detour by the names of the ways to them; the last one ends it.
+            ends: the steps that may follow, whichever way was taken.
+            onward: the route to them from the end of the detour.
+        """
+        paths: Any = {answer: self._enter(end) for answer, end in ends.items()}
+        after = self._after.get(start, [])
+        inner: Any = dict.fromkeys(ends, after[0]) if after else paths
+        self.builder.add_conditional_edges(start, route, inner | dict(nodes))
+        for leaving, targets in [(list(nodes.values())[-1], inner), *([(after[-1], paths)] if after else [])]:
+            if len(set(targets.values())) == 1:
+                self.builder.add_edge(leaving, next(iter(targets.values())))
+            else:
+                self.builder.add_conditional_edges(leaving, checked(onward), targets)
 
     def _enter(self, name: str) -> str:
         """The node by which a step is entered."""
@@ -129,9 +156,17 @@ class Topology:
 
 
 def all_steps() -> tuple[str, ...]:
-    """The graph's own nodes, in the order of a run."""
+    """The graph's own steps, in the order of a run."""
     inner = tuple(f"{stage}{SEPARATOR}{step}" for stage in STAGE_NAMES for step in STEPS)
     return (*OUTER[:-1], *inner, OUTER[-1])
+
+
+def all_nodes() -> tuple[str, ...]:
+    """The graph's own nodes, in the order of a run: its steps, each followed by the nodes that work for it."""
+    names = {step: DETOURS.get(step.rpartition(SEPARATOR)[2], ()) for step in all_steps()}
+    return tuple(
+        node for step, more in names.items() for node in (step, *(f"{step.partition(SEPARATOR)[0]}.{n}" for n in more))
+    )
 
 
 def find_steps(name: str, nodes: Iterable[str], side: Side = "before") -> list[str]:

@@ -20,6 +20,8 @@ class EmbeddedExpert:
     """Why a person's plan is not followed."""
     reads_metrics = False
     """Its analyst goes by times, bounds and spills: no kernel is profiled again for it."""
+    drafts_alike = True
+    """One brief gets one draft, however often it is asked."""
 
     def get_ready(self) -> None:
         """Start the process that captures references: it imports PyTorch for seconds."""
