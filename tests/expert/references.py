@@ -75,6 +75,21 @@ CASES: dict[str, Case] = {
     "layer_norm_looped": Case(
         module("return self.norm(x)", init="self.norm = nn.LayerNorm(C)"), ("row",), variant="looped"
     ),
+    "layer_norm_split": Case(
+        module("return F.gelu(self.norm(x + 1.0))", init="self.norm = nn.LayerNorm([H, W])", **IMAGE), ("row",),
+        variant="split",
+    ),
+    "group_norm_split": Case(
+        module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **IMAGE), ("row",),
+        variant="split",
+    ),
+    "softmax_split": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",), variant="split"),
+    "statistics_split": Case(
+        module("return x.sum(1), x.mean(1), x.var(1), x.amax(1), x / torch.norm(x, dim=1, keepdim=True)"),
+        ("row", "row"),
+        variant="split",
+    ),
+    "logsumexp_split": Case(module("return torch.logsumexp(x, 1)"), ("row",), variant="split"),
     "rms_norm": Case(
         module(
             "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight",

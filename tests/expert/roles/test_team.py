@@ -88,7 +88,7 @@ def test_seed_is_a_module_by_the_contract(seed):
     names = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
     assert "ModelNew" in names and not names & {"Model", "get_inputs", "get_init_inputs"}
     assert "self.linear = nn.Linear(C, 2 * C)" in seed.source
-    assert read_plan(seed.source) == ({"gemm": "pointer", "row": ""}, ())
+    assert read_plan(seed.source) == ({"gemm": "pointer", "row": "whole"}, ())
     assert set(seed.config) >= {"gemm_BLOCK_M", "row_num_warps"} and set(seed.space) >= {"parallel_mapping"}
     assert all(len(line) <= 120 for line in seed.source.splitlines())
 
@@ -98,7 +98,7 @@ def test_same_brief_same_answer(seed):
 
 
 ROW_DROPPED = ({"gemm": "pointer", "pointwise_1": "", "pointwise_2": ""}, ("row",))
-GEMM_DROPPED = ({"row": ""}, ("gemm",))
+GEMM_DROPPED = ({"row": "whole"}, ("gemm",))
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,21 @@ def test_products_change_their_structure_together():
     assert analysis.plan.startswith("Switch gemm_1, gemm_2 from tma to library:")
     source = EXPERT.write(asked.model_copy(update={"analysis": analysis})).source
     assert read_plan(source) == ({"pointwise": ""}, ("gemm_1", "gemm"))
+
+
+def test_few_long_rows_are_split_and_never_held_whole():
+    """16 rows would leave most multiprocessors idle, and no program holds 4 million numbers."""
+    source = module("return F.layer_norm(x, (x.shape[1],))", sizes="N, C = 16, 4194304")
+    task = TASK.model_copy(update={"reference": source})
+    kernel = candidate(EXPERT.write(brief(task=task)).source)
+    assert read_plan(kernel.source)[0] == {"row": "split"}
+    slow = evaluation(kernel, "slower", bound=bound(0.2), timing=timing(1.3))
+    asked = brief(mode="optimize", task=task, kernel=kernel, evaluation=slow)
+    analysis = EXPERT.analyze(asked)
+    assert "from split to looped" in analysis.plan
+    looped = candidate(EXPERT.write(asked.model_copy(update={"analysis": analysis})).source, plan=analysis.plan)
+    tried = Attempt(number=2, candidate=looped, evaluation=slow, analysis=analysis)
+    assert not EXPERT.analyze(asked.model_copy(update={"attempts": (tried,)})).worth_optimizing
 
 
 def test_without_a_clock_spills_speak_for_the_looped_row(seed):

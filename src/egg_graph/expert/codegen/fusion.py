@@ -6,6 +6,7 @@ of it (`offsets // HW % C`). Statements are written on demand, from the outputs 
 """
 
 import re
+from collections.abc import Iterable
 from math import prod
 
 from pydantic import JsonValue
@@ -18,12 +19,12 @@ from egg_graph.expert.codegen.indexing import SCALAR, Index, Run, Unfusable, Vec
 KERNEL_NAMES = frozenset(HELPERS) | {
     "tl", "triton", "pid", "offsets", "mask", "rows", "cols", "row_mask", "col_mask", "outer", "inner", "steps",
     "blocks", "inner_mask", "step_mask", "start", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
-    "block", "lanes",
+    "block", "lanes", "lane_mask", "count", "one_of", "first", "last", "width", "piece", "n_pieces", "where",
 }  # fmt: skip
 """Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
-     "block", "partial", "programs", "blocks"}
+     "block", "partial", "programs", "blocks", "pieces", "width"}
 )  # fmt: skip
 
 
@@ -46,6 +47,14 @@ class Body:
         self._values: dict[tuple[str, Index], str] = {}
         self._variables: set[str] = set(KERNEL_NAMES)
         self._labels: set[str] = set(WRAPPER_NAMES)
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for the kernel's own statements: no other value gets them."""
+        self._variables.update(names)
+
+    def share_labels(self, other: "Body") -> None:
+        """Name tensors as another kernel of the same wrapper does."""
+        self.labels, self._labels = other.labels, other._labels
 
     def label(self, name: str) -> str:
         """Return a readable, unique Python name for a tensor: `weight`, `mul_2`."""

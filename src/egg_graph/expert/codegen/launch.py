@@ -11,20 +11,21 @@ from egg_graph.expert.codegen.sizes import Scope
 
 
 class Wrapper:
-    """Writes one wrapper function.
+    """Writes one wrapper function, around one kernel or around several that share labels.
 
     Raises:
         Unfusable: if the kernel reads no tensor, so that there is no device to run on.
     """
 
-    def __init__(self, graph: CapturedGraph, body: Body, name: str) -> None:
-        if not body.roots:
+    def __init__(self, graph: CapturedGraph, body: Body, name: str, *more: Body) -> None:
+        roots = dict.fromkeys(root for one in (body, *more) for root in one.roots)
+        if not roots:
             raise Unfusable("a kernel without a tensor to read has no device to run on")
         self.graph = graph
         self.body = body
         self.name = name
-        self.tensors = tuple(body.roots)
-        self.labels = [body.label(root) for root in body.roots]
+        self.tensors = tuple(roots)
+        self.labels = [body.label(root) for root in roots]
         self.sizes: list[tuple[int, ...] | tuple[float, ...]] = []
         self._parameters: list[str] = []
         self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
@@ -70,13 +71,13 @@ class Wrapper:
         pairs = zip(self.labels, self.tensors, strict=True)
         return [f"{label} = {label}.contiguous()" for label, tensor in pairs if self.graph[tensor].rank > 0]
 
-    def constants(self) -> list[str]:
-        """Write the launch's keyword arguments for the sizes that the body uses."""
-        return [f"{name}={self.size(values)}" for values, name in self.body.sizes.items()]
+    def constants(self, body: Body | None = None) -> list[str]:
+        """Write the launch's keyword arguments for the sizes that a body uses: the first one where none is given."""
+        return [f"{name}={self.size(values)}" for values, name in (body or self.body).sizes.items()]
 
-    def runtime_numbers(self) -> list[str]:
-        """Write the launch's arguments for the numbers that the body uses."""
-        return [self.number(values) for values in self.body.numbers]
+    def runtime_numbers(self, body: Body | None = None) -> list[str]:
+        """Write the launch's arguments for the numbers that a body uses: the first one where none is given."""
+        return [self.number(values) for values in (body or self.body).numbers]
 
     def function(self, doc: str, lines: Sequence[str]) -> str:
         """Write the whole function. Call this last, when all parameters are known."""

@@ -59,8 +59,8 @@ class ReductionWriter:
         body = self.body
         lines: list[str] = []
         for level in body.levels():
-            start, loop, end = body.accumulate(level)
-            lines += [*start, *self._loop(loop), *end]
+            one = body.accumulate(level)
+            lines += [*one.start, *self._loop(one.loop), *one.count, *one.end]
         kept = len(body.lines)
         for output in self.kept:
             body.store(self.labels[output], body.value(output, body.names.kept), body.names.kept)

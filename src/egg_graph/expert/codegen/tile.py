@@ -5,7 +5,7 @@ once for each level of dependent reductions. A running maximum with its sum of e
 1805.02867) and a running mean with its variance (Welford) take one pass instead of two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import Body, is_flat_view
@@ -14,6 +14,32 @@ from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, correcti
 
 LOWEST = "-3.4e38"
 """Start of a running maximum that values are shifted by; finite, so that no infinity is subtracted from another."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One running value of a pass, which every lane of the tile has. `end` joins the lanes to the result."""
+
+    name: str
+    joined: str
+    """Expression that joins the lanes to one state of the whole pass."""
+    neutral: str
+    """The state of no elements."""
+    first: str = ""
+    """A statement ahead of `joined`, after the earlier states were joined to `<name>_part`."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the reduced axis, as lines of a kernel."""
+
+    start: list[str]
+    """Ahead of the loop: the running values of no elements."""
+    loop: list[str]
+    count: list[str]
+    """After the loop: how many elements each lane has seen, where `end` and the states' `joined` use it."""
+    end: list[str]
+    """After `count`: the results, from the lanes' running values."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +64,19 @@ class Names:
     """Mask along the reduced axis."""
     shape: str
     """Shape of the tile."""
+    step: str
+    """Length of the tile along the reduced axis."""
+    lanes: str
+    """Places of the tile along the reduced axis."""
+    begun: str
+    """Elements of the reduced axis that a pass has behind it at the top of its loop."""
+    length: str
+    """Elements of the reduced axis that one pass of one program walks over."""
+
+    @property
+    def counted(self) -> str:
+        """The statement that counts, after a pass, the elements that each lane has seen."""
+        return f"count = (({self.length} + {self.step} - 1 - {self.lanes}) // {self.step}).to(tl.float32)"
 
 
 ROWS = Names(
@@ -50,7 +89,13 @@ ROWS = Names(
     count="n_cols",
     limit="col_mask",
     shape="[ROWS, BLOCK]",
+    step="BLOCK",
+    lanes="tl.arange(0, BLOCK)[None, :]",
+    begun="start",
+    length="n_cols",
 )
+PIECES = replace(ROWS, shape="[1, BLOCK]", begun="(start - first)", length="(last - first)")
+"""A row of which each program walks over one piece, from `first` to `last`."""
 COLUMNS = Names(
     full=OFFSETS,
     kept=Index("(outer * n_inner + inner)", "inner_mask"),
@@ -61,6 +106,10 @@ COLUMNS = Names(
     count="n_steps",
     limit="step_mask",
     shape="[STEPS, BLOCK]",
+    step="STEPS",
+    lanes="tl.arange(0, STEPS)[:, None]",
+    begun="start",
+    length="n_steps",
 )
 
 
@@ -71,17 +120,23 @@ class TileBody(Body):
         Unfusable: if a reduction among the nodes has another space or is not supported.
     """
 
-    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], space: Space, looped: bool) -> None:
+    def __init__(
+        self, graph: CapturedGraph, nodes: frozenset[str], space: Space, looped: bool, names: Names | None = None
+    ) -> None:
         super().__init__(graph, nodes, fill=True)
         self.space = space
-        self.names = ROWS if space.is_rows else COLUMNS
+        self.names = names or (ROWS if space.is_rows else COLUMNS)
         self.looped = looped
         self.results: dict[str, str] = {}
+        self.states: list[State] = []
+        """The running values of the passes written so far."""
         self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
         for node in self.reductions:
             check(graph, node)
             if space_of(graph, node) != space:
                 raise Unfusable(f"{node.name} reduces another space")
+        if looped:
+            self.reserve(node.name for node in self.reductions)
 
     def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
         if index != self.names.full:
@@ -173,8 +228,8 @@ class TileBody(Body):
             name = self.graph[name].inputs[0]
         return name
 
-    def accumulate(self, nodes: list[Node]) -> tuple[list[str], list[str], list[str]]:
-        """Write one pass: the lines before the loop, in it, and after it.
+    def accumulate(self, nodes: list[Node]) -> Pass:
+        """Write one pass.
 
         Every lane of the tile keeps its own running value, so that the tile is reduced once, after the loop.
         """
@@ -182,18 +237,22 @@ class TileBody(Body):
         start: list[str] = []
         end: list[str] = []
         partners = {self.online_partner(n): n for n in nodes if self.online_partner(n)}
-        if any(n.base == "var" for n in nodes):
-            start.append(f"count = tl.zeros({self.names.shape}, tl.float32)")
-            self.emit(f"count += tl.where({self.names.full.mask}, 1.0, 0.0)", self.names.full)
-        for node in nodes:
+        variances = [n for n in nodes if n.base == "var"]
+        if variances:
+            self.emit(f"one_of = 1.0 / ({self.names.begun} // {self.names.step} + 1)", self.names.full)
+        for node in sorted(nodes, key=lambda n: n.base != "var"):
+            twin = next((v for v in variances if node.base == "mean" and v.inputs[0] == node.inputs[0]), None)
             if node.name in partners:
                 self._online_softmax(node, partners[node.name], start, end)
+            elif twin is not None:
+                end.append(f"{node.name} = {twin.name}_total")
+                self.results[node.name] = node.name
             elif node not in partners.values():
                 self._running(node, start, end)
         loop, before = self.lines, self.before
         self.lines, self.before = outside, None
         self.forget_tile()
-        return [*before, *start], loop, end
+        return Pass([*before, *start], loop, [self.names.counted] if variances else [], end)
 
     def _running(self, node: Node, start: list[str], end: list[str]) -> None:
         names, name = self.names, node.name
@@ -206,11 +265,13 @@ class TileBody(Body):
             start.append(f"{acc} = {zeros}")
             self.emit(f"{acc} += tl.where({mask}, {value}, 0)", names.full)
             end.append(f"{name} = tl.sum({acc}, {keep})" + (f" / {names.count}" if node.base == "mean" else ""))
+            self.states.append(State(acc, f"tl.sum({acc}, {keep})", "0.0"))
         elif node.base == "gather":
             picked = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept)
             start.append(f"{acc} = {zeros}")
             self.emit(f"{acc} += tl.where({names.along.text} == {picked}, {value}, 0.0)", names.full)
             end.append(f"{name} = tl.sum({acc}, {keep})")
+            self.states.append(State(acc, f"tl.sum({acc}, {keep})", "0.0"))
         elif node.base == "var":
             self._welford(name, value, correction(node), start, end)
         elif node.base in ("amax", "amin"):
@@ -219,6 +280,7 @@ class TileBody(Body):
             filled = f"tl.where({mask}, {value}, {IDENTITY[node.base]})"
             self.emit(f"{acc} = tl.{function}imum({acc}, {filled})", names.full)
             end.append(f"{name} = tl.{function}({acc}, {keep})")
+            self.states.append(State(acc, f"tl.{function}({acc}, {keep})", IDENTITY[node.base]))
         else:
             self._running_argument(node, value, start, end)
         self.results[name] = name
@@ -240,22 +302,24 @@ class TileBody(Body):
         end.append(f"{name} = tl.min(tl.where({name}_best == {name}_top, {name}_place, 2147483647), {keep})")
 
     def _welford(self, name: str, value: str, bessel: float, start: list[str], end: list[str]) -> None:
+        """Keep mean and squared deviations in each lane. Lanes with elements left have all seen one for each round."""
         names = self.names
         keep = f"axis={names.axis}, keep_dims=True"
-        start += [
-            f"{name}_mean = tl.zeros({names.shape}, tl.float32)",
-            f"{name}_m2 = tl.zeros({names.shape}, tl.float32)",
-        ]
-        self.emit(f"{name}_delta = tl.where({names.full.mask}, {value} - {name}_mean, 0.0)", names.full)
-        self.emit(f"{name}_mean += {name}_delta / tl.maximum(count, 1.0)", names.full)
-        self.emit(
-            f"{name}_m2 += {name}_delta * ({value} - {name}_mean) * tl.where({names.full.mask}, 1.0, 0.0)", names.full
-        )
+        mean, m2 = f"{name}_mean", f"{name}_m2"
+        start += [f"{mean} = tl.zeros({names.shape}, tl.float32)", f"{m2} = tl.zeros({names.shape}, tl.float32)"]
+        self.emit(f"{name}_delta = tl.where({names.full.mask}, {value} - {mean}, 0.0)", names.full)
+        self.emit(f"{mean} += {name}_delta * one_of", names.full)
+        self.emit(f"{m2} += {name}_delta * tl.where({names.full.mask}, {value} - {mean}, 0.0)", names.full)
         divisor = names.count if bessel == 0 else f"({names.count} - {bessel:g})"
         end += [
-            f"{name}_total = tl.sum(count * {name}_mean, {keep}) / {names.count}",
-            f"{name}_apart = {name}_mean - {name}_total",
-            f"{name} = tl.sum({name}_m2 + count * {name}_apart * {name}_apart, {keep}) / {divisor}",
+            f"{name}_total = tl.sum(count * {mean}, {keep}) / {names.count}",
+            f"{name}_apart = {mean} - {name}_total",
+            f"{name} = tl.sum({m2} + count * {name}_apart * {name}_apart, {keep}) / {divisor}",
+        ]
+        apart = f"{name}_apart"
+        self.states += [
+            State(mean, f"tl.sum(count * {mean}, {keep}) / tl.sum(count, {keep})", "0.0"),
+            State(m2, f"tl.sum({m2} + count * {apart} * {apart}, {keep})", "0.0", f"{apart} = {mean} - {mean}_part"),
         ]
 
     def _online_softmax(self, top: Node, total: Node, start: list[str], end: list[str]) -> None:
@@ -270,4 +334,8 @@ class TileBody(Body):
         self.emit(f"{m} = {m}_new", names.full)
         end.append(f"{top.name} = tl.max({m}, {keep})")
         end.append(f"{total.name} = tl.sum({s} * tl.exp({m} - {top.name}), {keep})")
+        self.states += [
+            State(m, f"tl.max({m}, {keep})", LOWEST),
+            State(s, f"tl.sum({s} * tl.exp({m} - {m}_part), {keep})", "0.0"),
+        ]
         self.results[top.name], self.results[total.name] = top.name, total.name

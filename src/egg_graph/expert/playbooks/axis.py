@@ -10,7 +10,9 @@ from egg_graph.expert.codegen.indexing import Unfusable
 from egg_graph.expert.codegen.reduction_kernel import ReductionWriter
 from egg_graph.expert.codegen.reductions import Space, is_reduction, space_of
 from egg_graph.expert.playbooks.grow import grow, without_last_views
+from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.schema import Hardware
 
 REDUCING_OPERATORS = frozenset({
     "softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp", "linalg_vector_norm", "sum", "mean", "amax",
@@ -18,11 +20,18 @@ REDUCING_OPERATORS = frozenset({
 })  # fmt: skip
 """Operators that reduce some axis; their names do not tell which."""
 
+REGISTERS = 2**16
+"""Registers of one multiprocessor. A tile with more elements cannot be held whole: beyond it every element spills, and
+beyond 2^20 elements Triton refuses the tile."""
+
 
 class AxisPlaybook(Playbook):
     """A reduction along one axis (or one run of axes) with everything elementwise around it."""
 
-    variants = ("", "whole", "looped")
+    least_beside = 1
+    """The least number of elements of another axis in a tile, each with its own reduced axis."""
+
+    variants: tuple[str, ...] = ("looped", "whole")
 
     @abstractmethod
     def applies(self, space: Space) -> bool:
@@ -52,13 +61,22 @@ class AxisPlaybook(Playbook):
                 ReductionWriter(graph, nodes, space, looped, "probe")
 
         group = grow(graph, [start], free, may_join, write, sibling=lambda name: is_reduction(graph[name]))
-        return None if group is None else Group.of(graph, self.name, set(without_last_views(graph, group)))
+        if group is None:
+            return None
+        nodes = set(without_last_views(graph, group))
+        fits = self.fits(ReductionWriter(graph, frozenset(nodes), space, False, self.name))
+        return Group.of(graph, self.name, nodes, "whole" if fits else "looped")
+
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return `whole` only where the padded axis can be held at all."""
+        padded = power_of_two(self.space(graph, group).reduced[0])
+        return ("looped", "whole") if padded * self.least_beside <= REGISTERS else ("looped",)
+
+    def space(self, graph: CapturedGraph, group: Group) -> Space:
+        """Return the space that the group's reductions share."""
+        return space_of(graph, next(graph[node] for node in group.nodes if is_reduction(graph[node])))
 
     def writer(self, graph: CapturedGraph, group: Group, name: str) -> ReductionWriter:
-        """Make the writer of the group's variant; without one, whole where that fits and looped elsewhere."""
-        reduction = next(graph[node] for node in group.nodes if is_reduction(graph[node]))
-        space = space_of(graph, reduction)
-        whole = ReductionWriter(graph, frozenset(group.nodes), space, False, name)
-        if group.variant == "looped" or (not group.variant and not self.fits(whole)):
-            return ReductionWriter(graph, frozenset(group.nodes), space, True, name)
-        return whole
+        """Make the writer of the group's variant; looped where the axis cannot be held whole."""
+        looped = group.variant != "whole" or "whole" not in self.structures(graph, group)
+        return ReductionWriter(graph, frozenset(group.nodes), self.space(graph, group), looped, name)

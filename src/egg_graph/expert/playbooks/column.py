@@ -33,6 +33,7 @@ class ColumnPlaybook(AxisPlaybook):
         Alternative("whole", "algorithm_replacement", "an axis held in registers is read once", ("one_read_per_row",)),
     )  # fmt: skip
     complexity = 4
+    least_beside = 16
 
     def applies(self, space: Space) -> bool:
         """Return whether elements that are not reduced lie between those that are."""

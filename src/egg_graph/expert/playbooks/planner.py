@@ -36,7 +36,7 @@ def make_plan(
             groups = _matched(graph, playbooks, rejected)
             dropped.append(name)
     chosen = variants or {}
-    named = {n: Group.of(graph, g.playbook, g.nodes, chosen.get(n, g.variant)) for n, g in groups.items()}
+    named = {n: Group.of(graph, g.playbook, g.nodes, chosen.get(n) or g.variant) for n, g in groups.items()}
     return Plan(graph, named, tuple(dropped))
 
 

@@ -102,6 +102,16 @@ class Playbook(ABC):
         """
         return bool(self.operators & operators)
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return those of `variants` that can be written for a group and run: the others are never proposed.
+
+        Args:
+            graph: The captured reference.
+            group: A group that `match` made.
+            target: The GPU; None for an H200.
+        """
+        return self.variants
+
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Choose the structure of a seed: what paid on hardware like the target, else what `match` chose."""
         return group.variant

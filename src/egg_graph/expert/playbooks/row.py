@@ -2,15 +2,24 @@
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.indexing import Unfusable
 from egg_graph.expert.codegen.reduction_kernel import ReductionWriter
 from egg_graph.expert.codegen.reductions import Space
+from egg_graph.expert.codegen.split_kernel import SplitWriter
 from egg_graph.expert.playbooks.axis import REDUCING_OPERATORS, AxisPlaybook
-from egg_graph.expert.playbooks.knobs import multiprocessors, nearby, power_of_two
+from egg_graph.expert.playbooks.knobs import half_and_double, multiprocessors, nearby, power_of_two
 from egg_graph.expert.playbooks.playbook import Alternative
 from egg_graph.schema import Hardware, Precision
 
 MOST_ELEMENTS = 32768
 """Elements, over all tensors read, that fit into one program's registers (64 a thread at 16 warps)."""
+
+FEW_ROWS = 8
+"""Rows for each multiprocessor below which whole rows leave multiprocessors idle, at least in the last round."""
+LONG_ROW = 2**14
+"""Elements from which on a row is worth two launches."""
+PROGRAMS = 8
+"""Pieces of rows for each multiprocessor."""
 
 
 class RowPlaybook(AxisPlaybook):
@@ -25,8 +34,9 @@ class RowPlaybook(AxisPlaybook):
         "Row reduction (softmax, layer norm, RMS norm, logsumexp, row statistics): one program holds one or several "
         "whole rows in registers, so that each element is read once; 16 to 64 elements a thread, several rows a "
         "program where rows are short. A row beyond 32768 elements is walked in blocks: online softmax (running "
-        "maximum and rescaled sum) and Welford need one pass fewer; pipeline the loop (2 to 4 stages). Fuse the "
-        "elementwise prologue and epilogue. On an H200 tiles hardly differ; evict_first is slower."
+        "maximum and rescaled sum) and Welford need one pass fewer; pipeline the loop (2 to 4 stages). Rows that are "
+        "fewer than the machine wants and long: cut each into pieces, join their partial results in a second kernel. "
+        "Fuse the elementwise prologue and epilogue. On an H200 tiles hardly differ; evict_first is slower."
     )
     alternatives = (
         Alternative(
@@ -34,8 +44,13 @@ class RowPlaybook(AxisPlaybook):
             "walking the row in blocks with running statistics needs fewer registers",
             ("online_softmax", "no_spills"), saves_registers=True,
         ),
+        Alternative(
+            "split", "parallel_mapping", "pieces of a few long rows keep every multiprocessor busy",
+            ("fill_the_machine",),
+        ),
         Alternative("whole", "algorithm_replacement", "a row held in registers is read once", ("one_read_per_row",)),
     )  # fmt: skip
+    variants = ("looped", "whole", "split")
     complexity = 3
 
     def applies(self, space: Space) -> bool:
@@ -48,12 +63,27 @@ class RowPlaybook(AxisPlaybook):
         operands = sum(whole.graph[r].numel == whole.space.numel for r in whole.body.roots)
         return padded * max(1, operands) <= MOST_ELEMENTS
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return `split` only where rows are long, and too few to give every multiprocessor several."""
+        found = super().structures(graph, group, target)
+        space = self.space(graph, group)
+        few = space.outer[0] < FEW_ROWS * multiprocessors(target) and space.reduced[0] >= LONG_ROW
+        return (*found, "split") if few and _splits(graph, group, space) else found
+
+    def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Split rows that would be walked by too few programs; a row in registers is read once, which nothing beats."""
+        splits = group.variant == "looped" and "split" in self.structures(graph, group, target)
+        return "split" if splits else group.variant
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write the kernel; short rows share a program while every multiprocessor keeps four programs."""
-        writer = self.writer(graph, group, name)
         machine = multiprocessors(target)
+        if group.variant == "split" and _splits(graph, group, self.space(graph, group)):
+            split = SplitWriter(graph, frozenset(group.nodes), self.space(graph, group), name)
+            return split.code(_split_tuning(split.space, machine), "rows cut into pieces, joined by a second kernel")
+        writer = self.writer(graph, group, name)
         rows, cols = writer.space.outer[0], writer.space.reduced[0]
         if writer.looped:
             tuning = Tuning(
@@ -78,3 +108,30 @@ class RowPlaybook(AxisPlaybook):
             },
         )
         return writer.code(tuning, "whole rows in registers")
+
+
+def _splits(graph: CapturedGraph, group: Group, space: Space) -> bool:
+    """Return whether pieces of rows can be reduced apart and joined."""
+    try:
+        SplitWriter(graph, frozenset(group.nodes), space, "probe")
+    except Unfusable:
+        return False
+    return True
+
+
+def _split_tuning(space: Space, machine: int) -> Tuning:
+    """Start at `PROGRAMS` pieces a multiprocessor, each of at least two blocks."""
+    rows, cols = space.outer[0], space.reduced[0]
+    block = min(4096, power_of_two(-(-cols // 8)))
+    most = max(1, cols // (2 * block))
+    pieces = power_of_two(-(-PROGRAMS * machine // rows))
+    while pieces > most:
+        pieces //= 2
+    return Tuning(
+        {"PIECES": pieces, "BLOCK": block, "num_warps": 8, "num_stages": 3},
+        {
+            "parallel_mapping": {"num_warps": (4, 8, 16), "PIECES": half_and_double(pieces, 1, 4096)},
+            "tensor_tiling": {"BLOCK": half_and_double(block, 16, 8192)},
+            "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+        },
+    )

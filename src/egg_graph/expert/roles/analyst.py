@@ -1,7 +1,10 @@
 """The embedded analyst: how far a kernel is from the hardware's bound, and what is left to try."""
 
+from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.plan import read_plan
+from egg_graph.expert.playbooks.planner import make_plan
 from egg_graph.expert.playbooks.playbook import LIBRARY
+from egg_graph.expert.playbooks.registry import playbooks, playbooks_by_name
 from egg_graph.expert.roles.switch import Switch, read_switch, switches
 from egg_graph.schema import Analysis, Attempt, Brief, Candidate, Expectation, StageName
 
@@ -18,7 +21,7 @@ SWEPT: dict[StageName, tuple[str, Expectation]] = {
 def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
     """Propose the next untried structure, unless the kernel is already near what the hardware allows."""
     bottleneck, ratio = _bottleneck(brief)
-    groups, _ = read_plan(kernel.source)
+    groups, dropped = read_plan(kernel.source)
     if not groups:
         return Analysis(
             worth_optimizing=False,
@@ -33,7 +36,9 @@ def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
             principles=_cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
         )
     for switch in switches(groups):
-        if not _tried(brief.attempts, switch) and _promising(brief, switch):
+        if _tried(brief.attempts, switch) or not _promising(brief, switch):
+            continue
+        if switch.to.variant == LIBRARY or _possible(brief, switch, groups, dropped):
             return Analysis(
                 worth_optimizing=True,
                 bottleneck=bottleneck,
@@ -57,6 +62,18 @@ def _promising(brief: Brief, switch: Switch) -> bool:
     resources = brief.evaluation.resources if brief.evaluation is not None else ()
     spills = any(r.spill_bytes and r.kernel.startswith(switch.groups) for r in resources)
     return spills and switch.to.saves_registers
+
+
+def _possible(brief: Brief, switch: Switch, groups: dict[str, str], dropped: tuple[str, ...]) -> bool:
+    """Return whether the structure can be written and run for every group of the switch, at the task's own shape."""
+    graph = capture_graph(brief.task)
+    known = playbooks_by_name()
+    planned = make_plan(graph, playbooks(), groups, dropped).groups
+    return all(
+        name in planned
+        and switch.to.variant in known[planned[name].playbook].structures(graph, planned[name], brief.task.target)
+        for name in switch.groups
+    )
 
 
 def _tried(attempts: tuple[Attempt, ...], switch: Switch) -> bool:
