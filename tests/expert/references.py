@@ -125,6 +125,24 @@ CASES: dict[str, Case] = {
         ),
         ("row",),
     ),
+    "max_pool": Case(
+        module(
+            "y = F.max_pool2d(x * x, 3, 2, 1, ceil_mode=True)\nreturn torch.tanh(y + self.bias), "
+            "F.max_pool2d(x, (3, 2), dilation=(1, 2))",
+            init="self.bias = nn.Parameter(torch.randn(C, 1, 1))",
+            **IMAGE,
+        ),
+        ("pointwise", "pooling", "pooling"),
+    ),
+    "average_pool": Case(
+        module(
+            "y = self.pool(F.relu(x))\nz = F.avg_pool1d(x.view(x.shape[0], -1, x.shape[3]), 4, 1, 2)\n"
+            "return y * 2.0, z, F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)",
+            init="self.pool = nn.AvgPool3d((3, 2, 2), ceil_mode=True)",
+            **IMAGE,
+        ),
+        ("pooling", "pooling", "pooling"),
+    ),
     "cross_entropy": Case(
         module(
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"

@@ -30,6 +30,10 @@ class Wrapper:
         self._parameters: list[str] = []
         self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
 
+    def know(self, text: str, values: Vector) -> None:
+        """Have further sizes written by a variable of the wrapper."""
+        self._scope.add(text, values)
+
     def size(self, values: Vector) -> str:
         """Return a size as the wrapper's text: read off its tensors where they tell it, else a parameter."""
         text = self._scope.express(values)

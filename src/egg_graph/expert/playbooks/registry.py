@@ -9,6 +9,7 @@ from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
+from egg_graph.expert.playbooks.pooling.playbook import PoolingPlaybook
 from egg_graph.expert.playbooks.row import RowPlaybook
 from egg_graph.expert.playbooks.scan.playbook import ScanPlaybook
 from egg_graph.schema import BadInput
@@ -18,6 +19,7 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     GemmPlaybook(),
     ConvolutionPlaybook(),
     ScanPlaybook(),
+    PoolingPlaybook(),
     RowPlaybook(),
     ColumnPlaybook(),
     FullReductionPlaybook(),

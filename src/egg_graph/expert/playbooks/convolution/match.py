@@ -78,9 +78,9 @@ def _read(graph: CapturedGraph, node: Node, rank: int) -> Convolution | None:
     x, weight, bias = node_name(node.args[0]), node_name(node.args[1]), given.get("bias")
     captures = len(node.shapes)
     taps = tuple(graph[weight].size(d + 2) for d in range(rank))
-    stride, dilation = (_vectors(given.get(n), rank, captures, 1) for n in ("stride", "dilation"))
-    output_padding = _vectors(given.get("output_padding"), rank, captures, 0)
-    groups = _vectors(given.get("groups"), 1, captures, 1)
+    stride, dilation = (by_dimension(given.get(n), rank, captures, 1) for n in ("stride", "dilation"))
+    output_padding = by_dimension(given.get("output_padding"), rank, captures, 0)
+    groups = by_dimension(given.get("groups"), 1, captures, 1)
     if stride is None or dilation is None or output_padding is None or groups is None:
         return None
     padding = _padding(given.get("padding"), taps, dilation)
@@ -92,7 +92,7 @@ def _read(graph: CapturedGraph, node: Node, rank: int) -> Convolution | None:
     )  # fmt: skip
 
 
-def _vectors(raw: JsonValue, rank: int, captures: int, default: int) -> tuple[Vector, ...] | None:
+def by_dimension(raw: JsonValue, rank: int, captures: int, default: int) -> tuple[Vector, ...] | None:
     """Read one integer for each dimension, each with one entry per capture; None where something else is given."""
     found: list[Vector] = []
     for value in raw if isinstance(raw, list) else [default if raw is None else raw]:
@@ -109,9 +109,9 @@ def _padding(raw: JsonValue, taps: tuple[Vector, ...], dilation: tuple[Vector, .
     """Read the padding; `same` where both sides of a dimension get the same."""
     captures = len(taps[0])
     if raw == "valid":
-        return _vectors(0, len(taps), captures, 0)
+        return by_dimension(0, len(taps), captures, 0)
     if raw != "same":
-        return _vectors(raw, len(taps), captures, 0)
+        return by_dimension(raw, len(taps), captures, 0)
     whole = [tuple(d * (k - 1) for d, k in zip(*pair, strict=True)) for pair in zip(dilation, taps, strict=True)]
     if any(size % 2 for sizes in whole for size in sizes):
         return None

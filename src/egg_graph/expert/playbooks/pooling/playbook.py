@@ -1,0 +1,48 @@
+"""Max and average pooling in one to three dimensions, with elementwise work behind it."""
+
+from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.codegen.expressions import is_pointwise
+from egg_graph.expert.codegen.fusion import is_flat_view
+from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.playbooks.grow import grow, without_last_views
+from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.expert.playbooks.pooling.match import RANKS, pooling_at
+from egg_graph.expert.playbooks.pooling.writer import PoolingWriter
+from egg_graph.schema import Hardware, Precision
+
+
+class PoolingPlaybook(Playbook):
+    """Max and average pooling, then any pointwise chain over the result, in one kernel. Indices stay PyTorch."""
+
+    name = "pooling"
+    operators = frozenset(RANKS)
+    guidance = (
+        "Pooling: memory-bound. One program computes a tile of output lines x output columns, channels as they lie: "
+        "the arithmetic of line, plane and their bounds is one number a line, so that the inner loop has one addition "
+        "and one load an element. Unroll the window. Lanes run along the output's last dimension; overlapping windows "
+        "find their elements in L1. Maximum starts at minus infinity and lets NaN through; a mean divides by padded "
+        "places too unless told otherwise. What follows elementwise belongs into the same kernel; elementwise work "
+        "ahead only where windows do not overlap, else each element is computed several times."
+    )
+    complexity = 4
+    shared_memory_knobs = ("BLOCK", "LINES")
+    register_knobs = ("LINES", "BLOCK")
+
+    def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
+        """Grow a group around the pooling at `start`."""
+        pooling = pooling_at(graph, start)
+        if pooling is None:
+            return None
+
+        def may_join(name: str) -> bool:
+            ahead = graph.position[name] < graph.position[start]
+            return (is_pointwise(graph[name]) or is_flat_view(graph[name])) and (pooling.is_partition or not ahead)
+
+        group = grow(graph, [start], free, may_join, lambda nodes: PoolingWriter(graph, nodes, "probe"))
+        return None if group is None else Group.of(graph, self.name, set(without_last_views(graph, group)))
+
+    def write(
+        self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
+    ) -> KernelCode:
+        """Write kernel and wrapper. Sums are in fp32."""
+        return PoolingWriter(graph, frozenset(group.nodes), name).code()
