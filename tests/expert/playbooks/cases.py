@@ -56,6 +56,10 @@ def convolution(layer: str, inputs: str, ones: str, few: int = 32, tail: str = "
     )  # fmt: skip
 
 
+def wide_row(body: str, sizes: str = "R, N = 16, 4194304") -> str:
+    return module(body, sizes, "torch.randn(R, N)")
+
+
 GEMM_SHAPES = ({"M": 37, "K": 50, "N": 71}, {"M": 64, "K": 96, "N": 48})
 ATTENTION_SHAPES = ({"B": 2, "H": 4, "T": 77}, {"B": 1, "H": 2, "T": 128})
 SCAN_SHAPES = ({"B": 5, "N": 1237, "I": 19}, {"B": 3, "N": 2048, "I": 32})
@@ -226,6 +230,17 @@ CASES: dict[str, Case] = {
     ),
     "integers": Case(
         scan("return torch.cumsum(x, 1)", "torch.randint(-9, 9, (B, N))"), ("tf32/",), SCAN_SHAPES[:1], ("tf32/",)
+    ),
+    "few_long_rows": Case(
+        wide_row("return F.layer_norm(x, (x.shape[1],))"), ("ieee/split",), ({"R": 3, "N": 9001},), ("ieee/split",)
+    ),
+    "pooling_in_3d": Case(
+        module(
+            "return torch.relu(F.max_pool3d(x, 3, 2, 1, 2))", "B, H = 16, 64", "torch.randn(B, 8, H, H + 1, H - 1)"
+        ),
+        ("ieee/",),
+        ({"B": 2, "H": 7},),
+        ("ieee/",),
     ),
     "convolution_few_channels": Case(
         convolution("nn.Conv3d(c, n, 3, padding=(1, 0, 1))", "torch.randn(B, C, H, H, H - 1)", "1, 1, 1", few=3),

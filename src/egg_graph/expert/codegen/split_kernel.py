@@ -106,7 +106,7 @@ class SplitWriter:
         for place, state in enumerate(self.parts.states):
             head.append(f"{state.name} = tl.load({self._where(place)} + lanes, mask=lane_mask, other={state.neutral})")
         if self.one.count:
-            head.append("count = tl.minimum(tl.maximum(n_cols - lanes * width, 0), width).to(tl.float32)")
+            head.append("count = tl.where(lane_mask, tl.minimum(n_cols - lanes * width, width), 0).to(tl.float32)")
         lines = [*self.one.end, *self.kept_lines, *(self._loop(self.full_lines) if self.full else [])]
         arguments = [
             *(f"{self.rest.label(root)}_ptr" for root in self.rest.roots), "partial_ptr",
@@ -164,7 +164,7 @@ class SplitWriter:
                 *wrapper.runtime_numbers(body), *wrapper.constants(body),
                 *(["LANES=triton.next_power_of_2(pieces)"] if kind == "rest" else []),
                 *([f"BLOCK={knob['BLOCK']}", f"STAGES={knob['num_stages']}"] if walks else []),
-                "WIDE=n_rows * n_cols >= 2**30", *([f"num_warps={knob['num_warps']}"] if walks else []),
+                "WIDE=n_rows * n_cols + width >= 2**31", *([f"num_warps={knob['num_warps']}"] if walks else []),
             ]  # fmt: skip
             lines += call(f"{name}_{kind}_kernel[({rows},)]", arguments, indent=4)
         lines.append(f"return {', '.join(outputs)}")

@@ -14,7 +14,7 @@ from egg_graph.expert.playbooks.pooling.match import pooling_at
 TAP = Index("at", "inside", tile=True)
 """The input's elements at one place of the windows."""
 MOST_UNROLLED = 16
-"""Places of a window along one dimension up to which the loop over them is unrolled."""
+"""Places of a window, over one dimension and all after it, up to which the loops over them are unrolled."""
 TILE = 1024
 """Outputs of one program."""
 
@@ -99,12 +99,12 @@ class PoolingWriter:
         body, last = self.body, self.axes[-1]
         lines = [
             "pid = tl.program_id(0)",
+            f"blocks = tl.cdiv(OUT_{last}, BLOCK)",
+            f"{last} = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)[None, :]",
             "if WIDE:  # more elements than 32 bits can count",
             "    pid = pid.to(tl.int64)",
-            f"blocks = tl.cdiv(OUT_{last}, BLOCK)",
             "lines = (pid // blocks) * LINES + tl.arange(0, LINES)[:, None]",
             "line_mask = lines < n_lines",
-            f"{last} = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)[None, :]",
             f"offsets = lines * OUT_{last} + {last}",
             f"mask = line_mask & ({last} < OUT_{last})",
             *self._places(),
@@ -128,7 +128,7 @@ class PoolingWriter:
         for place, axis in enumerate(before):
             inner = [f"OUT_{a}" for a in before[place + 1 :]]
             text = f"lines // {_product(inner)}" if inner else "lines"
-            lines.append(f"{axis} = {text} % OUT_{axis}")
+            lines.append(f"{axis} = ({text} % OUT_{axis}).to(tl.int32)")
         for dim, axis in enumerate(self.axes):
             stride, padding = self._size(f"S_{axis}", self.pooling.stride[dim]), self.pooling.padding[dim]
             shift = f" - {self._size(f'P_{axis}', padding)}" if any(padding) else ""
@@ -142,7 +142,8 @@ class PoolingWriter:
         for dim, axis in enumerate(self.axes):
             pad = "    " * dim
             taps = self.pooling.taps[dim]
-            loop = "tl.static_range" if taps[0] <= MOST_UNROLLED else "range"
+            unrolled = prod(t[0] for t in self.pooling.taps[dim:]) <= MOST_UNROLLED
+            loop = "tl.static_range" if unrolled else "range"
             step = self._size(f"D_{axis}", self.pooling.dilation[dim])
             length = self._input(dim)
             lines.append(f"{pad}for i_{axis} in {loop}({self._size(f'K_{axis}', taps)}):")
@@ -213,11 +214,11 @@ class PoolingWriter:
             f"n_lines = {self.labels[0]}.numel() // out_{last}",
             f"grid = (triton.cdiv(n_lines, {tall}) * triton.cdiv(out_{last}, {block}),)",
         ]
-        most = f"max({wrapper.size(source.numel)}, {self.labels[0]}.numel())"
+        most = f"max({wrapper.size(source.numel)}, {self.labels[0]}.numel(), 2 * n_lines)"
         arguments = [
             *wrapper.labels, *self.labels, "n_lines", *wrapper.runtime_numbers(), *wrapper.constants(),
             *(f"{c}={wrapper.size(values)}" for c, values in self.constants.items()),
-            *(f"OUT_{a}=out_{a}" for a in self.axes), f"LINES={tall}", f"BLOCK={block}", f"WIDE={most} >= 2**30",
+            *(f"OUT_{a}=out_{a}" for a in self.axes), f"LINES={tall}", f"BLOCK={block}", f"WIDE={most} > 2**31",
             f'num_warps=CONFIG["{name}_num_warps"]',
         ]  # fmt: skip
         lines += call(f"{name}_kernel[grid]", arguments, indent=4)
