@@ -117,6 +117,16 @@ CASES: dict[str, Case] = {
         variant="looped",
     ),
     "argmax_channels": Case(module("return torch.argmax(x, dim=1), torch.max(x, dim=1)[0]", **IMAGE), ("column",)),
+    "columns_folded": Case(
+        module(
+            "y = x + 1.0\nreturn y.sum(1), y.var(1), torch.argmin(y, 1), torch.max(y, dim=1)[0] * self.scale",
+            init="self.scale = nn.Parameter(torch.randn(W))",
+            inputs="torch.randn(N, 8 * C, W)",
+            sizes="N, C, W = 4, 40, 33",
+        ),
+        ("column",),
+        variant="folded",
+    ),
     "global_average": Case(
         module(
             "return torch.tanh(F.adaptive_avg_pool2d(x, 1) + self.bias)",

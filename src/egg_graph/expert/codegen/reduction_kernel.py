@@ -8,6 +8,7 @@ from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import TileBody
 
 LOOP = "for start in tl.range(0, {count}, {step}, num_stages=STAGES):"
+PIECE_LOOP = "for start in tl.range(first, last, {step}, num_stages=STAGES):"
 
 
 class ReductionWriter:
@@ -139,7 +140,7 @@ class ReductionWriter:
             lines.append(f"grid = (n_outer * triton.cdiv(n_inner, {knob['BLOCK']}),)")
         if self.looped:
             numbers.append(f"STAGES={knob['num_stages']}")
-        numbers += [f"WIDE={numel} >= 2**30", f"num_warps={knob['num_warps']}"]
+        numbers += [f"WIDE={numel} > 2**31", f"num_warps={knob['num_warps']}"]
         arguments = [*wrapper.labels, *(self.labels[o] for o in self.outputs), *numbers]
         lines += call(f"{self.kernel_name}[grid]", arguments, indent=4)
         lines.append(f"return {', '.join(self.labels[o] for o in self.outputs)}")

@@ -9,7 +9,7 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Index, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.codegen.reduction_kernel import LOOP
+from egg_graph.expert.codegen.reduction_kernel import PIECE_LOOP
 from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import PIECES, TileBody
 
@@ -132,8 +132,7 @@ class SplitWriter:
         return f"partial_ptr + {before} * n_pieces"
 
     def _loop(self, lines: list[str]) -> list[str]:
-        header = LOOP.replace("0, {count}, {step}", "first, last, BLOCK")
-        return [header, *TILE, *(f"    {line}" for line in lines)]
+        return [PIECE_LOOP.format(step="BLOCK"), *TILE, *(f"    {line}" for line in lines)]
 
     def _numbers(self, body: TileBody, constants: list[str]) -> list[str]:
         return [
@@ -164,7 +163,8 @@ class SplitWriter:
                 *wrapper.runtime_numbers(body), *wrapper.constants(body),
                 *(["LANES=triton.next_power_of_2(pieces)"] if kind == "rest" else []),
                 *([f"BLOCK={knob['BLOCK']}", f"STAGES={knob['num_stages']}"] if walks else []),
-                "WIDE=n_rows * n_cols + width >= 2**31", *([f"num_warps={knob['num_warps']}"] if walks else []),
+                "WIDE=max(n_rows * n_cols + width, partial.numel()) >= 2**31",
+                *([f"num_warps={knob['num_warps']}"] if walks else []),
             ]  # fmt: skip
             lines += call(f"{name}_{kind}_kernel[({rows},)]", arguments, indent=4)
         lines.append(f"return {', '.join(outputs)}")

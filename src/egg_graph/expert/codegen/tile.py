@@ -27,6 +27,8 @@ class State:
     """The state of no elements."""
     first: str = ""
     """A statement ahead of `joined`, after the earlier states were joined to `<name>_part`."""
+    is_integer: bool = False
+    """Whether the state is int32, not fp32."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +300,14 @@ class TileBody(Body):
         self.emit(f"{name}_place = {place}", names.full)
         best = f"tl.where({name}_new {better} {name}_best, {name}_new, {name}_best)"
         self.emit(f"{name}_best = {best}", names.full)
+        is_top = f"{name}_is_top"
+        self.states += [
+            State(f"{name}_best", f"tl.{function}({name}_best, {keep})", identity),
+            State(
+                f"{name}_place", f"tl.min(tl.where({is_top}, {name}_place, 2147483647), {keep})", "0",
+                f"{is_top} = {name}_best == {name}_best_part", is_integer=True,
+            ),
+        ]  # fmt: skip
         end.append(f"{name}_top = tl.{function}({name}_best, {keep})")
         end.append(f"{name} = tl.min(tl.where({name}_best == {name}_top, {name}_place, 2147483647), {keep})")
 
