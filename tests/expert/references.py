@@ -37,6 +37,7 @@ def module(
     )
 
 
+SMALL_IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 2, 3, 12, 20"}
 IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 24, 40"}
 TWO = {"arguments": "x, y", "inputs": "torch.randn(N, C), torch.randn(N, C)"}
 
@@ -76,20 +77,18 @@ CASES: dict[str, Case] = {
         module("return self.norm(x)", init="self.norm = nn.LayerNorm(C)"), ("row",), variant="looped"
     ),
     "layer_norm_split": Case(
-        module("return F.gelu(self.norm(x + 1.0))", init="self.norm = nn.LayerNorm([H, W])", **IMAGE), ("row",),
+        module("return F.relu(self.norm(x + 1.0))", init="self.norm = nn.LayerNorm([C, H, W])", **IMAGE),
+        ("row",),
         variant="split",
     ),
-    "group_norm_split": Case(
-        module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **IMAGE), ("row",),
-        variant="split",
-    ),
-    "softmax_split": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",), variant="split"),
     "statistics_split": Case(
-        module("return x.sum(1), x.mean(1), x.var(1), x.amax(1), x / torch.norm(x, dim=1, keepdim=True)"),
-        ("row", "row"),
+        module(
+            "return x.sum(1), x.mean(1), x.var(1), x.amax(1), torch.logsumexp(x, 1), torch.softmax(x, 1)",
+            sizes="N, C = 8, 640",
+        ),
+        ("row",),
         variant="split",
     ),
-    "logsumexp_split": Case(module("return torch.logsumexp(x, 1)"), ("row",), variant="split"),
     "rms_norm": Case(
         module(
             "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight",
@@ -140,7 +139,7 @@ CASES: dict[str, Case] = {
             "y = F.max_pool2d(x * x, 3, 2, 1, ceil_mode=True)\nreturn torch.tanh(y + self.bias), "
             "F.max_pool2d(x, (3, 2), dilation=(1, 2))",
             init="self.bias = nn.Parameter(torch.randn(C, 1, 1))",
-            **IMAGE,
+            **SMALL_IMAGE,
         ),
         ("pointwise", "pooling", "pooling"),
     ),
@@ -149,7 +148,7 @@ CASES: dict[str, Case] = {
             "y = self.pool(F.relu(x))\nz = F.avg_pool1d(x.view(x.shape[0], -1, x.shape[3]), 4, 1, 2)\n"
             "return y * 2.0, z, F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)",
             init="self.pool = nn.AvgPool3d((3, 2, 2), ceil_mode=True)",
-            **IMAGE,
+            **SMALL_IMAGE,
         ),
         ("pooling", "pooling", "pooling"),
     ),
