@@ -18,8 +18,8 @@ FEW_ROWS = 8
 """Rows for each multiprocessor below which whole rows leave multiprocessors idle, at least in the last round."""
 LONG_ROW = 2**14
 """Elements from which on a row is worth two launches."""
-PROGRAMS = 8
-"""Pieces of rows for each multiprocessor."""
+MOST_PROGRAMS = 64
+"""Pieces of rows for each multiprocessor beyond which none gets another."""
 
 
 class RowPlaybook(AxisPlaybook):
@@ -67,8 +67,10 @@ class RowPlaybook(AxisPlaybook):
         """Return `split` only where rows are long, and too few to give every multiprocessor several."""
         found = super().structures(graph, group, target)
         space = self.space(graph, group)
-        few = space.outer[0] < FEW_ROWS * multiprocessors(target) and space.reduced[0] >= LONG_ROW
-        return (*found, "split") if few and _splits(graph, group, space) else found
+        machine = multiprocessors(target)
+        few = space.outer[0] < FEW_ROWS * machine and space.reduced[0] >= LONG_ROW
+        several = few and _split_tuning(space, machine).config["PIECES"] != 1
+        return (*found, "split") if several and _splits(graph, group, space) else found
 
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Split rows that would be walked by too few programs; a row in registers is read once, which nothing beats."""
@@ -120,13 +122,15 @@ def _splits(graph: CapturedGraph, group: Group, space: Space) -> bool:
 
 
 def _split_tuning(space: Space, machine: int) -> Tuning:
-    """Start at `PROGRAMS` pieces a multiprocessor, each of at least two blocks."""
+    """Start at pieces of at least eight blocks, or of two while multiprocessors would be idle."""
     rows, cols = space.outer[0], space.reduced[0]
     block = min(4096, power_of_two(-(-cols // 8)))
-    most = max(1, cols // (2 * block))
-    pieces = power_of_two(-(-PROGRAMS * machine // rows))
-    while pieces > most:
-        pieces //= 2
+    pieces = 1
+    while rows * 2 * pieces <= MOST_PROGRAMS * machine:
+        blocks = 8 if rows * pieces >= 2 * machine else 2
+        if cols < 2 * pieces * blocks * block:
+            break
+        pieces *= 2
     return Tuning(
         {"PIECES": pieces, "BLOCK": block, "num_warps": 8, "num_stages": 3},
         {
