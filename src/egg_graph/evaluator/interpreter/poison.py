@@ -15,6 +15,8 @@ from egg_graph.evaluator.wire.poison import POISON_BITS, poison_
 FLOAT_BITS = {dtype.itemsize: POISON_BITS[dtype] for dtype in (torch.float16, torch.float32, torch.float64)}
 """Size of an IEEE float [byte] -> its poison."""
 FLOAT8_BITS = 0x7F
+BFLOAT16_PAYLOAD = 6
+"""Bits of a quiet bfloat16 NaN's payload, which are the highest of a wider one's that was made of it."""
 INTEGERS = {1: 90, 2: 23130, 4: 1073754169, 8: 1073754169}
 """Size of an integer [byte] -> its poison: far outside of any tensor, yet harmless in address arithmetic."""
 
@@ -40,14 +42,17 @@ def undefined(shape: tuple[int, ...], dtype: np.dtype[Any], element: str = "") -
 
 
 def is_poisoned(values: np.ndarray) -> np.ndarray:
-    """Return for each element of a float array whether it is undefined: a NaN with a payload."""
+    """Return for each element of a float array whether it is undefined: a NaN with a payload.
+
+    The NaN with all bits set is a computed one: PyTorch's vectorised casts to bfloat16 make it, and NVIDIA GPUs.
+    """
     nan = np.isnan(values)
     if not nan.any():
         return nan
     size = values.dtype.itemsize
     mantissa = {2: 0x01FF, 4: 0x003FFFFF, 8: 0x0007FFFFFFFFFFFF}[size]
-    bits = np.ascontiguousarray(values).view(f"uint{8 * size}")
-    return nan & ((bits & bits.dtype.type(mantissa)) != 0)
+    bits = np.ascontiguousarray(values).view(f"uint{8 * size}") & np.dtype(f"uint{8 * size}").type(mantissa)
+    return nan & (bits != 0) & (bits < bits.dtype.type(mantissa & ~(mantissa >> BFLOAT16_PAYLOAD)))
 
 
 def fill_with_poison(flat: torch.Tensor) -> None:
