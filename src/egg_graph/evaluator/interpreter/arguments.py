@@ -39,6 +39,12 @@ def constexpr_names(function: Any) -> set[str]:
     return {n for n, annotation in function.__annotations__.items() if "constexpr" in _normalize_ty(annotation)}
 
 
+def typed_names(function: Any) -> set[str]:
+    """Return the parameters annotated with a type, such as `tl.int32`; an argument of 1 is no constant there."""
+    types = set(type_canonicalisation_dict.values())
+    return {n for n, annotation in function.__annotations__.items() if _normalize_ty(annotation) in types}
+
+
 def _unwrapped(tensor: Any) -> Any:
     """Return the `torch.Tensor` behind a reinterpreted one."""
     return tensor.base if isinstance(tensor, triton.runtime.jit.TensorWrapper) else tensor
@@ -51,11 +57,13 @@ class Specialisation:
         bound: parameter -> argument.
         constexprs: parameters annotated `tl.constexpr`.
         unspecialised: parameters that the kernel excludes from specialisation.
+        typed: parameters annotated with a type.
 
     The attributes are fields of `Launch`.
     """
 
-    def __init__(self, bound: dict[str, Any], constexprs: set[str], unspecialised: set[str]) -> None:
+    def __init__(self, bound: dict[str, Any], constexprs: set[str], unspecialised: set[str], typed: set[str]) -> None:
+        self.typed = typed
         self.signature: dict[str, Any] = {}
         self.constexprs: dict[str, Any] = {}
         self.divisible: list[str] = []
@@ -75,7 +83,7 @@ class Specialisation:
         """
         if isinstance(value, tl.constexpr):
             value = value.value
-        if value is None or (specialise and type(value) is int and value == 1):
+        if value is None or (specialise and path not in self.typed and type(value) is int and value == 1):
             self.constexprs[path] = value
             return "constexpr"
         if isinstance(value, bool):

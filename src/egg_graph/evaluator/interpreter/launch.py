@@ -15,7 +15,7 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.interpreter import InterpretedFunction
 
 from egg_graph.evaluator.interpreter import races
-from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device
+from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device, typed_names
 from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
 from egg_graph.evaluator.interpreter.programs import ProgramCounts, run_programs
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
@@ -69,8 +69,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     function = self.rewrite()
     launched_at = run.candidate_line()
     bound, options = _bind(self, function, args, keywords)
-    constexprs = constexpr_names(function)
-    special = Specialisation(bound, constexprs, _unspecialised(self))
+    special = Specialisation(bound, constexpr_names(function), _unspecialised(self), typed_names(function))
     shape = _grid(grid, bound, self.__name__)
     if run.silent:
         run.configs = ()
@@ -92,7 +91,7 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
         return CompiledKernelStub(self, options)
     run.memory.begin_launch()
     device = {
-        name: value if name in constexprs else to_device(value, name, run.memory, fake=run.fake)
+        name: value if name in special.constexprs else to_device(value, name, run.memory, fake=run.fake)
         for name, value in bound.items()
     }
     with _launching(run, self.__name__, describe_configuration(special.constexprs, options)) as launch:
