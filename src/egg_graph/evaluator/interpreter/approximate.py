@@ -13,7 +13,6 @@ TURN = np.float32(1 / (2 * np.pi))
 ULP = 2.0**-23
 LARGEST_DIVISOR = 2.0**126
 """Largest divisor of `div.approx.f32`; beyond it the quotient is zero."""
-SMALLEST_NORMAL = np.float32(2.0**-126)
 Function = Callable[..., np.ndarray]
 
 
@@ -67,17 +66,6 @@ reciprocal = _relative(lambda x: 1 / x, ULP)
 root = _relative(np.sqrt, ULP)
 reciprocal_root = _relative(lambda x: 1 / np.sqrt(x), 2.0**-22.9)
 full_quotient = _relative(lambda x, y: x / y, 2 * ULP)
-
-
-def flushing(function: Function) -> Function:
-    """Make a function take denormal fp32 numbers for zeros, as `sqrt.approx.ftz.f32` and `rsqrt.approx.ftz.f32` do."""
-
-    def of_flushed(x: np.ndarray) -> np.ndarray:
-        if x.dtype != np.float32:
-            return function(x)
-        return function(np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(np.float32(0), x), x))
-
-    return of_flushed
 
 
 def quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import overflow
-from egg_graph.evaluator.interpreter.approximate import flushing
+from egg_graph.evaluator.interpreter.denormals import flushing
 from egg_graph.evaluator.interpreter.directed_rounding import to_integer
 from egg_graph.evaluator.interpreter.exact_arithmetic import fused
 from egg_graph.evaluator.interpreter.handles import (
@@ -184,7 +184,11 @@ def float_to_float(self: Any, source: Any, target: Any, rounding: Any) -> Any:
 
 
 def divide(self: Any, lhs: Any, rhs: Any) -> Any:
-    """Replace `create_idiv`: integers divide toward zero; by zero they give all bits set, as on NVIDIA GPUs."""
+    """Replace `create_idiv`: integers divide toward zero.
+
+    By zero they give all bits set, as 32-bit integers do on NVIDIA GPUs. The PTX ISA leaves it open (`div`), and it is
+    otherwise for 64 bits, while of two 8-bit quotients in one register a zero divisor spoils both.
+    """
     by_zero = rhs.data == 0
     divisor = np.where(by_zero, rhs.data.dtype.type(1), rhs.data) if by_zero.any() else rhs.data
     quotient = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
@@ -240,11 +244,12 @@ def concatenate(self: Any, lhs: Any, rhs: Any) -> Any:
 def _reshape(data: np.ndarray, shape: Any, allow_reorder: bool) -> np.ndarray:
     """Reshape a block. Where the kernel allows any order (`tl.view`), the order of the elements changes.
 
-    A uniform array stays a view of one element; numpy would copy it.
+    So it may on a GPU even if the shape stays, because the compiler lays both blocks out as it likes. A uniform array
+    stays a view of one element; numpy would copy it.
     """
     if is_uniform(data):
         return np.broadcast_to(one(data), tuple(shape))
-    if allow_reorder and [n for n in data.shape if n > 1] != [n for n in shape if n > 1]:
+    if allow_reorder:
         data = _interleave_halves(data.reshape(-1))
     return data.reshape(tuple(shape))
 
@@ -263,8 +268,10 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_maxnumf, builder.create_minnumf = by(LARGER), by(SMALLER)
     builder.create_maximumf, builder.create_minimumf = by(LARGER_OR_NAN), by(SMALLER_OR_NAN)
     builder.create_erf = lambda self, arg: unary_op(self, arg, torch_special("erf"))
-    builder.create_sqrt = lambda self, arg: unary_op(self, arg, flushing(np.sqrt))
     builder.create_rsqrt = lambda self, arg: unary_op(self, arg, flushing(lambda x: 1 / np.sqrt(x)))
+    builder.create_sqrt = lambda self, arg: unary_op(self, arg, flushing(np.sqrt))
+    builder.create_floor = lambda self, arg: unary_op(self, arg, flushing(np.floor))
+    builder.create_ceil = lambda self, arg: unary_op(self, arg, flushing(np.ceil))
     builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
     builder.create_expand_dims = range_preserving("expand_dims", np.expand_dims)
     builder.create_reshape = range_preserving("reshape", _reshape)

@@ -7,6 +7,7 @@ import numpy as np
 
 from egg_graph.evaluator.interpreter import approximate, directed_rounding, integer_intrinsics
 from egg_graph.evaluator.interpreter.arithmetic import torch_special
+from egg_graph.evaluator.interpreter.denormals import flushing, is_denormal, undefined_at_denormals
 
 Function = Callable[..., np.ndarray]
 
@@ -25,8 +26,8 @@ def _exponent(x: np.ndarray) -> np.ndarray:
 
 
 def _exponent_as_float(x: np.ndarray) -> np.ndarray:
-    """`logb`: the binary exponent as a float."""
-    exponent = (np.frexp(x)[1] - 1).astype(x.dtype)
+    """`logb`: the binary exponent as a float; -150 for denormal fp32 numbers, whose bits it counts after the flush."""
+    exponent = np.where(is_denormal(x), -150, np.frexp(x)[1] - 1).astype(x.dtype)
     return np.where(x == 0, -np.inf, np.where(np.isinf(x), np.inf, np.where(np.isnan(x), x, exponent))).astype(x.dtype)
 
 
@@ -38,9 +39,29 @@ def _gamma(x: np.ndarray) -> np.ndarray:
     return np.where(pole, np.nan, np.where(odd, -magnitude, magnitude))
 
 
-def _of_half_turns(function: Function) -> Function:
-    """Make `sinpi` or `cospi`, which reduce the angle exactly."""
-    return lambda x: function(np.pi * np.fmod(x, 2).astype(np.float64))
+def _of_half_turns(*, cosine: bool) -> Function:
+    """Make `sinpi` or `cospi`: the angle is reduced exactly, to an eighth of a turn and a number of quarters."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        angle = np.fmod(x.astype(np.float64), 2)
+        quarters = np.rint(2 * angle)
+        rest = np.pi * (angle - quarters / 2)
+        quarters = (quarters + cosine) % 4
+        result = np.where(quarters % 2 == 1, np.cos(rest), np.sin(rest))
+        result = np.where(quarters >= 2, -result, result)
+        return np.where(result == 0, 0.0 if cosine else np.copysign(0.0, x), result)
+
+    return function
+
+
+def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`remainder`: x less the nearest multiple of y, of two the even one; exact."""
+    left, right = np.abs(x), np.abs(y)
+    rest = np.fmod(left, right + right)
+    beyond = rest > right - rest
+    once = rest - right
+    rest = np.where(beyond, np.where(once >= right - once, once - right, once), rest)
+    return np.where(np.signbit(x), -rest, rest)
 
 
 def _norm(*values: np.ndarray) -> np.ndarray:
@@ -55,7 +76,7 @@ def _reciprocal_of_high_word(x: np.ndarray) -> np.ndarray:
 
 
 SAME_NAME = {name: getattr(np, name) for name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
     "tanh", "floor", "ceil", "trunc", "rint", "hypot", "copysign", "fmod", "nextafter", "isnan", "isinf", "signbit",
     "ldexp", "abs",
 )}  # fmt: skip
@@ -64,11 +85,10 @@ OTHER_NAME: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "nearbyint": np.rint, "round": _round_away,
     "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "sqrt": approximate.flushing(np.sqrt), "rsqrt": approximate.flushing(lambda x: 1 / np.sqrt(x)),
-    "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
-    "sinpi": _of_half_turns(np.sin), "cospi": _of_half_turns(np.cos),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "rcbrt": lambda x: 1 / np.cbrt(x), "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "sinpi": _of_half_turns(cosine=False), "cospi": _of_half_turns(cosine=True),
     "fdim": lambda x, y: np.where(x <= y, 0, x - y),
-    "remainder": lambda x, y: x - y * np.rint(x / y), "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),
+    "remainder": _remainder, "saturatef": lambda x: np.clip(np.nan_to_num(x), 0, 1),
     "fma": directed_rounding.FUNCTIONS["fma_rn"], "finitef": np.isfinite, "isfinited": np.isfinite,
     "rsqrt_rn": lambda x: 1 / np.sqrt(x.astype(np.float64)), "rcp64h": _reciprocal_of_high_word,
     "norm3d": _norm, "norm4d": _norm, "rnorm3d": lambda *v: 1 / _norm(*v), "rnorm4d": lambda *v: 1 / _norm(*v),
@@ -88,11 +108,18 @@ TORCH_NAME = {
     "cyl_bessel_i0": "i0", "cyl_bessel_i1": "i1",
 }  # fmt: skip
 """libdevice's name of a function that only PyTorch has -> its name in `torch.special`."""
-FUNCTIONS: dict[str, Function] = {
+_UNFLUSHED: dict[str, Function] = {
     **SAME_NAME,
     **directed_rounding.FUNCTIONS,
     **integer_intrinsics.FUNCTIONS,
     **OTHER_NAME,
     **{name: torch_special(other) for name, other in TORCH_NAME.items()},
+}
+FLUSHING = ("abs", "floor", "ceil", "ilogb", "sqrt", "rsqrt", "saturatef", "fma", *directed_rounding.FUNCTIONS)
+"""Functions that take a denormal fp32 number for zero, and make none; for others that is within their error."""
+FUNCTIONS: dict[str, Function] = {
+    **_UNFLUSHED,
+    **{name: flushing(_UNFLUSHED[name]) for name in FLUSHING},
+    **{name: undefined_at_denormals(_UNFLUSHED[name]) for name in ("cbrt", "rcbrt")},
 }
 """libdevice's name -> the function. It lacks `jn` and `yn`, Bessel functions of any order."""

@@ -160,6 +160,21 @@ def narrow_sum_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 1, tl.max(x, axis=0))
 
 
+@triton.jit
+def as_compiled_kernel(x_ptr, h_ptr, b_ptr, one, typed: tl.int32, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x, h, b = tl.load(x_ptr + i), tl.load(h_ptr + i), tl.load(b_ptr + i)
+    tl.store(out_ptr + i, tl.floor(x) + tl.ceil(x) + libdevice.floor(x) + libdevice.float2int_rd(x))
+    tl.store(out_ptr + BLOCK + i, tl.sqrt(x) + libdevice.sqrt(x))
+    tl.store(out_ptr + 2 * BLOCK + i, libdevice.remainder(x, 3.0))
+    tl.store(out_ptr + 3 * BLOCK + i, libdevice.sinpi(x.to(tl.float64) + 0.5))
+    tl.store(out_ptr + 4 * BLOCK + i, tl.maximum(h, 3.0) + max(h, 2.0))
+    width, wide = (b + one).dtype.primitive_bitwidth, (b + typed).dtype.primitive_bitwidth
+    tl.store(out_ptr + 5 * BLOCK + i, tl.zeros((BLOCK,), tl.float64) + width + wide)
+    moved = tl.sum((tl.view(i, (BLOCK,)) != i).to(tl.int32), axis=0) > 0
+    tl.store(out_ptr + 6 * BLOCK + i, tl.zeros((BLOCK,), tl.float64) + moved)
+
+
 def words(x, y):
     out = torch.empty_like(x)
     words_kernel[(triton.cdiv(x.numel(), 128), 1, 1, 1)](x, y, out, x.numel(), ALL=True, BLOCK=128)
@@ -214,6 +229,12 @@ def narrow_sum(x):
     return out
 
 
+def as_compiled(x, h, b):
+    out = torch.empty(7, x.numel(), dtype=torch.float64, device=x.device)
+    as_compiled_kernel[(1,)](x, h, b, 1, 1, out, BLOCK=x.numel())
+    return out
+
+
 def roundings(x):
     out = torch.empty(6, x.numel(), dtype=torch.int64, device=x.device)
     roundings_kernel[(1,)](x, out, x.numel(), BLOCK=16)
@@ -261,6 +282,16 @@ def roundings_of(x):
     return torch.stack([torch.round(x), away, torch.trunc(x), torch.floor(x), torch.ceil(x), exponent])
 
 
+def as_compiled_of(x, h, b):
+    """Denormals of fp32 are flushed, 1 is a constant, a computed NaN loses, and tl.view keeps no order."""
+    x = torch.where(x.abs() < 1e-38, 0.0, x)
+    whole = torch.floor(x)
+    rest = torch.tensor([0.0, 0.0, -1.0, 1.5] * 8)
+    turned = torch.sin(torch.pi * (x - 2 * torch.floor(x / 2) + 0.5))
+    rows = [3 * whole + torch.ceil(x), 2 * torch.sqrt(x), rest, turned]
+    return torch.stack([*rows, *(torch.full_like(x, row) for row in (5.0, 8 + 32, 1.0))])
+
+
 CASES = {
     "words": (words, lambda: (torch.randn(300), torch.randn(300)), words_in_torch, 0.0),
     "numbers": (
@@ -285,6 +316,13 @@ CASES = {
             *torch.tensor([[1, 0], [2**31 - 1] * 2, [2**24 + 2**17, -7], [0, 0], [1, 1], [1, 1]]).double(),
             x - 3.0, torch.zeros(2),
         ]), 0.0,
+    ),
+    "as_compiled": (
+        as_compiled,
+        lambda: (
+            torch.tensor([1e-40, 3e-45, 2.0, 7.5] * 8), torch.full((32,), torch.nan).bfloat16(),
+            torch.zeros(32, dtype=torch.int8),
+        ), as_compiled_of, 1e-7,
     ),
     "mapped": (mapped, lambda: (torch.randn(32),), lambda x: x.clamp_min(0.25) + 2 * x, 1e-7),
     "narrow_sum": (
