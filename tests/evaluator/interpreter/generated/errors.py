@@ -36,6 +36,11 @@ def _documented(ulps: float, what: str, source: str = GUIDE, *, absolute: float 
 
 ERRORS: dict[str, Bound] = {
     "exact": Bound(source="the same bits; NaN is one value"),
+    "undefined": Bound(
+        scaled=float("inf"),
+        source="not compared, for nothing defines it: a quotient by zero (PTX ISA, div: machine-specific; while of two "
+        "8-bit quotients in one register a zero divisor spoils both), the order of elements after tl.view",
+    ),
     "scale": Bound(scaled=float("inf"), source="not compared: it scales the error of the output before it"),
     "division": Bound(2, 2.0**-125, source=f"{PTX}, div.full.f32: 2 ulp"),
     "fused": Bound(scaled=1.0, source="a product and a sum may be one fma: one rounding of the product, 2^-24 of it"),
@@ -77,6 +82,12 @@ ERRORS: dict[str, Bound] = {
     "fast sine": Bound(absolute=2.0**-19.5, source=f"{GUIDE}, intrinsics: 2^-21.19 absolute in [-pi, pi], told twice"),
     "fast tangent": Bound(ulps=64, absolute=2.0**-16, source=f"{GUIDE}, intrinsics: from __sinf and __cosf"),
     "fast": Bound(ulps=2 * (2 + 8) + NUMPY, absolute=2.0**-20, source=f"{GUIDE}, intrinsics, |x| <= 8, told twice"),
+    "fast power": Bound(
+        ulps=128,
+        absolute=2.0**-125,
+        source=f"{GUIDE}, intrinsics: __powf is 2^(y __log2f(x)); 2 ulp of a logarithm up to 6, times y up to 8, told "
+        "twice",
+    ),
     "fast tanh": Bound(ulps=2 * 2.0**12, absolute=2.0**-125, source=f"{PTX}, tanh.approx.f32: 2^-11, told twice"),
     **{f"guide {ulps}": _documented(ulps, "the function's row") for ulps in (0, 1, 2, 3, 4, 9)},
     "guide fp64": Bound(ulps=16, absolute=1e-300, source=f"{GUIDE}: at most 12 ulp in fp64; numpy and PyTorch 4 ulp"),
@@ -84,6 +95,12 @@ ERRORS: dict[str, Bound] = {
         24, "lgammaf, tgammaf: 6 and 5 ulp of fp32; here by fp32 or fp64 logarithms", absolute=2.0**-18
     ),
     "bessel": _documented(32, "j0f ... y1f for |x| < 8: 9 ulp, absolute near zeros; PyTorch alike", absolute=2.0**-19),
-    "distribution": _documented(16, "erfinvf ... normcdfinvf: at most 5 ulp; PyTorch's by rational functions"),
+    "distribution": _documented(16, "erfcxf, normcdff: at most 5 ulp; PyTorch's by rational functions"),
+    "quantile": _documented(
+        16,
+        "erfinvf ... normcdfinvf: at most 5 ulp; PyTorch's alike; the operand's product and sum may be one fma: "
+        "2^-25, where the slope is at most 10",
+        absolute=2.0**-21,
+    ),
 }
 """Class of an output -> its bound."""

@@ -171,7 +171,7 @@ def special_functions(w: Writer) -> None:
     quantile = QUANTILES[w.number % len(QUANTILES)]
     y = w.load("float32", "unit")
     inside = f"{y} * 0.9" if quantile == "erfinv" else f"tl.abs({y}) * 0.9 + 0.05"
-    w.store(f"libdevice.{quantile}({inside})", "float32", "distribution")
+    w.store(f"libdevice.{quantile}({inside})", "float32", "quantile")
 
 
 def fast_functions(w: Writer) -> None:
@@ -182,5 +182,5 @@ def fast_functions(w: Writer) -> None:
     w.store(f"libdevice.{name}({x})", "float32", error)
     y = w.load("float32", "positive")
     w.store(f"libdevice.fast_dividef({x}, {y})", "float32", "fast")
-    w.store(f"libdevice.fast_powf({y}, {x})", "float32", "fast")
+    w.store(f"libdevice.fast_powf({y}, {x})", "float32", "fast power")
     w.store(f"libdevice.saturatef({x})", "float32")

@@ -18,7 +18,7 @@ def other_names(w: Writer) -> None:
     for function in ("add", "sub", "mul"):
         w.store(f"tl.{function}({x}, {y})", dtype)
     w.store(f"tl.cast({x}, tl.float32)", "float32")
-    w.store(f"tl.view({x}, {w.shape})", dtype)
+    w.store(f"tl.view({x}, {w.shape})", dtype, "undefined")
     if dtype in FLOATS:
         w.store(f"tl.fdiv({x}.to(tl.float32), {y}.to(tl.float32) + 20.5)", "float32", "division")
     else:
