@@ -104,7 +104,6 @@ CATEGORIES: dict[str, tuple[int, Callable[[Writer], None]]] = {
     "mapped": (2, rest.mapped),
     "counters": (2, rest.counters),
     "libdevice_words": (1, rest.words_of_floats),
-    "libdevice_bessel_of_any_order": (2, rest.bessel_of_any_order),
 }  # fmt: skip
 """Category -> number of kernels, and the function that writes one."""
 

@@ -80,10 +80,3 @@ def words_of_floats(w: Writer) -> None:
     x, y = w.load("int32"), w.load("uint32")
     w.store(f"libdevice.int2double_rn({x})", "float64")
     w.store(f"libdevice.uint2double_rn({y})", "float64")
-
-
-def bessel_of_any_order(w: Writer) -> None:
-    """libdevice's `jn` and `yn`, which the interpreter does not know."""
-    name = w.cycle("jn", "yn")
-    n, x = w.load("int32", "below 4"), w.load("float32", "positive")
-    w.store(f"libdevice.{name}({n}, {x})", "float32", "bessel")
