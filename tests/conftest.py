@@ -52,8 +52,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but look at nothing that was imported."""
+    """Collect garbage again, though seldom, and look at nothing that was imported."""
     gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
     gc.enable()
 
 

@@ -80,7 +80,7 @@ def words(tmp_path):
 
 @pytest.fixture
 def judge(words, evaluator, tmp_path, monkeypatch):
-    """The command in this process, judged by an evaluator that is warm already, as the one would be that it asks for."""
+    """The command in this process, judged by an evaluator that is warm already, of the settings that it asks for."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
