@@ -21,6 +21,8 @@ from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam
 from tests.paths import IMPORTABLE
 from tests.runs.harness import SCRIPT
 
+pytestmark = pytest.mark.slow
+
 
 class Stopped(Exception):
     """Ends a run from its listener, as a person does with Ctrl-C."""
