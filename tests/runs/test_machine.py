@@ -42,17 +42,24 @@ def start(runs, log, **options):
     return optimize(REFERENCE, **options)
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    """A run that was stopped after its fourth attempt, to be copied: its folder in `runs`, and its `log`."""
-    place = tmp_path_factory.mktemp("stopped")
+def stopped_run(runs, log):
+    """The folder of a run that was stopped after its fourth attempt."""
 
     def stop(event):
         if event["event"] == "attempt" and event["attempt"] == 4:
             raise Stopped
 
     with pytest.raises(Stopped):
-        start(place / "runs", place / "log", on_event=stop)
+        start(runs, log, on_event=stop)
+    (folder,) = runs.iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Where a stopped run lies, to be copied: its folder in `runs`, and its `log`."""
+    place = tmp_path_factory.mktemp("stopped")
+    stopped_run(place / "runs", place / "log")
     return place
 
 
