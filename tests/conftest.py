@@ -24,8 +24,8 @@ hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine i
 hypothesis.settings.load_profile("suite")
 
 WAITING_WORKERS = 2
-"""Workers of xdist beyond one per core, for the time that tests wait. Each costs some 15 s of processor time: it imports
-every module of tests, and starts an evaluator of its own."""
+"""Workers of xdist beyond one per core, for the time that tests wait. Each costs some 15 s of processor time: it
+imports every module of tests, and starts an evaluator of its own."""
 
 H200 = {
     "dram_bandwidth": 4.8e12,
