@@ -23,8 +23,9 @@ collect_ignore = ["corpus"]
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("suite")
 
-WAITING_WORKERS = 3
-"""Workers of xdist beyond one per core: a good part of the suite's time is waiting for other processes."""
+WAITING_WORKERS = 2
+"""Workers of xdist beyond one per core, for the time that tests wait. Each costs some 15 s of processor time: it
+imports every module of tests, and starts an evaluator of its own."""
 
 H200 = {
     "dram_bandwidth": 4.8e12,
@@ -52,8 +53,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but look at nothing that was imported."""
+    """Collect garbage again, though seldom, and look at nothing that was imported."""
     gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
     gc.enable()
 
 

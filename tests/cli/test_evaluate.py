@@ -1,8 +1,9 @@
-"""`egg-graph evaluate` on real candidates, judged without a GPU: as a process of its own, or by one warm evaluator."""
+"""`egg-graph evaluate` on real candidates, judged without a GPU by one warm evaluator.
+
+That the command starts an evaluator and ends it: test_end_to_end.py, of `egg-graph optimize`.
+"""
 
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -78,22 +79,16 @@ def words(tmp_path):
 
 
 @pytest.fixture
-def command(words, tmp_path):
-    """The command as a user runs it, its evaluator included."""
-
-    def run(*given, **named):
-        whole = [sys.executable, "-m", "egg_graph", *words(*given, **named)]
-        return subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
-
-    return run
-
-
-@pytest.fixture
 def judge(words, evaluator, tmp_path, monkeypatch):
-    """The same command in this process, judged by an evaluator that is warm already."""
+    """The command in this process, judged by an evaluator that is warm already, of the settings that it asks for."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("egg_graph.evaluator.LocalEvaluator", lambda **settings: nullcontext(evaluator))
+
+    def warm(**settings):
+        assert settings == {"device": "none", "timeout": evaluator.timeout, "profile": False}
+        return nullcontext(evaluator)
+
+    monkeypatch.setattr("egg_graph.evaluator.LocalEvaluator", warm)
 
     def run(*given, **named):
         result = CliRunner().invoke(app, words(*given, **named))
@@ -102,8 +97,8 @@ def judge(words, evaluator, tmp_path, monkeypatch):
     return run
 
 
-def test_a_right_kernel_is_accepted_with_its_evidence(command, tmp_path):
-    result = command(RIGHT, "--json", "--target", "h200", "--evidence", "record.json")
+def test_a_right_kernel_is_accepted_with_its_evidence(judge, tmp_path):
+    result = judge(RIGHT, "--json", "--target", "h200", "--evidence", "record.json")
     assert result.returncode == 0, result.stderr
     record = read_evidence(tmp_path / "record.json")
     assert (record.candidate.source, record.task.reference) == (RIGHT, REFERENCE)

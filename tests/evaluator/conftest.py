@@ -3,14 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from egg_graph.schema import Figure, Hardware
-from tests.paths import CORPUS, IMPORTABLE
+from tests.paths import CORPUS, IMPORTABLE, UNCOLLECTED
 
 HERE = Path(__file__).parent
 MATRIX = {"shape": [2048, 2048]}
@@ -50,7 +49,7 @@ def in_process(script: str, jobs: Any, **environment: str) -> Any:
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     inherited["PYTHONPATH"] = os.pathsep.join(filter(None, [inherited.get("PYTHONPATH"), IMPORTABLE]))
     done = subprocess.run(
-        [sys.executable, HERE / script],
+        [*UNCOLLECTED, HERE / script],
         input=json.dumps(jobs),
         capture_output=True,
         text=True,

@@ -38,7 +38,7 @@ def module(
 
 
 SMALL_IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 2, 3, 12, 20"}
-IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 24, 40"}
+IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 12, 20"}
 TWO = {"arguments": "x, y", "inputs": "torch.randn(N, C), torch.randn(N, C)"}
 
 ACTIVATIONS = """

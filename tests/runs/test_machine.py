@@ -3,6 +3,7 @@
 import functools
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from egg_graph.schema.errors import RunHeld
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, StatelessTeam
 from tests.paths import IMPORTABLE
 from tests.runs.harness import SCRIPT
+
+pytestmark = pytest.mark.slow
 
 
 class Stopped(Exception):
@@ -39,17 +42,33 @@ def start(runs, log, **options):
     return optimize(REFERENCE, **options)
 
 
-def stopped_run(runs, log, attempt=4):
-    """The folder of a run that was stopped after some attempts."""
+def stopped_run(runs, log):
+    """The folder of a run that was stopped after its fourth attempt."""
 
     def stop(event):
-        if event["event"] == "attempt" and event["attempt"] == attempt:
+        if event["event"] == "attempt" and event["attempt"] == 4:
             raise Stopped
 
     with pytest.raises(Stopped):
         start(runs, log, on_event=stop)
     (folder,) = runs.iterdir()
     return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Where a stopped run lies, to be copied: its folder in `runs`, and its `log`."""
+    place = tmp_path_factory.mktemp("stopped")
+    stopped_run(place / "runs", place / "log")
+    return place
+
+
+@pytest.fixture
+def folder(stopped, tmp_path, log):
+    """The folder of a run that was stopped; `log` holds what it evaluated."""
+    shutil.copy(stopped / "log", log)
+    (copied,) = shutil.copytree(stopped / "runs", tmp_path / "runs").iterdir()
+    return copied
 
 
 def finish(folder, log):
@@ -60,11 +79,12 @@ def evaluated(log):
     return log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.fixture
-def whole(tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
     """What an undisturbed run evaluates and hands over."""
-    run = start(tmp_path / "undisturbed", tmp_path / "undisturbed.log")
-    return evaluated(tmp_path / "undisturbed.log"), run.kernel
+    place = tmp_path_factory.mktemp("undisturbed")
+    run = start(place, place / "log")
+    return evaluated(place / "log"), run.kernel
 
 
 def assert_finished_once(run, log, whole):
@@ -106,8 +126,7 @@ def go_on(folder):
     return f"stopped; go on with: egg-graph optimize --resume {folder.name} --runs {folder.parent}"
 
 
-def test_a_resumed_run_that_is_interrupted_tells_how_to_go_on(tmp_path, log, whole):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_a_resumed_run_that_is_interrupted_tells_how_to_go_on(tmp_path, folder, log, whole):
     with at_work(folder, log, tmp_path / "gate") as process:
         before = evaluated(log)
         process.send_signal(signal.SIGINT)
@@ -117,8 +136,7 @@ def test_a_resumed_run_that_is_interrupted_tells_how_to_go_on(tmp_path, log, who
     assert_finished_once(finish(folder, log), log, whole)
 
 
-def test_of_two_processes_that_resume_one_run_the_second_gets_one_line(tmp_path, log, whole):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_of_two_processes_that_resume_one_run_the_second_gets_one_line(tmp_path, folder, log, whole):
     gate = tmp_path / "gate"
     with at_work(folder, log, gate) as first:
         before = evaluated(log)
@@ -135,8 +153,7 @@ def test_of_two_processes_that_resume_one_run_the_second_gets_one_line(tmp_path,
     assert_finished_once(finish(folder, log), log, whole)
 
 
-def test_a_killed_process_frees_its_run(tmp_path, log, whole):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_a_killed_process_frees_its_run(tmp_path, folder, log, whole):
     with at_work(folder, log, tmp_path / "gate") as first:
         first.kill()
         first.wait()
@@ -176,8 +193,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_database_is_told_and_left_alone(tmp_path, log, whole, damage, monkeypatch):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_a_damaged_database_is_told_and_left_alone(folder, log, whole, damage, monkeypatch):
     path, before = folder / "checkpoints.sqlite", evaluated(log)
     content = path.read_bytes()
     path.write_bytes(DAMAGE[damage](content))
@@ -192,8 +208,7 @@ def test_a_damaged_database_is_told_and_left_alone(tmp_path, log, whole, damage,
     assert_finished_once(finish(folder, log), log, whole)
 
 
-def test_a_killed_runs_database_that_was_emptied_keeps_its_log(tmp_path, log, whole):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_a_killed_runs_database_that_was_emptied_keeps_its_log(tmp_path, folder, log, whole):
     with at_work(folder, log, tmp_path / "gate") as process:
         process.kill()
         process.wait()
@@ -208,8 +223,9 @@ def test_a_killed_runs_database_that_was_emptied_keeps_its_log(tmp_path, log, wh
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_lost_database_does_not_start_the_run_anew(tmp_path, log, ended):
-    folder = start(tmp_path / "runs", log).folder if ended else stopped_run(tmp_path / "runs", log)
+def test_a_lost_database_does_not_start_the_run_anew(folder, log, ended):
+    if ended:
+        finish(folder, log)
     (folder / "checkpoints.sqlite").unlink()
     before = evaluated(log)
     with pytest.raises(InfrastructureError) as error:
@@ -218,8 +234,7 @@ def test_a_lost_database_does_not_start_the_run_anew(tmp_path, log, ended):
     assert evaluated(log) == before and not (folder / "checkpoints.sqlite").exists()
 
 
-def test_a_damaged_request_is_told_in_one_line(tmp_path, log):
-    folder = stopped_run(tmp_path / "runs", log)
+def test_a_damaged_request_is_told_in_one_line(folder, log):
     (folder / "run.json").write_text((folder / "run.json").read_text()[:100])
     with pytest.raises(InfrastructureError) as error:
         finish(folder, log)

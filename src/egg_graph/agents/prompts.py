@@ -1,8 +1,9 @@
 """Render prompts from a brief. The templates are Jinja2 files in the package `egg_graph.prompts`."""
 
+from functools import cache
 from pathlib import Path
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
 from egg_graph.agents.filters import FILTERS
 from egg_graph.agents.parts import PartList, Prompt
@@ -18,22 +19,12 @@ class Prompts:
         Raises:
             BadInput: if `folder` is given and does not exist.
         """
-        loaders: list[BaseLoader] = [FunctionLoader(_shipped)]
+        self._environment = _shipped_templates()
         if folder is not None:
             if not Path(folder).is_dir():
                 raise BadInput(f"{folder}: no such folder; give one that holds *.j2 templates")
-            loaders.insert(0, FileSystemLoader(folder))
-        self._environment = Environment(
-            loader=ChoiceLoader(loaders),
-            undefined=StrictUndefined,
-            autoescape=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        self._environment.filters.update(FILTERS)
-        for name in ("fewshot_reference", "fewshot_kernel"):
-            self._environment.globals[name] = prompt_text(f"{name}.py.txt")
+            loaders = ChoiceLoader([FileSystemLoader(folder), FunctionLoader(_shipped)])
+            self._environment = self._environment.overlay(loader=loaders)
 
     def fixed(self, role: Role, brief: Brief) -> str:
         """What every system prompt of a role begins with: it is the same in all calls of a run.
@@ -55,6 +46,23 @@ class Prompts:
         parts = PartList()
         rendered = self._environment.get_template(template).render(brief=brief, part=parts.part, **more)
         return parts.assemble(rendered, limit)
+
+
+@cache
+def _shipped_templates() -> Environment:
+    """The shipped templates. Each is compiled once per process, however many teams there are."""
+    environment = Environment(
+        loader=FunctionLoader(_shipped),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(FILTERS)
+    for name in ("fewshot_reference", "fewshot_kernel"):
+        environment.globals[name] = prompt_text(f"{name}.py.txt")
+    return environment
 
 
 def _shipped(name: str) -> str | None:

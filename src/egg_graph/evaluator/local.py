@@ -23,6 +23,7 @@ from egg_graph.schema import (
     Candidate,
     Environment,
     Evaluation,
+    InfrastructureError,
     KernelTask,
     Profile,
     StageName,
@@ -185,6 +186,8 @@ class LocalEvaluator(AsynchronousTwins):
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
         this_call().check()
         if self._judge is None:
+            if self._settings["device"] == "gpu" and not gpu_present():
+                raise InfrastructureError('there is no GPU here; take device="none"')
             report_progress("starts the judge")
             self._judge = JudgeClient(self._settings)
         try:

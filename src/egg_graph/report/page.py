@@ -1,5 +1,7 @@
 """One self-contained HTML page about a run: no script, no request, readable on paper."""
 
+from functools import cache
+
 import jinja2
 
 from egg_graph.knowledge import score_principles
@@ -17,16 +19,12 @@ def render(run: SavedRun) -> str:
     Candidate sources, logs and model answers are hostile text. The template engine or the highlighter escapes all of
     it, and the page's content security policy forbids scripts and requests.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("egg_graph.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(FILTERS)
     plots = {
         "attempts": attempts_plot(run.attempts, run.baseline, run.evaluation),
         "times": times_plot(run.baseline, run.evaluation),
         "roofline": roofline_plot(run.task, run.baseline, run.evaluation),
     }
-    return environment.get_template("page.html.j2").render(
+    return _template().render(
         run=run,
         evaluation=run.evaluation,
         tone=tone(run.status),
@@ -44,6 +42,16 @@ def render(run: SavedRun) -> str:
         reference=highlighted(run.task.reference),
         highlight_css=highlight_css(),
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    """The page's template, compiled once per process."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("egg_graph.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template("page.html.j2")
 
 
 def _headline(run: SavedRun) -> str:

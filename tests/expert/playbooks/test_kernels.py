@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, candidates
-from tests.paths import IMPORTABLE
+from tests.paths import IMPORTABLE, UNCOLLECTED
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +28,7 @@ def child(mode: str, job: Any, **environment: str) -> Any:
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     inherited["PYTHONPATH"] = os.pathsep.join([IMPORTABLE, inherited.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, HERE / "driver.py", mode],
+        [*UNCOLLECTED, HERE / "driver.py", mode],
         input=json.dumps(job), capture_output=True, text=True, timeout=280, env={**inherited, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

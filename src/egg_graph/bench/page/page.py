@@ -1,6 +1,7 @@
 """Make the page of a bench from its results and from the folders of its runs."""
 
 import re
+from functools import cache
 
 import jinja2
 
@@ -27,11 +28,7 @@ def render(results: Results, figures: Figures, trajectories: Trajectories) -> st
     rows = results.whole
     groups = figures.groups
     links = {row.name: f"#{anchor(number)}" for number, row in enumerate(rows)}
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("egg_graph.bench.page", "."), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(figure=figure, words=words, ms=milliseconds, tone=tone_of, percent=percent)
-    return environment.get_template("bench.html.j2").render(
+    return _template().render(
         results=results,
         everything=groups[0],
         tiles=_tiles(groups[0]),
@@ -53,6 +50,16 @@ def render(results: Results, figures: Figures, trajectories: Trajectories) -> st
         protocol=protocol(results),
         not_measured=NOT_MEASURED,
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    """The page's template, compiled once per process: a bench writes its page after every row."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("egg_graph.bench.page", "."), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(figure=figure, words=words, ms=milliseconds, tone=tone_of, percent=percent)
+    return environment.get_template("bench.html.j2")
 
 
 def anchor(number: int) -> str:

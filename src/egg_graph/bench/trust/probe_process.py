@@ -8,16 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.schema import BadInput, KernelTask, Precision
 
 
 def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
     """The verdict on one problem, as JSON data."""
-    import torch
+    with garbage_collection_off():
+        import torch
+        import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
 
-    from egg_graph.evaluator.device.lease import access_to
-    from egg_graph.evaluator.problem.problem import Problem
-    from egg_graph.knowledge import load_hardware
+        from egg_graph.evaluator.device.lease import access_to
+        from egg_graph.evaluator.problem.problem import Problem
+        from egg_graph.knowledge import load_hardware
 
     torch.set_num_threads(1)
     task = KernelTask(
