@@ -149,7 +149,8 @@ def test_a_sweep_that_leads_to_no_attempt_says_so(eager_ms, why):
         {"event": "sweep", "stage": "tensor_tiling", "status": "cut", "reason": "B 256 left out: max_configs is 2"}
     )
     for block in (64, 128):
-        progress({"event": "trial", "stage": "tensor_tiling", "config": {"B": block}, "status": "correct"})
+        trial = {"event": "trial", "stage": "tensor_tiling", "config": {"B": block}, "status": "correct"}
+        progress({**trial, "milliseconds": eager_ms})
     progress({"event": "stage", "stage": "tensor_tiling", "status": "kept"})
     told = f"1 other configuration tried, none better than the current one; B 256 left out: max_configs is 2{why}"
     assert told in console.file.getvalue()

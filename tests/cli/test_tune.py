@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import egg_graph
 from egg_graph.cli import app
 from egg_graph.runs.evaluations import RecordedEvaluator, ReplayEvaluator
-from egg_graph.schema import Candidate, Environment, KernelResources, KernelTask, Trial
+from egg_graph.schema import AnswerPending, BadInput, Candidate, Environment, KernelResources, KernelTask, Trial
 from egg_graph.tuning.winners import read_store
 from tests.graph.scripted import REFERENCE, ScriptedEvaluator, kernel, tunable
 
@@ -96,6 +96,7 @@ def test_all_knobs_turn_together(tune):
     text = kernel("timed", 3.0) + (
         'CONFIG = {"NUMBER": 3.0, "warps": 4}\n'
         'SPACE = {"tensor_tiling": {"NUMBER": [2.0]}, "parallel_mapping": {"warps": [8]}}\n'
+        'print(CONFIG["NUMBER"], CONFIG["warps"])\n'
     )
     tune(text, evaluator=evaluator)
     assert evaluator.screened == [4]
@@ -116,7 +117,19 @@ def test_without_a_clock_the_figures_are_told_and_nothing_is_ranked_or_stored(tu
     [
         (kernel("timed", 3.0), "kernel.py has no SPACE to sweep: at module level write CONFIG = {"),
         (tunable("timed", 3.0, STAGE, [3.0]), "has no SPACE to sweep: at module level"),
-        (kernel("timed", 3.0, "CONFIG = {'A': 1}\nSPACE = {'x': {}}\n"), "(SPACE at line 3: no stage 'x'"),
+        (
+            tunable("timed", 3.0, STAGE, [3.0, 2.0]).replace("SPACE = {", "SPACE = {'x': {}, "),
+            "kernel.py: SPACE at line 3: no stage 'x'; the stages are algorithmic_structure, parallel_mapping, ",
+        ),
+        (
+            tunable("timed", 3.0, STAGE, [3.0, 2.0]).replace("'NUMBER': [", "'WARPS': [4], 'NUMBER': ["),
+            "turns a knob that CONFIG lacks; CONFIG has NUMBER: mend it, for it would not be swept",
+        ),
+        (
+            tunable("timed", 3.0, STAGE, [3.0, 2.0]).replace("print(CONFIG", "print({}"),
+            "turns a knob that the module never reads (of CONFIG it reads none)",
+        ),
+        ("def f(:\n", "kernel.py is not valid Python: "),
     ],
 )
 def test_a_kernel_without_a_choice_is_told_how_to_write_one(tune, tmp_path, text, said):
@@ -124,6 +137,86 @@ def test_a_kernel_without_a_choice_is_told_how_to_write_one(tune, tmp_path, text
     assert result.exit_code == 2
     assert said in result.stderr and len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--max-configs", "1"], "max_configs (--max-configs) is 1: a sweep compares at least 2 configurations"),
+        (["--store-out", "relu.py/winners.json"], "the store of winners cannot be written"),
+    ],
+)
+def test_what_could_not_end_well_is_refused_before_it_starts(tune, tmp_path, words, said):
+    result = tune(tunable("timed", 3.0, STAGE, [3.0, 2.0]), *words, evaluator=OnGpu())
+    assert result.exit_code == 2 and said in result.stderr and len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_options_that_make_it_no_sweep_are_refused():
+    for option in ({"sweep": "stage"}, {"model": "openai:gpt-5"}, {"memory": True}):
+        with pytest.raises(BadInput, match=r"tune (makes one sweep with|takes no) "):
+            egg_graph.tune(REFERENCE, **option)
+
+
+@pytest.mark.parametrize("command", ["tune", "optimize"])
+def test_a_stopped_tune_goes_on_as_one(tune, tmp_path, monkeypatch, command):
+    class Stopped(OnGpu):
+        def screen(self, task, candidates):
+            raise AnswerPending("no answer yet")
+
+    space = tunable("timed", 3.0, STAGE, [3.0, 2.0])
+    stopped = tune(space, "--store-out", "ship/winners.json", evaluator=Stopped())
+    assert stopped.exit_code == 4
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"go on with: egg-graph optimize --resume {folder.name}" in stopped.stderr
+    request = json.loads((folder / "run.json").read_text())
+    assert request["context"]["memory"] is False, "a sweep is told nothing"
+    monkeypatch.setattr(egg_graph, "resume", functools.partial(egg_graph.resume, evaluator=OnGpu(), principles=()))
+    result = CliRunner().invoke(app, [command, "--resume", folder.name])
+    assert result.exit_code == 0, result.output
+    assert "tuned: 3 ms -> 2 ms" in result.output and "fastest" in result.output
+    assert "'NUMBER': 2.0" in (folder / "tunable.py").read_text()
+    (winner,) = read_store(tmp_path / "ship" / "winners.json")
+    assert winner.config == {"NUMBER": 2.0}
+    store = tmp_path / "data" / "egg-graph" / "winners.json"
+    store.unlink()
+    again = CliRunner().invoke(app, [command, "--resume", folder.name])
+    assert again.exit_code == 0 and "tuned: 3 ms -> 2 ms" in again.output
+    assert not store.exists(), "a run that is only read again overwrites no later winner"
+
+
+def test_a_resumed_sweep_says_the_same_without_a_clock(tune, tmp_path, monkeypatch):
+    class Stopped(ScriptedEvaluator):
+        def screen(self, task, candidates):
+            raise AnswerPending("no answer yet")
+
+    tune(tunable("ok", 9.0, STAGE, [9.0, 7.0]), evaluator=Stopped())
+    (folder,) = (tmp_path / "runs").iterdir()
+    evaluator = ScriptedEvaluator()
+    monkeypatch.setattr(egg_graph, "resume", functools.partial(egg_graph.resume, evaluator=evaluator, principles=()))
+    result = CliRunner().invoke(app, ["optimize", "--resume", folder.name])
+    assert "1 other configuration tried; nothing is timed here: none is chosen" in result.output
+    assert "> best" not in (folder / "report.html").read_text().replace("</span>", ">")
+
+
+def test_only_a_tune_is_resumed_by_tune(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    (tmp_path / "runs" / "a" / "run.json").write_text("{}")
+    result = CliRunner().invoke(app, ["tune", "--resume", "a"])
+    assert result.exit_code == 2 and "go on with egg-graph optimize --resume a" in result.stderr
+
+
+def test_rows_can_be_told_apart_on_a_narrow_terminal(tune, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    knobs = {f"KNOB_NUMBER_{number}": 1 for number in range(4)}
+    space = {"tensor_tiling": {knob: [2] for knob in knobs}}
+    reads = "".join(f'print(CONFIG["{knob}"])\n' for knob in [*knobs, "NUMBER"])
+    text = kernel("timed", 3.0, f"CONFIG = {knobs | {'NUMBER': 3.0}}\nSPACE = {space}\n{reads}")
+    result = tune(text, "--max-configs", "3", evaluator=OnGpu())
+    table = "".join(result.output.partition("the kernel's own first")[2].split())
+    assert "…" not in table and table.count("KNOB_NUMBER_3=") == 3
+    assert "occ." in table and "occupancy" not in table
 
 
 def test_a_damaged_store_is_told_before_anything_is_done(tune, tmp_path):
@@ -138,7 +231,7 @@ def test_a_kernel_that_is_wrong_is_neither_swept_nor_repaired(tune, tmp_path):
     evaluator = OnGpu()
     result = tune(tunable("bad", 3.0, STAGE, [3.0, 2.0]), evaluator=evaluator)
     assert result.exit_code == 1
-    assert "nothing was swept" in result.output and len(evaluator.evaluated) == 1
+    assert "nothing was swept: the kernel was judged incorrect: " in result.output and len(evaluator.evaluated) == 1
     assert not (tmp_path / "data").exists()
 
 

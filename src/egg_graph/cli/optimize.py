@@ -15,6 +15,7 @@ from egg_graph.cli.files import read_source
 from egg_graph.cli.options import EVALUATOR, MODEL, given, given_knobs, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
+from egg_graph.cli.sweep_table import show_sweep
 from egg_graph.cli.terms import DEFAULT_RUNS, resume_command, tell_early_end, tell_resumed
 from egg_graph.cli.verdict import show_verdict, tell_cost
 from egg_graph.context import BUDGETS, Accept, Device, SweepOf
@@ -102,9 +103,43 @@ def optimize(
     console = stdout()
     with _memory(memory is not False) as store:
         run = _run(console, reference, models, name, runs, resume, {**handed_in, **knobs}, store)
+    finish_run(console, run)
+
+
+def finish_run(console: Console, run: "Run") -> None:
+    """Print what a run came to; of a run of `tune` its sweep as well.
+
+    Raises:
+        typer.Exit: with status 1 where the reference is kept.
+    """
+    from egg_graph.runs.folder import read_request
+    from egg_graph.runs.tune_results import TUNE
+
+    if TUNE in read_request(run.folder):
+        show_sweep(console, run)
     conclude(console, run)
     if not run.accepted:
         raise typer.Exit(REJECTED)
+
+
+def go_on(console: Console, run: str, runs: Path, model: Any, options: dict[str, Any], **store: Any) -> "Run":
+    """Finish an interrupted run, whichever command began it.
+
+    Args:
+        run: its id.
+        runs: the folder that holds its folder.
+        model: as it is given anew; None for the run's own.
+        options: budgets that are given anew.
+        store: the memory, if there is one.
+    """
+    from egg_graph.runs.folder import read_request
+
+    tell_resumed(console, runs / run, model, options)
+    ranks_untimed = read_request(runs / run)["context"].get("sweep") != "whole"
+    import egg_graph
+
+    with Progress(console, ranks_untimed=ranks_untimed) as progress, stoppable(), resume_hint(runs, run):
+        return egg_graph.resume(run, runs_dir=runs, on_event=progress, model=model, **store, **options)
 
 
 def _run(
@@ -117,20 +152,14 @@ def _run(
     options: dict[str, Any],
     store: dict[str, Any],
 ) -> "Run":
-    if reference is not None:
-        read_source(reference, "reference")  # complain before seconds of imports
-        console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
-    else:
-        tell_resumed(console, runs / str(resume), model, options)
+    if reference is None:
+        return go_on(console, str(resume), runs, model, options, **store)
+    read_source(reference, "reference")  # complain before seconds of imports
+    console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
     import egg_graph
 
-    with (
-        Progress(console, ranks_untimed=options.get("sweep") != "whole") as progress,
-        stoppable(),
-        resume_hint(runs, resume),
-    ):
-        if reference is None:
-            return egg_graph.resume(str(resume), runs_dir=runs, on_event=progress, model=model, **store, **options)
+    ranks_untimed = options.get("sweep") != "whole"
+    with Progress(console, ranks_untimed=ranks_untimed) as progress, stoppable(), resume_hint(runs, resume):
 
         def begin(folder: Path) -> None:
             _show_estimate(console, folder, model)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from egg_graph.cli.console import plain
 from egg_graph.cli.verdict import color
+from egg_graph.schema import USABLE
 
 _WORK = {
     "prepare": "the task is prepared",
@@ -51,7 +52,7 @@ class Progress:
         self.working = "starts"
         self._sweep = self._wait = self._cut = ""
         self._swept = False
-        self._timed = True
+        self._compared = self._timed = False
         self._status: Status = console.status(self.working, spinner="dots")
 
     def __enter__(self) -> Self:
@@ -127,7 +128,6 @@ class Progress:
         self._wait = wait
 
     def _baseline(self, event: Any) -> None:
-        self._timed = bool(event.get("eager_ms"))
         parts = [
             f"{name} {event[key]:.4g} ms"
             for name, key in (("floor", "floor_ms"), ("eager", "eager_ms"), ("torch.compile", "compile_ms"))
@@ -145,6 +145,7 @@ class Progress:
         name = str(event["stage"]).replace("_", " ")
         if event.get("status") == "opened":
             self.trials, self._swept, self._cut = 0, False, ""
+            self._compared = self._timed = False
             self._line(f"[bold]{name}[/]")
         elif event.get("status") == "skipped":
             self._line(f"[bold]{name}[/]  [dim]{plain(event.get('reason', ''))}[/]")
@@ -175,6 +176,8 @@ class Progress:
 
     def _trial(self, event: Any) -> None:
         self.trials += 1
+        self._compared = self._compared or event.get("status") in USABLE
+        self._timed = self._timed or event.get("milliseconds") is not None
         knobs = ", ".join(f"{knob}={value}" for knob, value in event.get("config", {}).items())
         self._say(f"{_WORK['tuner']}: {self.trials} configurations done, the last {event.get('status')} ({knobs})")
 
@@ -182,10 +185,11 @@ class Progress:
         """Say what became of a sweep that led to no attempt."""
         if self.trials and not self._swept:
             others = f"{self.trials - 1} other configuration{'' if self.trials == 2 else 's'} tried"
-            if not self._timed and not self.ranks_untimed:
+            untimed = self._compared and not self._timed
+            if untimed and not self.ranks_untimed:
                 self._detail("tuner", f"{others}{self._cut}; nothing is timed here: none is chosen")
                 return
-            why = "" if self._timed else "; nothing is timed here: lower bounds and large spills rank them"
+            why = "; nothing is timed here: lower bounds and large spills rank them" if untimed else ""
             self._detail("tuner", f"{others}, none better than the current one{self._cut}{why}")
 
     def _attempt(self, event: Any) -> None:

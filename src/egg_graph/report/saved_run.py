@@ -37,6 +37,19 @@ class SavedSweep(BaseModel):
     winner: dict[str, Knob] | None = None
     """The best configuration; None where none was usable."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether a clock ranked its configurations."""
+        return any(trial.milliseconds is not None for trial in self.trials)
+
+    def mark(self, trial: Trial) -> str:
+        """What distinguishes a configuration: `best` by a clock, or by its bound; nothing where none was chosen."""
+        if trial.config != self.winner:
+            return ""
+        if self.timed:
+            return "best"
+        return "" if trial == self.trials[0] else "best by its bound"
+
 
 class SavedRun(BaseModel):
     """A finished run as its folder holds it. Further keys of evidence.json are ignored."""

@@ -29,6 +29,7 @@ from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.reopening import reopen
 from egg_graph.runs.request_log import FolderLog, written_drafts
 from egg_graph.runs.results import Run, make_run, write_results
+from egg_graph.runs.tune_results import end_tune
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
@@ -226,7 +227,8 @@ async def _run_to_end(
             await reopen(graph, config, before, context)
         saved = await graph.aget_state(config)
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
-        if saved.tasks or not saved.values:
+        worked = bool(saved.tasks or not saved.values)
+        if worked:
             given = {key: request[key] for key in InputState.__annotations__ if key in request}
             log = await in_thread(FolderLog, folder, saved.values.get("usage"), written_drafts(saved))
             async with entered(history.sitting(folder, started)):
@@ -243,6 +245,7 @@ async def _run_to_end(
         ledger = await in_thread(history.read_ledger, folder)
         run = make_run(folder, saved.values, ledger)  # type: ignore[arg-type]
         await in_thread(write_results, run)
+        await in_thread(partial(end_tune, run, await in_thread(read_request, folder), worked=worked))
     return run
 
 

@@ -6,9 +6,19 @@ works on text and on the syntax tree: it runs no candidate. A store remembers wh
 """
 
 from egg_graph.tuning.literals import Knobs, read_knobs
+from egg_graph.tuning.reading import unread
 from egg_graph.tuning.rewrite import bake, finish
 from egg_graph.tuning.sweep import best, configurations, left_out, spanned
-from egg_graph.tuning.winners import Winner, add_winner, find_winner, read_store, situation_of, stores, user_store
+from egg_graph.tuning.winners import (
+    Winner,
+    add_winner,
+    check_store,
+    find_winner,
+    read_store,
+    situation_of,
+    stores,
+    user_store,
+)
 
 __all__ = [
     "Knobs",
@@ -16,6 +26,7 @@ __all__ = [
     "add_winner",
     "bake",
     "best",
+    "check_store",
     "configurations",
     "find_winner",
     "finish",
@@ -25,5 +36,6 @@ __all__ = [
     "situation_of",
     "spanned",
     "stores",
+    "unread",
     "user_store",
 ]

@@ -186,7 +186,9 @@ def _stage_entries(stage: str, node: ast.expr) -> dict[str, ast.expr]:
 def _choices(where: str, knob: str, choices: ast.expr, config: dict[str, Knob]) -> tuple[Knob, ...]:
     """The values that one knob may take."""
     if knob not in config:
-        raise BadInput(f"{where} at line {choices.lineno} turns a knob that CONFIG lacks")
+        raise BadInput(
+            f"{where} at line {choices.lineno} turns a knob that CONFIG lacks; CONFIG has {', '.join(config)}"
+        )
     literal = _literal(where, choices)
     if not isinstance(literal, list | tuple) or not literal:
         raise BadInput(f"{where} at line {choices.lineno} must be a list with at least one value")

@@ -6,6 +6,7 @@ and judged anew.
 
 import json
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -130,6 +131,23 @@ def read_store(path: Path) -> tuple[Winner, ...]:
     if not known:
         raise BadInput(f"{path}: a store of winners of format {data['format']!r}; this egg-graph reads {FORMAT}")
     return winners
+
+
+def check_store(path: Path) -> None:
+    """See that a winner could be written into a store. Nothing is left behind.
+
+    Raises:
+        BadInput: if the store is damaged, or cannot be written.
+    """
+    place = path.parent
+    try:
+        while not place.exists():
+            place = place.parent
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise BadInput(f"{path}: the store of winners cannot be written: {error.strerror}") from error
+    read_store(path)
 
 
 def add_winner(path: Path, winner: Winner) -> None:

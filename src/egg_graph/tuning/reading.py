@@ -1,0 +1,42 @@
+"""Whether a module reads the knobs that its SPACE turns. Nothing is executed."""
+
+import ast
+
+from egg_graph.tuning.literals import parse, read_knobs
+
+
+def unread(source: str) -> tuple[str, ...]:
+    """Knobs of SPACE that the module never reads, so that every value would give the same kernel; one line each.
+
+    Where CONFIG is used as a whole (`**CONFIG`, `CONFIG[name]`, `CONFIG.get(...)`), every knob may be read.
+
+    Args:
+        source: the module's text.
+
+    Raises:
+        BadInput: if it is no Python.
+    """
+    tree = parse(source)
+    read = [_key(node) for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    named = [key for key in read if key is not None]
+    uses = [node for node in ast.walk(tree) if _is_config(node)]
+    if len(uses) > len(named):
+        return ()
+    reads = ", ".join(dict.fromkeys(named)) or "none"
+    return tuple(
+        f"SPACE[{stage!r}][{knob!r}] turns a knob that the module never reads (of CONFIG it reads {reads})"
+        for stage, knobs in read_knobs(source).space.items()
+        for knob in knobs
+        if knob not in named
+    )
+
+
+def _is_config(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "CONFIG" and isinstance(node.ctx, ast.Load)
+
+
+def _key(node: ast.Subscript) -> str | None:
+    """The knob of `CONFIG["X"]`; None for every other subscript."""
+    if _is_config(node.value) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value
+    return None
