@@ -5,6 +5,19 @@ import tempfile
 from pathlib import Path
 
 
+def check_writable(path: Path) -> None:
+    """See that a file could be written at a path, its missing folders made. Nothing is left behind.
+
+    Raises:
+        OSError: if it could not.
+    """
+    place = path.parent
+    while not place.exists():
+        place = place.parent
+    with tempfile.TemporaryFile(dir=place):
+        pass
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a text file in one step: a reader, and a run that is killed, find the old content or the new one.
 

@@ -12,6 +12,7 @@ from egg_graph.bench.page import Trajectories
 from egg_graph.bench.page import render as render_page
 from egg_graph.bench.page.trajectory import compare
 from egg_graph.bench.table import markdown as markdown_page
+from egg_graph.schema import Environment
 from tests.bench.made_up import made_up
 from tests.report.conftest import write_run
 from tests.report.test_page import Page
@@ -171,3 +172,13 @@ def test_a_browser_shows_it_in_light_and_dark(results, runs, tmp_path, scheme, p
     assert title is not None, done.stderr[-500:]
     assert title[1].startswith(paper)
     assert int(title[1].rsplit(" ", 1)[1]) <= 1200, "nothing is wider than the window"
+
+
+def test_why_tuned_pytorch_was_asked_for_and_not_measured_is_told():
+    results = made_up(3)
+    rows = tuple(row.model_copy(update={"tuned_ms": None, "tuned": "no time was left"}) for row in results.rows)
+    asked = results.model_copy(update={"rows": rows, "settings": {"tuned_baseline": True}})
+    assert "Tuned PyTorch was asked for and not measured: no time was left." in markdown(asked)
+    without = asked.model_copy(update={"environment": Environment(machine="Linux")})
+    assert "not measured: it is timed, and there is no GPU where the bench was judged." in markdown(without)
+    assert "was asked for" not in markdown(asked.model_copy(update={"settings": {}})) + markdown(results)

@@ -89,9 +89,13 @@ def test_another_selection_of_the_suite_adds_to_what_there_is(done):
 
 def test_other_terms_are_refused_and_a_damaged_journal_is_told(done):
     folder, _ = done
-    with pytest.raises(BadInput, match="begun with other settings; give another --out, or --anew"):
+    with pytest.raises(
+        BadInput, match=r"begun with other settings \(precision tf32 -> ieee\); give another --out, or --anew"
+    ):
         again(folder, precision="ieee")
-    with pytest.raises(BadInput, match="begun with other suite; give another --out, or --anew"):
+    with pytest.raises(
+        BadInput, match=r"begun with other suite \(.* -> another folder\); give another --out, or --anew"
+    ):
         again(folder, suite="another folder")
     with pytest.raises(BadInput, match="choose among tuner, stage-one"):
         again(folder, without=("luck",))
@@ -145,11 +149,19 @@ def test_progress_is_one_line_a_problem_with_the_time_left():
         progress.show_row(Row(name="[b]a", task="", status="faster", reason="", ratio=1.5))
         progress.show_row(Row(name="b", task="", status="bad_input", reason="no Python", without="tuner"))
         progress.show_row(Row(name="c", task="", status="reference_kept", reason="kept", resumed=True))
-    first, second, third, last = console.file.getvalue().splitlines()
-    assert first == "1 of 4 are done already"
+    began, first, second, third, last = console.file.getvalue().splitlines()
+    assert (began, first) == ("starts the judges", "1 of 4 are done already")
     assert second.split() == ["2/4", "[b]a", "faster", "1.500x", "0:00:00", "left"]
     assert "3/4 b without tuner  bad input  no Python" in third
     assert last.endswith("reference kept  resumed  kept  done")
+
+
+def test_a_long_silence_tells_what_every_place_is_at(monkeypatch):
+    console = Console(file=io.StringIO(), width=200)
+    monkeypatch.setattr("egg_graph.cli.bench_progress.QUIET", 0.0)
+    with BenchProgress(console) as progress:
+        progress.show_places([Place(0, "GPU-a", job=Job(name="a", path=""), since=time.monotonic(), doing="compiles")])
+    assert console.file.getvalue().splitlines()[1:] == ["0 a compiles, 0 s"]
 
 
 def test_on_a_terminal_every_place_tells_what_it_is_at():

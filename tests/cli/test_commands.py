@@ -245,6 +245,9 @@ def one_line(result):
         (["optimize", "relu.py", "--kernel", "nowhere.py"], "nowhere.py: no such file; name the kernel's"),
         (["optimize", "relu.py", "--kernel", "empty.py"], "the file empty.py is empty; it should hold the kernel"),
         (["optimize", "--resume", "nothing"], "no run 'nothing'"),
+        (["optimize", "relu.py", "--plan", " "], "--plan is empty: say what to change first"),
+        (["spool", "nowhere"], "nowhere: no such folder; name the one of --evaluator spool:FOLDER"),
+        (["replay", "nowhere"], "nowhere: no such file or folder; name a record, or a run's folder"),
         (["evaluate", "relu.py", "nowhere.py"], "nowhere.py: no such file"),
         (["evaluate", "nowhere.py", "relu.py"], "nowhere.py: no such file"),
         (["evaluate", "latin.py", "relu.py"], "not UTF-8 at byte"),
@@ -267,6 +270,27 @@ def test_bad_input_is_one_line_and_exit_2(egg, reference, tmp_path, words, says)
     result = egg(*words)
     assert result.exit_code == 2, result.output
     assert says in one_line(result)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_selection_of_the_runs_that_there_are_says_so(egg, tmp_path):
+    for number in range(7):
+        (tmp_path / "runs" / f"run{number}").mkdir(parents=True)
+        (tmp_path / "runs" / f"run{number}" / "run.json").write_text("{}")
+    told = one_line(egg("optimize", "--resume", "nothing"))
+    assert "there are 7, the latest run2, run3, run4, run5, run6" in told
+    assert "runs: holds 7 runs; name one of them, such as runs/run6" in one_line(egg("replay", "runs"))
+
+
+def test_without_a_terminal_the_start_and_long_silence_are_told():
+    console = Console(file=io.StringIO(), width=200)
+    with Progress(console, quiet=0.0) as progress:
+        assert console.file.getvalue() == "starts the judge\n"
+        progress({"event": "working", "node": "baseline", "doing": "compiles", "seconds": 31.0})
+    assert console.file.getvalue().splitlines()[1:] == ["the reference is run and measured: compiles, 31 s"]
+    with Progress(Console(file=io.StringIO(), width=200)) as progress:
+        progress({"event": "working", "node": "baseline", "doing": "compiles", "seconds": 31.0})
+        assert progress.console.file.getvalue() == "starts the judge\n", "it was not silent for long"
 
 
 def test_bad_usage_exits_2(egg):

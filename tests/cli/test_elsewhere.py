@@ -8,6 +8,11 @@ from typer.testing import CliRunner
 
 import egg_graph
 from egg_graph.cli import app
+from egg_graph.cli.judging_host import tell_answer
+from egg_graph.evaluator.progress import hear_progress
+from egg_graph.evaluator.remote.questions import Answer
+from egg_graph.evaluator.remote.spool_evaluator import SpoolEvaluator
+from egg_graph.schema import AnswerPending, Spending, Trial
 from tests.evaluator.remote.host import judge_batch
 from tests.graph.scripted import REFERENCE, StatelessTeam, kernel
 
@@ -39,6 +44,25 @@ def test_a_run_ends_where_an_answer_is_missing_and_goes_on_when_it_is_there(egg,
     evidence = json.loads((folder / "evidence.json").read_text())
     assert evidence["evaluation"]["environment"]["gpu"] == "NVIDIA H100 80GB HBM3"
     assert evidence["record"]["task"]["target"]["key"] == "h100"
+
+
+def test_a_host_that_finds_nothing_says_so_and_tells_a_sweep_by_its_size(egg, tmp_path, capsys):
+    for place in ("questions", "answers"):
+        (tmp_path / "empty" / place).mkdir(parents=True)
+    result = egg("spool", "empty", "--device", "none")
+    assert result.exit_code == 0 and "0 questions waited in empty" in result.output
+    spent = Spending(seconds={"compile": 2.0})
+    trials = [Trial(config={}, status=status, spent=spent) for status in ("correct", "compile_error")]
+    tell_answer("0" * 64, None, Answer(key="0" * 64, judge="", trials=trials))
+    assert "2 configurations, 1 usable (4 s)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wait", [0, 0.01])
+def test_only_who_waits_says_so(tmp_path, wait):
+    heard = []
+    with hear_progress(heard.append), pytest.raises(AnswerPending):
+        SpoolEvaluator(tmp_path / "spool", wait=wait, poll=0.01).environment()
+    assert [report.doing.startswith("waits for") for report in heard] == [True] * bool(wait)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,14 @@ def test_a_run_of_format_1_is_read_with_its_record_and_its_history(run_folder):
     assert "Accepted as correct" in write_report(run_folder).read_text()
 
 
+@pytest.mark.parametrize("key", ["task", "best", "evaluation"])
+def test_what_stands_beside_the_record_has_to_be_the_same(run_folder, key):
+    path = run_folder / "evidence.json"
+    value = json.loads(path.read_text())[key]
+    change(path, **{key: {**value, "status" if key == "evaluation" else "author": "faster"}})
+    assert f"tampered with: its '{key}' is not the one of the record" in " ".join(refused("replay", path).split())
+
+
 @pytest.mark.parametrize("found", UNKNOWN, ids=repr)
 def test_a_record_of_an_unknown_format_is_refused_in_one_line(tmp_path, found):
     path = change(shutil.copy(RECORD, tmp_path) and tmp_path / "record.json", format=found)

@@ -128,7 +128,7 @@ class Journal:
         old, new = (each.model_dump(mode="json", include=TERMS) for each in (earlier, self.results))
         other = [name for name in TERMS if old[name] != new[name]]
         if other:
-            told = " and ".join(other)
+            told = " and ".join(_difference(name, old[name], new[name]) for name in other)
             raise BadInput(f"{self.path}: begun with other {told}; give another --out, or --anew to begin it again")
         problems = max(earlier.problems or 0, self.results.problems or 0)
         self.results = self.results.model_copy(update={"started": earlier.started, "problems": problems})
@@ -156,3 +156,17 @@ class Journal:
 def key_of(about: Row | Job) -> Key:
     """The key of a row, or of the job that is to bring it."""
     return Key(about.name, about.without, about.source)
+
+
+def _difference(term: str, old: Any, new: Any) -> str:
+    """A term with what it was and what it is: of several settings those that differ."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return f"{term} ({_short(old)} -> {_short(new)})"
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    told = ", ".join(f"{name} {_short(old.get(name))} -> {_short(new.get(name))}" for name in names)
+    return f"{term} ({told})"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -97,6 +97,8 @@ def headline(results: Results, all_rows: Statistics) -> list[str]:
     ]
     if done < of:
         lines.append(f"**The bench is not done: {done} of {of} problems.** The same command goes on with it.")
+    if why := _tuned_missing(results):
+        lines.append(f"Tuned PyTorch was asked for and not measured: {why}.")
     if all_rows.geometric_mean is not None:
         mean, median = _with_interval(all_rows.geometric_mean), _with_interval(all_rows.median)
         lines += ["", f"Geometric mean over all {done}: **{mean}**, median {median}."]
@@ -104,6 +106,16 @@ def headline(results: Results, all_rows: Statistics) -> list[str]:
             lines.append(f"Against tuned PyTorch: **{_with_interval(all_rows.against[TUNED])}**.")
         lines.append(f"Lowest and highest ratio of a kernel: {all_rows.lowest:.3f} and {all_rows.highest:.3f}.")
     return lines
+
+
+def _tuned_missing(results: Results) -> str:
+    """Why tuned PyTorch was measured for no problem; empty where it was, or nobody asked for it."""
+    rows = results.whole
+    if not results.settings.get("tuned_baseline") or not rows or any(row.tuned_ms is not None for row in rows):
+        return ""
+    if results.environment is None or results.environment.gpu is None:
+        return "it is timed, and there is no GPU where the bench was judged"
+    return next((row.tuned for row in rows if row.tuned), "no problem came so far")
 
 
 def _groups(groups: tuple[Statistics, ...]) -> list[str]:

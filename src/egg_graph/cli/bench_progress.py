@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from egg_graph.bench import Display, Results, Row
     from egg_graph.bench.dispatch import Place
 
+QUIET = 60.0
+"""Seconds without a line after which what is being done is told, where there is no terminal."""
+
 
 class BenchProgress:
     """A context manager: the moving part disappears at its end. Without a terminal only whole lines are printed.
@@ -28,7 +31,7 @@ class BenchProgress:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.total = self.before = self.done = 0
-        self.began = time.monotonic()
+        self.began = self._printed = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -44,6 +47,8 @@ class BenchProgress:
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             self._live.start()
+        else:
+            self.console.print("starts the judges")
         return self
 
     def __exit__(
@@ -69,6 +74,7 @@ class BenchProgress:
     def show_row(self, row: "Row") -> None:
         """Print a finished problem."""
         self.done += 1
+        self._printed = time.monotonic()
         name = plain(row.name) + (f" [dim]without[/] {plain(row.without)}" if row.without else "")
         figure = "" if row.ratio is None else f" {row.ratio:.3f}x"
         why = "" if row.usable else f"  {plain(row.reason)}"
@@ -83,16 +89,24 @@ class BenchProgress:
     def show_places(self, places: "Sequence[Place]") -> None:
         """Tell what every place is at."""
         self._places = places
+        if not self.console.is_terminal and time.monotonic() - self._printed >= QUIET:
+            self._printed = time.monotonic()
+            for line in self._at_work():
+                self.console.print(Text.from_markup(line), soft_wrap=True)
 
     def _draw(self) -> Group:
         """The bar, and a line for every place."""
+        lines = self._at_work()
+        return Group(self._bar.get_renderable(), *(Text.from_markup(line, overflow="ellipsis") for line in lines))
+
+    def _at_work(self) -> list[str]:
+        """What every place is at, as markup."""
         now = time.monotonic()
-        lines = [
+        return [
             f"[dim]{place.number}[/] {plain(place.job.name)} [dim]{plain(place.doing)}, {now - place.since:.0f} s[/]"
             for place in self._places
             if place.job is not None
         ]
-        return Group(self._bar.get_renderable(), *(Text.from_markup(line, overflow="ellipsis") for line in lines))
 
     def left(self) -> str:
         """The time left, in words."""

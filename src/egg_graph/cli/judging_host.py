@@ -12,6 +12,7 @@ import typer
 
 from egg_graph.cli.console import plain, stdout
 from egg_graph.context import Device, check_device
+from egg_graph.schema import USABLE
 
 if TYPE_CHECKING:
     from egg_graph.evaluator.pool import Pool
@@ -88,6 +89,10 @@ def tell_answer(key: str, question: Question | None, answer: Answer) -> None:
         said = f"{'refused' if answer.error == 'BadInput' else 'the machine failed'}: {answer.message}"
     elif answer.evaluation is not None:
         said = f"{answer.evaluation.status} ({answer.evaluation.seconds:.0f} s)"
+    elif answer.trials is not None:
+        usable = sum(trial.status in USABLE for trial in answer.trials)
+        seconds = sum(sum(trial.spent.seconds.values()) for trial in answer.trials)
+        said = f"{len(answer.trials)} configurations, {usable} usable ({seconds:.0f} s)"
     else:
         said = "answered"
     stdout().print(f"{key[:8]}  {plain(what)}: {plain(said)}", soft_wrap=True)

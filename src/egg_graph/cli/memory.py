@@ -18,6 +18,14 @@ memory = typer.Typer(no_args_is_help=True, help="What earlier runs measured, whi
 GPU = typer.Option(help="Only of this GPU, by its hardware key, such as h200.")
 KEYS = typer.Argument(help="Keys of lessons, as the list tells them; their beginning is enough.")
 
+WIDE = 140
+"""Columns from which every field of the list has a column of its own."""
+_COLUMNS = dict.fromkeys(
+    ("key", "structure", "bottleneck", "precision", "stage", "against", "ms", "change", "vs PyTorch"), False
+) | {"plan": True}
+_NARROW = dict.fromkeys(("key", "problem", "change", "ratio"), False) | {"plan": True}
+"""Heading of each column, and whether its text may take several lines."""
+
 
 @memory.command(name="list")
 def list_lessons(
@@ -79,19 +87,26 @@ def _open() -> Iterator[dict[str, "LessonStore"]]:
     """What is kept on this machine, by GPU; nothing is made where there is nothing."""
     from egg_graph.calls import run
     from egg_graph.memory import LessonStore, gpus_in
-    from egg_graph.memory.on_disk import memory_path, open_memory
+    from egg_graph.memory.on_disk import OF_ITSELF, memory_exists, memory_path, open_memory
 
     path = memory_path()
-    if not path.exists():
+    if not memory_exists(path):
         yield {}
         return
-    with open_memory(path) as store:
+    with open_memory(path, OF_ITSELF) as store:
         yield {gpu: LessonStore(store, gpu) for gpu in run(gpus_in(store))}
 
 
 def _read(places: dict[str, "LessonStore"], gpu: str | None) -> Iterator[tuple[str, "Kept"]]:
+    """What is kept of each GPU, or of one.
+
+    Raises:
+        BadInput: if nothing is kept of that one.
+    """
     from egg_graph.calls import run
 
+    if gpu is not None and places and gpu not in places:
+        raise BadInput(f"nothing is remembered of the GPU {gpu!r}; there are lessons of {', '.join(places)}")
     for place, lessons in places.items():
         if gpu in (None, place):
             yield place, run(lessons.read())
@@ -128,18 +143,39 @@ def _print_json(place: str, kept: "Kept") -> None:
 
 
 def _print_table(place: str, kept: "Kept") -> None:
-    header = ("key", "structure", "bottleneck", "precision", "stage", "against", "ms", "change", "vs PyTorch", "plan")
-    table = Table(*header, box=None, header_style="bold", title=f"{plain(place)}", title_justify="left")
+    console = stdout()
+    narrow = console.width < WIDE
+    columns = _NARROW if narrow else _COLUMNS
+    table = Table(box=None, header_style="bold", title=f"{plain(place)}", title_justify="left")
+    for name, overflow in columns.items():
+        table.add_column(name, overflow="fold", no_wrap=not overflow)
     for lesson in sorted(kept.lessons, key=lambda one: (one.structure, one.stage, one.percent)):
         why = kept.retracted.get(lesson.key)
-        ending = lesson.plan if why is None else f"RETRACTED: {why}"
-        against = lesson.against if lesson.against == "PyTorch" else "kernel"
-        outcome = "" if lesson.outcome == "improved" else ", not accepted"
-        times = f"{lesson.before_ms:.4g} to {lesson.after_ms:.4g}"
-        words = (lesson.key[:8], lesson.structure, lesson.bottleneck, lesson.precision, lesson.stage, against, times)
-        change = f"{lesson.percent:+.1f} %{outcome}"
-        row = (*map(plain, words), change, f"{lesson.ratio:.2f}x", plain(ending))
-        table.add_row(*row, style="" if why is None else "dim")
-    stdout().print(table)
+        cells = _narrow_row(lesson, why) if narrow else _row(lesson, why)
+        table.add_row(*cells, style="" if why is None else "dim")
+    console.print(table)
+    if narrow and kept.lessons:
+        console.print("more of each on a wider terminal, by egg-graph memory show KEY, or by --json", soft_wrap=True)
     if kept.unreadable:
-        stdout().print(f"{len(kept.unreadable)} entries cannot be read by this version; forget --all removes them")
+        console.print(f"{len(kept.unreadable)} entries cannot be read by this version; forget --all removes them")
+
+
+def _row(lesson: Lesson, retracted: str | None) -> tuple[str, ...]:
+    against = lesson.against if lesson.against == "PyTorch" else "kernel"
+    times = f"{lesson.before_ms:.4g} to {lesson.after_ms:.4g}"
+    words = (lesson.key[:8], lesson.structure, lesson.bottleneck, lesson.precision, lesson.stage, against, times)
+    return (*map(plain, words), _change(lesson, ", "), f"{lesson.ratio:.2f}x", _plan(lesson, retracted))
+
+
+def _narrow_row(lesson: Lesson, retracted: str | None) -> tuple[str, ...]:
+    problem = f"{plain(lesson.structure)}\n{plain(lesson.stage)}"
+    return plain(lesson.key[:8]), problem, _change(lesson, "\n"), f"{lesson.ratio:.2f}x", _plan(lesson, retracted)
+
+
+def _change(lesson: Lesson, between: str) -> str:
+    outcome = "" if lesson.outcome == "improved" else f"{between}not accepted"
+    return f"{lesson.percent:+.1f} %{outcome}"
+
+
+def _plan(lesson: Lesson, retracted: str | None) -> str:
+    return plain(lesson.plan if retracted is None else f"RETRACTED: {retracted}")

@@ -99,6 +99,8 @@ def optimize(
         )
     if resume is None and reference is None:
         raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
+    if plan is not None and not plan.strip():
+        raise BadInput("--plan is empty: say what to change first, or leave it out")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
     console = stdout()
     with _memory(memory is not False) as store:

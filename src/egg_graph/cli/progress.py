@@ -1,5 +1,6 @@
 """Show a run while it happens: one line per event, and a moving last line that says what is being done."""
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,20 +35,23 @@ _WAITS = "waits "
 class Progress:
     """Prints the events of a run (`egg_graph.nodes.events`). A context manager: the last line disappears at its end.
 
-    Where standard output is no terminal the lines stay the same, without the moving last one; what is waited for is
-    then a line of its own, once for each wait.
+    Where standard output is no terminal the lines stay the same, without the moving last one. What is waited for is
+    then a line of its own, once for each wait; so is what is being done where nothing was printed for `quiet` seconds.
 
     Args:
         console: where it prints.
         ranks_untimed: whether a sweep chooses a configuration also where nothing is timed (knob `sweep`).
+        quiet: seconds without a line after which what is being done is told, where there is no terminal.
 
     Attributes:
         working: what the last line says.
     """
 
-    def __init__(self, console: Console, *, ranks_untimed: bool = True) -> None:
+    def __init__(self, console: Console, *, ranks_untimed: bool = True, quiet: float = 30.0) -> None:
         self.console = console
         self.ranks_untimed = ranks_untimed
+        self.quiet = quiet
+        self._printed = time.monotonic()
         self.trials = 0
         self.working = "starts"
         self._sweep = self._wait = self._cut = ""
@@ -58,6 +62,8 @@ class Progress:
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             self._status.start()
+        else:
+            self._print("starts the judge")
         return self
 
     def __exit__(
@@ -91,8 +97,12 @@ class Progress:
             case "verdict":
                 self._say("the run's folder is written")
 
+    def _print(self, line: object, **how: Any) -> None:
+        self._printed = time.monotonic()
+        self.console.print(line, **how)
+
     def _line(self, text: str) -> None:
-        self.console.print(Text.from_markup(text), overflow="ellipsis", no_wrap=self.console.is_terminal)
+        self._print(Text.from_markup(text), overflow="ellipsis", no_wrap=self.console.is_terminal)
 
     def _detail(self, who: str, text: str) -> None:
         """A line under an attempt, its continuation indented like its beginning."""
@@ -101,7 +111,7 @@ class Progress:
         grid.add_column(width=9)
         grid.add_column()
         grid.add_row("", f"[dim]{plain(who)}[/]", text)
-        self.console.print(grid)
+        self._print(grid)
 
     def _say(self, what: str) -> None:
         self.working = what
@@ -119,12 +129,14 @@ class Progress:
         self._tell_wait(event.get("doing", ""))
         told = ": ".join(filter(None, [place, _WORK[node], self._sweep, event.get("doing")]))
         self._say(f"{told}, {seconds:.0f} s" if seconds >= 1 else told)
+        if not self.console.is_terminal and time.monotonic() - self._printed >= self.quiet:
+            self._print(plain(self.working), soft_wrap=True)
 
     def _tell_wait(self, doing: str) -> None:
         """Print the beginning of a wait where no last line shows it."""
         wait = doing if doing.startswith(_WAITS) else ""
         if wait and wait != self._wait and not self.console.is_terminal:
-            self.console.print(plain(wait), soft_wrap=True)
+            self._print(plain(wait), soft_wrap=True)
         self._wait = wait
 
     def _baseline(self, event: Any) -> None:

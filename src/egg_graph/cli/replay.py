@@ -25,6 +25,9 @@ def replay(
     Correctness has to come out bit for bit; times are taken anew where there is a GPU. On another GPU, or with other
     versions of torch or triton, bitwise equality is not promised: differences are told with what may explain them.
 
+    Of the evidence.json of a run, the signed record is verified, and that the task, kernel and evaluation beside it are
+    the same; what else stands there (verdict in words, attempts, costs) is not signed.
+
     The folder of a run is run again as a whole, from the answers of models and evaluator that it keeps: with no key and
     no GPU, to the same end.
 
@@ -34,6 +37,8 @@ def replay(
     from egg_graph.evaluator.replay import compare_replay
     from egg_graph.runs.evidence import read_evidence
 
+    if not evidence.exists():
+        raise BadInput(f"{evidence}: no such file or folder; name a record, or a run's folder such as runs/<id>")
     if evidence.is_dir():
         _replay_run(evidence, as_json)
         return
@@ -59,6 +64,8 @@ def _replay_run(folder: Path, as_json: bool) -> None:
     """Run a whole run again, and tell whether it ends as it did."""
     from egg_graph.runs.replay import replay_run
 
+    if runs := sorted(path.parent for path in folder.glob("*/run.json")):
+        raise BadInput(f"{folder}: holds {len(runs)} runs; name one of them, such as {runs[-1]}")
     replayed = replay_run(folder)
     lines = {"agrees": replayed.agrees, "differs": replayed.differs}
     if as_json:
@@ -113,7 +120,8 @@ def _show(record: EvidenceRecord, lines: dict[str, tuple[str, ...]]) -> None:
         console.print("  bitwise equality is not promised here, for this is not the machine of the record:")
         for line in lines["other_machine"]:
             console.print(f"    {plain(line)}", soft_wrap=True)
-    console.print("[red]it differs[/]" if lines["differs"] else "[green]it agrees[/]")
+    verified = "; of the file its record was verified and repeated, nothing else"
+    console.print(("[red]it differs[/]" if lines["differs"] else "[green]it agrees[/]") + verified)
 
 
 def _show_lines(lines: dict[str, tuple[str, ...]]) -> None:

@@ -12,11 +12,16 @@ from langgraph.store.base import Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from egg_graph.schema import InfrastructureError
+from egg_graph.whole_files import check_writable
 
 VARIABLE = "EGG_GRAPH_MEMORY"
 """Environment variable that names another file."""
 PATIENCE = 30.0
 """Seconds to wait for another process that is writing."""
+OF_A_RUN = f"name another file in {VARIABLE}, or run with --no-memory"
+"""What to do about a memory that a run cannot use."""
+OF_ITSELF = f"delete it if it is damaged (it holds nothing but what runs measured), or name another file in {VARIABLE}"
+"""What to do about a memory that is itself asked for."""
 
 
 def memory_path() -> Path:
@@ -32,11 +37,12 @@ class MemoryFile(SqliteStore):
     Args:
         path: the file.
         connection: an open connection to it.
+        cure: what to do where it cannot be used.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, cure: str = OF_A_RUN) -> None:
         super().__init__(connection)
-        self.path = path
+        self.path, self.cure = path, cure
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See `SqliteStore.batch`.
@@ -47,15 +53,16 @@ class MemoryFile(SqliteStore):
         try:
             return super().batch(ops)
         except sqlite3.Error as error:
-            raise _unusable(self.path, error) from error
+            raise _unusable(self.path, error, self.cure) from error
 
 
 @contextmanager
-def open_memory(path: Path | None = None) -> Iterator[MemoryFile]:
+def open_memory(path: Path | None = None, cure: str = OF_A_RUN) -> Iterator[MemoryFile]:
     """Open the memory, and make it where there is none.
 
     Args:
         path: the file; by default `memory_path()`.
+        cure: what to do where it cannot be used.
 
     Raises:
         InfrastructureError: if the file cannot be made, opened, read or written.
@@ -65,18 +72,33 @@ def open_memory(path: Path | None = None) -> Iterator[MemoryFile]:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
-        raise _unusable(path, error) from error
-    memory = MemoryFile(path, connection)
+        raise _unusable(path, error, cure) from error
+    memory = MemoryFile(path, connection, cure)
     try:
         try:
             with _alone(path):  # two processes would make the same tables
                 memory.setup()
         except (OSError, sqlite3.Error) as error:
-            raise _unusable(path, error) from error
+            raise _unusable(path, error, cure) from error
         yield memory
     finally:
         with memory.lock:  # SQLite crashes where a connection is closed in the middle of a write
             connection.close()
+
+
+def memory_exists(path: Path) -> bool:
+    """Whether there is a memory; nothing is made where there is none.
+
+    Raises:
+        InfrastructureError: if there is none, and none could be made there.
+    """
+    try:
+        if path.exists():
+            return True
+        check_writable(path)
+    except OSError as error:
+        raise _unusable(path, error, OF_ITSELF) from error
+    return False
 
 
 @contextmanager
@@ -87,8 +109,6 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _unusable(path: Path, error: Any) -> InfrastructureError:
+def _unusable(path: Path, error: Any, cure: str) -> InfrastructureError:
     told = " ".join(str(getattr(error, "strerror", None) or error).split())
-    return InfrastructureError(
-        f"the memory {path} cannot be used: {told}; name another file in {VARIABLE}, or run with --no-memory"
-    )
+    return InfrastructureError(f"the memory {path} cannot be used: {told}; {cure}")

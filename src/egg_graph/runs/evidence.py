@@ -51,24 +51,42 @@ def write_record(path: Path, record: EvidenceRecord) -> None:
 def read_evidence(path: Path) -> EvidenceRecord:
     """Read and verify a record: a file that `evaluate --evidence` wrote, or the evidence.json of a run.
 
+    Of an evidence.json the record is verified, and that task, kernel and evaluation beside it are the record's.
+
     Raises:
         BadInput: if the file cannot be read, holds no record, has an unknown format, or was tampered with.
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}") from error
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except json.JSONDecodeError as error:
         raise BadInput(f"{path}: no record, or a damaged one: line {error.lineno} is not JSON") from error
     try:
         if isinstance(data, dict) and "record" in data:
             check_format(data.get("format", 1))
-            data = data["record"]
+            around, data = data, data["record"]
             if data is None:
                 raise BadInput("that run ended without a kernel: there is no verdict to repeat")
+            _compare_around(around, data)
         return EvidenceRecord.read(data, key=os.environ.get(KEY_VARIABLE, ""))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
+
+
+def _compare_around(evidence: dict[str, Any], record: dict[str, Any]) -> None:
+    """Refuse an evidence.json that tells something else than its signed record.
+
+    Raises:
+        BadInput: if task, kernel or evaluation differ from those of the record.
+    """
+    for outer, inner in _ALSO_OUTSIDE.items():
+        if outer in evidence and isinstance(record, dict) and evidence[outer] != record.get(inner):
+            raise BadInput(f"tampered with: its {outer!r} is not the one of the record (`record.{inner}`)")
+
+
+_ALSO_OUTSIDE = {"task": "task", "best": "candidate", "evaluation": "evaluation"}
+"""Keys of evidence.json that say what a field of the signed record says, and which."""
 
 
 def _version() -> str:

@@ -87,7 +87,8 @@ def read_request(folder: Path) -> dict[str, Any]:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         known = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
-        there = f"there are {', '.join(known[-5:])}" if known else "there is none"
+        of = f"there are {len(known)}, the latest" if len(known) > 5 else "there are"
+        there = f"{of} {', '.join(known[-5:])}" if known else "there is none"
         raise BadInput(f"no run {folder.name!r} in {folder.parent}: {there}") from error
     except ValueError as error:
         raise InfrastructureError(

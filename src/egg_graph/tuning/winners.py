@@ -6,7 +6,6 @@ and judged anew.
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from egg_graph.process_lock import AlreadyLocked, free_lock, take_lock
 from egg_graph.schema import BadInput, Baseline, InfrastructureError, KernelTask, Knob, Precision, Value
 from egg_graph.tuning.kernel_class import kernel_digest, shape_class
-from egg_graph.whole_files import write_whole
+from egg_graph.whole_files import check_writable, write_whole
 
 FORMAT = 1
 """Version of the file."""
@@ -139,12 +138,8 @@ def check_store(path: Path) -> None:
     Raises:
         BadInput: if the store is damaged, or cannot be written.
     """
-    place = path.parent
     try:
-        while not place.exists():
-            place = place.parent
-        with tempfile.TemporaryFile(dir=place):
-            pass
+        check_writable(path)
     except OSError as error:
         raise BadInput(f"{path}: the store of winners cannot be written: {error.strerror}") from error
     read_store(path)

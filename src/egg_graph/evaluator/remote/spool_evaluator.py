@@ -47,7 +47,8 @@ class SpoolEvaluator(AskingEvaluator):
             InfrastructureError: if the folder cannot be read or written, or an answer is damaged.
         """
         began = time.monotonic()
-        report_progress(f"waits for an answer in {self.folder}")
+        if self._wait != 0:
+            report_progress(f"waits for an answer in {self.folder}")
         try:
             while (answer := await in_thread(self._look, question)) is None:
                 if self._wait is not None and time.monotonic() - began >= self._wait:
