@@ -225,13 +225,22 @@ def test_an_answer_without_code_is_a_failed_attempt_that_the_evaluator_never_see
 
 
 def test_a_malformed_knob_is_dropped_and_the_kernel_judged():
-    space = "CONFIG = {'NUMBER': 2, 'width': None}\nSPACE = {'parallel_mapping': {'NUMBER': [1], 'lost': [1]}}\n"
+    space = (
+        "CONFIG = {'NUMBER': 2, 'width': None, 'idle': 1}\nprint(CONFIG['NUMBER'])\n"
+        "SPACE = {'parallel_mapping': {'NUMBER': [1], 'lost': [1], 'idle': [2]}}\n"
+    )
     state = go(ScriptedTeam([kernel("ok", 2, space)], worth=[False]))
     seed, tuned = state["attempts"]
-    assert (seed.evaluation.status, tuned.candidate.config, state["status"]) == ("correct", {"NUMBER": 1}, "correct")
+    assert (seed.evaluation.status, tuned.candidate.config, state["status"]) == (
+        "correct",
+        {"NUMBER": 1, "idle": 1},
+        "correct",
+    )
     assert [line.partition(" at line")[0] for line in seed.candidate.mended] == [
         "knob dropped: CONFIG['width']",
         "knob dropped: SPACE['parallel_mapping']['lost']",
+        "knob dropped: SPACE['parallel_mapping']['idle'] turns a knob that the module never reads (of CONFIG it reads "
+        "NUMBER)",
     ]
 
 

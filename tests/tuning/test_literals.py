@@ -2,7 +2,7 @@
 
 import pytest
 
-from egg_graph.tuning import read_knobs
+from egg_graph.tuning import read_knobs, unread
 
 WHOLE = """
 CONFIG = {"BLOCK_M": 128, "num_warps": 8, "scale": -1.5, "tma": True, "order": "row"}  # as measured
@@ -66,6 +66,21 @@ def test_what_is_malformed_is_dropped_with_one_line(source, says):
 @pytest.mark.parametrize("source", ["def f(:", "x = '\0'", "(" * 5000])
 def test_what_is_no_python_has_no_knobs_and_is_left_to_the_evaluator(source):
     assert read_knobs(source) == ({}, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("use", "idle"),
+    [
+        ('CONFIG["BLOCK_M"]', ["num_warps"]),
+        ("f\"{CONFIG['num_warps']} {CONFIG['BLOCK_M']}\"", []),
+        ("dict(**CONFIG)", []),
+        ("[CONFIG[name] for name in CONFIG]", []),
+        ("cfg = CONFIG", []),
+        ("other['BLOCK_M']", ["num_warps", "BLOCK_M"]),
+    ],
+)
+def test_a_knob_that_nobody_reads_is_found(use, idle):
+    assert list(unread(f"{WHOLE}{use}\n")) == idle
 
 
 def test_one_bad_knob_costs_no_other():

@@ -297,15 +297,18 @@ def make_candidate(
 ) -> Candidate:
     """Make a candidate of a draft, with the knobs that its source declares.
 
-    What is malformed in CONFIG or SPACE is dropped, and `mended` says so: the kernel may be right without it. A source
-    that does not parse stays as it is: the evaluator names the line.
+    What is malformed in CONFIG or SPACE, and a knob that the source never reads, is dropped, and `mended` says so: the
+    kernel may be right without it. A source that does not parse stays as it is: the evaluator names the line.
     """
-    from egg_graph.tuning import read_knobs
+    from egg_graph.tuning import read_knobs, unread
 
     problem = draft.problem
     if not problem and not draft.source.strip():
         problem = "the answer holds no code"
-    config, space, dropped = read_knobs("" if problem else draft.source)
+    source = "" if problem else draft.source
+    config, space, dropped = read_knobs(source)
+    unused = unread(source)
+    space = {stage: {k: choices for k, choices in knobs.items() if k not in unused} for stage, knobs in space.items()}
     return Candidate(
         source=draft.source,
         author=author,
@@ -316,7 +319,7 @@ def make_candidate(
         config=config,
         space=space,
         problem=problem,
-        mended=(*draft.mended, *(f"knob dropped: {line}" for line in dropped)),
+        mended=(*draft.mended, *(f"knob dropped: {line}" for line in (*dropped, *unused.values()))),
     )
 
 

@@ -10,7 +10,7 @@ from egg_graph.runs.optimize import optimize
 from egg_graph.runs.results import Run
 from egg_graph.runs.tune_results import note_tune
 from egg_graph.schema import BadInput
-from egg_graph.tuning import check_store, read_knobs, spanned, unread, user_store
+from egg_graph.tuning import check_store, parse, read_knobs, spanned, unread, user_store
 
 KNOBS: Mapping[str, Any] = {
     "sweep": "whole",
@@ -96,11 +96,11 @@ def _require_space(source: str, what: str) -> None:
         BadInput: one line that says what is wrong with it, or how to write one.
     """
     try:
-        unused = unread(source)
+        parse(source)
     except BadInput as error:
         raise BadInput(f"{what} is not valid Python: {str(error).partition(': ')[2]}") from error
     config, space, dropped = read_knobs(source)
-    if wrong := (*dropped, *unused):
+    if wrong := (*dropped, *unread(source).values()):
         raise BadInput(f"{what}: {'; '.join(wrong)}: mend it, for it would not be swept")
     if any(len(values) > 1 for knobs in space.values() for values in spanned(config, knobs).values()):
         return

@@ -5,7 +5,7 @@ A candidate may carry two literals at module level. `CONFIG` holds the value of 
 works on text and on the syntax tree: it runs no candidate. A store remembers which configuration won where.
 """
 
-from egg_graph.tuning.literals import Knobs, read_knobs
+from egg_graph.tuning.literals import Knobs, parse, read_knobs
 from egg_graph.tuning.reading import unread
 from egg_graph.tuning.rewrite import bake, finish
 from egg_graph.tuning.sweep import best, configurations, left_out, spanned
@@ -31,6 +31,7 @@ __all__ = [
     "find_winner",
     "finish",
     "left_out",
+    "parse",
     "read_knobs",
     "read_store",
     "situation_of",

@@ -5,30 +5,30 @@ import ast
 from egg_graph.tuning.literals import parse, read_knobs
 
 
-def unread(source: str) -> tuple[str, ...]:
-    """Knobs of SPACE that the module never reads, so that every value would give the same kernel; one line each.
+def unread(source: str) -> dict[str, str]:
+    """Knobs of SPACE that the module never reads, so that every value would give the same kernel.
 
     Where CONFIG is used as a whole (`**CONFIG`, `CONFIG[name]`, `CONFIG.get(...)`), every knob may be read.
 
     Args:
-        source: the module's text.
+        source: the module's text; one that does not parse has no knobs.
 
-    Raises:
-        BadInput: if it is no Python.
+    Returns:
+        One line for each knob.
     """
-    tree = parse(source)
-    read = [_key(node) for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
-    named = [key for key in read if key is not None]
-    uses = [node for node in ast.walk(tree) if _is_config(node)]
-    if len(uses) > len(named):
-        return ()
+    turned = {knob: stage for stage, knobs in read_knobs(source).space.items() for knob in knobs}
+    if not turned:
+        return {}
+    nodes = list(ast.walk(parse(source)))
+    named = [key for node in nodes if isinstance(node, ast.Subscript) and (key := _key(node)) is not None]
+    if sum(map(_is_config, nodes)) > len(named):
+        return {}
     reads = ", ".join(dict.fromkeys(named)) or "none"
-    return tuple(
-        f"SPACE[{stage!r}][{knob!r}] turns a knob that the module never reads (of CONFIG it reads {reads})"
-        for stage, knobs in read_knobs(source).space.items()
-        for knob in knobs
+    return {
+        knob: f"SPACE[{stage!r}][{knob!r}] turns a knob that the module never reads (of CONFIG it reads {reads})"
+        for knob, stage in turned.items()
         if knob not in named
-    )
+    }
 
 
 def _is_config(node: ast.AST) -> bool:
