@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 import egg_graph
 from egg_graph.cli import app
 from egg_graph.runs.evaluations import RecordedEvaluator, ReplayEvaluator
-from egg_graph.schema import AnswerPending, BadInput, Candidate, Environment, KernelResources, KernelTask, Trial
+from egg_graph.schema import AnswerPending, BadInput, Candidate, Draft, Environment, KernelResources, KernelTask, Trial
 from egg_graph.tuning.winners import read_store
-from tests.graph.scripted import REFERENCE, ScriptedEvaluator, kernel, tunable
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel, tunable
 
 MACHINE = Environment(machine="Linux", gpu="NVIDIA H200", driver="580.1", triton="3.6.0")
 STAGE = "memory_optimization"
@@ -233,6 +233,35 @@ def test_a_kernel_that_is_wrong_is_neither_swept_nor_repaired(tune, tmp_path):
     assert result.exit_code == 1
     assert "nothing was swept: the kernel was judged incorrect: " in result.output and len(evaluator.evaluated) == 1
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("writes", "words", "said"),
+    [
+        ([kernel("timed", 2.0)], [], "the kernel that was judged has no SPACE that leaves a choice"),
+        ([kernel("bad")], [], "kernels is right; the last was judged incorrect: bad kernel"),
+        ([kernel("timed", 2.0)], ["--max-seconds", "0.000001"], "the run ended before it: max_seconds (1e-06) reached"),
+    ],
+)
+def test_why_nothing_was_swept_is_told(tune, monkeypatch, writes, words, said):
+    monkeypatch.setattr("egg_graph.runs.optimize.resolve_team", lambda model: ScriptedTeam(writes))
+    monkeypatch.setattr(egg_graph, "tune", functools.partial(egg_graph.tune, evaluator=OnGpu(), principles=()))
+    result = CliRunner().invoke(app, ["tune", "relu.py", "--target", "h200", *words])
+    assert "nothing was swept: " in result.output and said in result.output
+
+
+def test_where_the_expert_has_no_kernel_one_may_be_given(tune, monkeypatch):
+    class Declines(ScriptedTeam):
+        def write(self, brief):
+            return Draft(declined="no playbook matches")
+
+    monkeypatch.setattr("egg_graph.runs.optimize.resolve_team", lambda model: Declines([""]))
+    monkeypatch.setattr(egg_graph, "tune", functools.partial(egg_graph.tune, evaluator=OnGpu(), principles=()))
+    result = CliRunner().invoke(app, ["tune", "relu.py", "--target", "h200"])
+    assert result.exit_code == 1
+    assert "nothing was swept: the embedded expert writes no kernel for this reference: give one with --kernel" in (
+        result.output
+    )
 
 
 def test_a_replay_tries_what_the_run_tried_whatever_the_store_holds_now(tune, tmp_path, h200):

@@ -194,7 +194,8 @@ def test_where_the_team_has_no_kernel_the_run_says_so_in_one_line_and_ends():
     team, evaluator = Declining([]), ScriptedEvaluator()
     state = go(team, evaluator)
     assert (state["status"], state["attempts"], evaluator.evaluated) == ("reference_kept", [], [])
-    assert state["verdict"] == f"The reference is kept: {NO_KERNEL}; a chat model can try: --model NAME (model='NAME')"
+    can_try = "a chat model can try: optimize --model NAME (model='NAME')"
+    assert state["verdict"] == f"The reference is kept: {NO_KERNEL}; {can_try}"
     assert team.calls() == ["coder"], "asked once, and nothing is repaired that was never written"
     assert [(s.stage, s.outcome, s.left) for s in state["summaries"]] == [(STAGES[0], "no_kernel", NO_KERNEL)]
 

@@ -58,7 +58,7 @@ def _why_none(run: "Run") -> str:
         return "the reference cannot be evaluated"
     if best is None and run.attempts:
         last = run.attempts[-1].evaluation
-        which = "the kernel" if handed_in else f"no kernel of {len(run.attempts)} is right; the last"
+        which = "the kernel" if handed_in else f"none of {len(run.attempts)} kernels is right; the last"
         return f"{which} was judged {last.status}: {last.reason}"
     if used_up := reached(run.state, make_context(request["context"])):
         return f"the run ended before it: {used_up[0]}"

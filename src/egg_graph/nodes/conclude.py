@@ -249,7 +249,7 @@ def _reference_kept(state: State, context: Context, notes: Sequence[str], not_fa
     if not attempts:
         declined = [s.left for s in state.get("summaries", []) if s.outcome == "no_kernel"]
         if declined:
-            return f"The reference is kept: {declined[0]}; a chat model can try: --model NAME (model='NAME')"
+            return f"The reference is kept: {declined[0]}; a chat model can try: optimize --model NAME (model='NAME')"
         return f"The reference is kept: no attempt was made ({budget or 'no stage was to run'})."
     if not_faster:
         headline = f"The reference is kept: {not_faster}"
