@@ -16,7 +16,7 @@ from egg_graph.evaluator.problem.operators import (
     VIEWS,
 )
 from egg_graph.evaluator.problem.reference import Reference
-from egg_graph.evaluator.problem.tie_search import ties_of
+from egg_graph.evaluator.problem.tie_search import ties_of_drawn
 from egg_graph.evaluator.problem.weights import round_to_six_bits
 from egg_graph.schema import FP32, Precision
 
@@ -43,7 +43,7 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     if row.moves_integers and not case.operators <= INTEGER_ARITHMETIC | VIEWS:
         raise Unevaluable("its integers are more than numbers: indices or labels, or it is not known what they are")
     model = round_to_six_bits(case.model) if row.exact and case.state else None
-    moved = apply(family, inputs, seed, ties_of(case, reference))
+    moved = apply(family, inputs, seed, ties_of_drawn(case, reference, inputs))
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
     if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:

@@ -34,8 +34,25 @@ def find_ties(draws: Sequence[torch.Tensor]) -> Ties:
     if any(x.shape != first.shape for x in draws):
         return None
     same = all(torch.equal(x, first) for x in draws)
-    if not same and first.reshape(-1)[:SAMPLE].unique().numel() <= FEW_VALUES:
+    if not same and _few_values(first):
         return None
+    return _classes(draws)
+
+
+def ties_within(x: torch.Tensor) -> Ties:
+    """The ties of one input by one draw of it, those by chance included; none of a type in which chance makes most."""
+    if x.dtype not in (torch.float32, torch.float64) or not x.numel() or _few_values(x):
+        return None
+    return _classes([x])
+
+
+def _few_values(x: torch.Tensor) -> bool:
+    return x.reshape(-1)[:SAMPLE].unique().numel() <= FEW_VALUES
+
+
+def _classes(draws: Sequence[torch.Tensor]) -> Ties:
+    """For each element the place of the first that is equal to it in every draw; None where all differ."""
+    first = draws[0]
     key = torch.zeros(first.numel(), dtype=torch.int64, device=first.device)
     for x in draws:
         key = (key * 0x5851F42D4C957F2D) ^ x.float().reshape(-1).view(torch.int32).long()
