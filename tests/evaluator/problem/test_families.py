@@ -245,3 +245,14 @@ def test_a_new_family_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -
     task: Any = SimpleNamespace(precision="ieee")
     (finding,), _ = judge_leaves(task, case, [case.inputs[0]], machine="here", source="")
     assert (finding.cure or "").startswith("inputs twice as large; ")
+
+
+def test_a_loss_that_adds_up_in_another_order_is_right_on_every_seed() -> None:
+    """Far from zero a scalar's error is one draw: so is that of PyTorch's own answer, which may be small by chance."""
+    loaded = load_reference(reference("F.cross_entropy(*x)", "torch.randn(19, 500), torch.randint(0, 500, (19,))"))
+    base = build_case(loaded, "tf32", name="test", overrides={}, seed=3, device=torch.device("cpu"))
+    for seed in range(60):
+        case = build_family_case(base, loaded, "tf32", family="sunk", seed=1000 * seed + 17)
+        logits, labels = case.inputs
+        got = (torch.logsumexp(logits, 1) - logits.gather(1, labels[:, None])[:, 0]).mean()
+        assert accepts(case, got, "tf32"), seed

@@ -26,6 +26,9 @@ from egg_graph.schema import TF32, Precision
 
 Draw = Callable[[], list[Any]]
 """Draws the inputs of a case, before the policy's cast."""
+FEW, FEW_DRAWS = 64, 8
+"""An answer of fewer elements than `FEW`, such as a loss, has one error or a few, which may be small by chance: so many
+answers to nearby inputs tell how large it can be."""
 FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
 """Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
 TF32's applies if products read operands that are rounded to TF32."""
@@ -299,6 +302,8 @@ def _calibrate(
     if family != AS_GIVEN and exact.against == "fp64":
         rounded = precision in TF32 and bool(exact.operators & PRODUCTS)
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
+        if any(leaf.numel() < FEW for leaf in exact.leaves):
+            draws = FEW_DRAWS
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [
         calibrate_leaf(a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision)
