@@ -60,18 +60,8 @@ class FoldedWriter:
 
     def code(self, tuning: Tuning, summary: str) -> KernelCode:
         """Write the source with these knobs; `summary` begins the group's line in the module's docstring."""
-        config, space = tuning.prefixed(self.name)
-        return KernelCode(
-            function=self.name,
-            source="\n\n".join((self._parts_kernel(), self._rest_kernel(), self._wrapper())),
-            tensors=self.wrapper.tensors,
-            returns=self.outputs,
-            sizes=tuple(self.wrapper.sizes),
-            config=config,
-            space=space,
-            helpers=tuple(sorted(self.parts.helpers | self.rest.helpers)),
-            summary=f"{summary}: {self.doc}",
-        )
+        sources = (self._parts_kernel(), self._rest_kernel(), self._wrapper())
+        return self.wrapper.code(self.outputs, sources, tuning, f"{summary}: {self.doc}")
 
     def _parts_kernel(self) -> str:
         lines = [

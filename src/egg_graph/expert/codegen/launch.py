@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.fusion import Body
+from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Unfusable, Vector
 from egg_graph.expert.codegen.sizes import Scope
 
@@ -23,6 +24,7 @@ class Wrapper:
             raise Unfusable("a kernel without a tensor to read has no device to run on")
         self.graph = graph
         self.body = body
+        self.bodies = (body, *more)
         self.name = name
         self.tensors = tuple(roots)
         self.labels = [body.label(root) for root in roots]
@@ -82,6 +84,28 @@ class Wrapper:
     def runtime_numbers(self, body: Body | None = None) -> list[str]:
         """Write the launch's arguments for the numbers that a body uses: the first one where none is given."""
         return [self.number(values) for values in (body or self.body).numbers]
+
+    def code(self, outputs: Sequence[str], sources: Sequence[str], tuning: Tuning, summary: str) -> KernelCode:
+        """Return what a playbook hands over. Call this when `function` was written: all parameters are known then.
+
+        Args:
+            outputs: nodes that the function returns, in order.
+            sources: the kernels, and the function.
+            tuning: the knobs, without the group's prefix.
+            summary: the group's line in the module's docstring.
+        """
+        config, space = tuning.prefixed(self.name)
+        return KernelCode(
+            function=self.name,
+            source="\n\n".join(sources),
+            tensors=self.tensors,
+            returns=tuple(outputs),
+            sizes=tuple(self.sizes),
+            config=config,
+            space=space,
+            helpers=tuple(sorted(frozenset().union(*(body.helpers for body in self.bodies)))),
+            summary=summary,
+        )
 
     def function(self, doc: str, lines: Sequence[str]) -> str:
         """Write the whole function. Call this last, when all parameters are known."""

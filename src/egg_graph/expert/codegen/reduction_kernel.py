@@ -36,17 +36,8 @@ class ReductionWriter:
 
     def code(self, tuning: Tuning, summary: str) -> KernelCode:
         """Write the source with these knobs; `summary` begins the group's line in the module's docstring."""
-        config, space = tuning.prefixed(self.name)
-        return KernelCode(
-            function=self.name,
-            source=f"{self._kernel()}\n\n{self._wrapper(tuning)}",
-            tensors=self.wrapper.tensors,
-            returns=self.outputs,
-            sizes=tuple(self.wrapper.sizes),
-            config=config,
-            space=space,
-            helpers=tuple(sorted(self.body.helpers)),
-            summary=f"{summary}: {self.doc}",
+        return self.wrapper.code(
+            self.outputs, (self._kernel(), self._wrapper(tuning)), tuning, f"{summary}: {self.doc}"
         )
 
     def _whole(self) -> list[str]:

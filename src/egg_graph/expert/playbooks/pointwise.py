@@ -79,18 +79,8 @@ class _PointwiseWriter:
 
     def code(self, group: Group) -> KernelCode:
         doc = describe(self.graph, group.nodes, group.outputs)
-        config, space = _tuning(self.numel[0]).prefixed(self.name)
-        return KernelCode(
-            function=self.name,
-            source=f"{self._kernel(doc)}\n\n{self._wrapper(doc)}",
-            tensors=self.wrapper.tensors,
-            returns=self.outputs,
-            sizes=tuple(self.wrapper.sizes),
-            config=config,
-            space=space,
-            helpers=tuple(sorted(self.body.helpers)),
-            summary=f"one elementwise kernel: {doc}",
-        )
+        sources = (self._kernel(doc), self._wrapper(doc))
+        return self.wrapper.code(self.outputs, sources, _tuning(self.numel[0]), f"one elementwise kernel: {doc}")
 
     def _kernel(self, doc: str) -> str:
         body = self.body

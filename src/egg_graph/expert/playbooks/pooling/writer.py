@@ -68,20 +68,8 @@ class PoolingWriter:
 
     def code(self) -> KernelCode:
         """Write the source."""
-        tuning = _tuning(self.pooling.node.shape)
-        config, space = tuning.prefixed(self.name)
-        source = "\n\n".join((self._kernel(), self._wrapper()))
-        return KernelCode(
-            function=self.name,
-            source=source,
-            tensors=self.wrapper.tensors,
-            returns=self.outputs,
-            sizes=tuple(self.wrapper.sizes),
-            config=config,
-            space=space,
-            helpers=tuple(sorted(self.body.helpers)),
-            summary=f"one pass over the windows: {self.doc}",
-        )
+        sources, tuning = (self._kernel(), self._wrapper()), _tuning(self.pooling.node.shape)
+        return self.wrapper.code(self.outputs, sources, tuning, f"one pass over the windows: {self.doc}")
 
     def _joined(self, value: str) -> str:
         if self.pooling.is_max:
