@@ -50,7 +50,7 @@ def stage_attempts(state: OutputState, stage: StageName) -> list[Attempt]:
 
 def optimizations(attempts: list[Attempt]) -> int:
     """Count the optimizations that were tried. A repair of one is not another one, nor is a draft beside it."""
-    return sum(a.candidate.mode == "optimize" and a.beside in (None, a.number) for a in attempts)
+    return sum(a.candidate.mode == "optimize" and a.leads_its_drafts for a in attempts)
 
 
 def repairs_in_a_row(attempts: list[Attempt]) -> int:
@@ -102,7 +102,7 @@ def at_the_floor(state: OutputState, context: Context) -> bool:
 
 def price_of_a_plan(state: OutputState) -> float:
     """What a plan, a seed included, has cost in this run so far, with its repairs and the drafts beside it [USD]."""
-    plans = [a for a in tried(state) if a.candidate.mode in ("seed", "optimize") and a.beside in (None, a.number)]
+    plans = [a for a in tried(state) if a.candidate.mode in ("seed", "optimize") and a.leads_its_drafts]
     return state.get("usage", Usage()).dollars / max(1, len(plans))
 
 
@@ -130,7 +130,7 @@ def out_of_patience(state: OutputState, context: Context, stage: StageName) -> b
     for attempt in reversed(stage_attempts(state, stage)):
         if attempt.improved:
             break
-        fruitless += attempt.candidate.mode == "optimize" and attempt.beside in (None, attempt.number)
+        fruitless += attempt.candidate.mode == "optimize" and attempt.leads_its_drafts
     return 0 < context.patience <= fruitless
 
 

@@ -1,8 +1,13 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and where those of the user lie."""
 
 import os
 import tempfile
 from pathlib import Path
+
+
+def user_data_folder() -> Path:
+    """Where files of the user's own are kept for all runs: `egg-graph` in `$XDG_DATA_HOME` or ~/.local/share."""
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "egg-graph"
 
 
 def check_writable(path: Path) -> None:

@@ -80,7 +80,8 @@ def test_what_is_no_python_has_no_knobs_and_is_left_to_the_evaluator(source):
     ],
 )
 def test_a_knob_that_nobody_reads_is_found(use, idle):
-    assert list(unread(f"{WHOLE}{use}\n")) == idle
+    source = f"{WHOLE}{use}\n"
+    assert list(unread(source, read_knobs(source).space)) == idle
 
 
 def test_one_bad_knob_costs_no_other():

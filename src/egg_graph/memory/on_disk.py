@@ -12,7 +12,7 @@ from langgraph.store.base import Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from egg_graph.schema import InfrastructureError
-from egg_graph.whole_files import check_writable
+from egg_graph.whole_files import check_writable, user_data_folder
 
 VARIABLE = "EGG_GRAPH_MEMORY"
 """Environment variable that names another file."""
@@ -25,10 +25,10 @@ OF_ITSELF = f"delete it if it is damaged (it holds nothing but what runs measure
 
 
 def memory_path() -> Path:
-    """The file, by the environment: `EGG_GRAPH_MEMORY`, else in `$XDG_DATA_HOME` or `~/.local/share`."""
+    """The file: what `EGG_GRAPH_MEMORY` names, else `memory.sqlite` in the user's data folder."""
     if named := os.environ.get(VARIABLE):
         return Path(named).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "egg-graph" / "memory.sqlite"
+    return user_data_folder() / "memory.sqlite"
 
 
 class MemoryFile(SqliteStore):

@@ -222,7 +222,9 @@ class JudgingNodes:
     async def _record(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Evaluate a candidate, and add the attempt to the history."""
         known = same_program(candidate, state)
-        evaluation = await self._evaluate(candidate, state, runtime) if known is None else again(known, candidate)
+        evaluation = (
+            await self._evaluate(candidate, state, runtime) if known is None else reused_evaluation(known, candidate)
+        )
         best = evaluation_of_best(state)
         improved = improves(evaluation, best)
         analysis, repaired = state.get("analysis"), candidate.mode == "repair"
@@ -237,23 +239,19 @@ class JudgingNodes:
             diagnosis=state.get("diagnosis") if repaired else None,
             improved=improved,
             undecided=known is None and not improved and undecided(evaluation, best),
-            repeats=None if known is None else known.number if known.repeats is None else known.repeats,
+            repeats=None if known is None else known.number,
             effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
             usage=state.get("pending", Usage()) if planned else Usage(),
         )
         runtime.stream_writer(attempt_event(attempt, repeated=known is not None))
-        update = StageState(attempts=[attempt], candidate=candidate, profile=evaluation.profile)
+        update = update_after(attempt)
         if planned:
             update["pending"] = Usage()
-        if evaluation.usable:  # what the diagnosis named is mended
-            update["diagnosis"] = None
-        if improved:
-            update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
         return update
 
     async def _evaluate(self, candidate: Candidate, state: StageState, runtime: Runtime[Context]) -> Evaluation:
         if candidate.problem:
-            return without_code(candidate, state)
+            return no_code_evaluation(candidate, state)
         return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
@@ -277,18 +275,29 @@ def _join(first: StageState, second: StageState) -> StageState:
     return _apply(second, first)
 
 
+def update_after(attempt: Attempt) -> StageState:
+    """What an attempt with which the stage goes on changes in the state."""
+    candidate, evaluation = attempt.candidate, attempt.evaluation
+    update = StageState(attempts=[attempt], candidate=candidate, profile=evaluation.profile)
+    if evaluation.usable:  # what the diagnosis named is mended
+        update["diagnosis"] = None
+    if attempt.improved:
+        update |= StageState(best=candidate, evaluation=evaluation, kernel=candidate.source)
+    return update
+
+
 def same_program(candidate: Candidate, state: StageState) -> Attempt | None:
-    """The first attempt of this run at the same program, if there is one."""
+    """The first attempt of this run at the same program, if there is one; that one repeats no other."""
     program = candidate.program
     return next((a for a in state.get("attempts", []) if a.candidate.program == program), None)
 
 
-def again(known: Attempt, candidate: Candidate) -> Evaluation:
+def reused_evaluation(known: Attempt, candidate: Candidate) -> Evaluation:
     """The evaluation of a program that was judged before, under the id of its new source."""
     return known.evaluation.model_copy(update={"candidate": candidate.id})
 
 
-def without_code(candidate: Candidate, state: StageState) -> Evaluation:
+def no_code_evaluation(candidate: Candidate, state: StageState) -> Evaluation:
     """The evaluation of a draft that holds no usable module: a compile error, made without the evaluator."""
     cure = "Answer with one complete Python module that defines class ModelNew(nn.Module)."
     return Evaluation(

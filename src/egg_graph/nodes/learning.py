@@ -17,6 +17,7 @@ from egg_graph.schema import Baseline, Evaluation, InfrastructureError, KernelTa
 from egg_graph.state import State
 
 NO_FAULT_OF_THE_KERNEL = ("infra_error", "unevaluable")
+"""Statuses that say nothing about the kernel itself."""
 
 
 async def recall(runtime: Runtime[Context], context: Context, task: KernelTask, baseline: Baseline) -> list[Lesson]:
@@ -72,9 +73,10 @@ async def learn(
 
 def failing(state: State, measured_again: Mapping[str, Evaluation]) -> dict[tuple[str, str], str]:
     """Why a kernel's lessons cannot hold, by the problem and `Candidate.program`: this run found it not right."""
+    problem = problem_of(state["task"])
     judged = {a.candidate.program: a.evaluation for a in state.get("attempts", [])} | dict(measured_again)
     return {
-        (problem_of(state["task"]), program): f"the kernel failed when it was judged again: {evaluation.status}"
+        (problem, program): f"the kernel failed when it was judged again: {evaluation.status}"
         for program, evaluation in judged.items()
         if not evaluation.usable and evaluation.status not in NO_FAULT_OF_THE_KERNEL
     }

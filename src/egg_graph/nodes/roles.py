@@ -307,7 +307,7 @@ def make_candidate(
         problem = "the answer holds no code"
     source = "" if problem else draft.source
     config, space, dropped = read_knobs(source)
-    unused = unread(source)
+    unused = unread(source, space)
     space = {stage: {k: choices for k, choices in knobs.items() if k not in unused} for stage, knobs in space.items()}
     return Candidate(
         source=draft.source,

@@ -23,7 +23,7 @@ from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.drafts import clear_drafts
 from egg_graph.nodes.events import Event, attempt_event
 from egg_graph.nodes.improvement import front_runner, improves, measure_effect, undecided
-from egg_graph.nodes.judging import again, same_program, without_code
+from egg_graph.nodes.judging import no_code_evaluation, reused_evaluation, same_program, update_after
 from egg_graph.nodes.roles import RoleNodes, make_candidate
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
@@ -178,7 +178,8 @@ class SideBySideNodes:
         All of them come from the same kernel. Only the best may take its place.
         """
         drafts = [draft for draft in state.get("drafts", []) if draft.candidate is not None]
-        evaluations = [self._evaluation(draft, state) for draft in drafts]
+        repeated = [_repeated(draft, state) for draft in drafts]
+        evaluations = [_evaluation(draft, known, state) for draft, known in zip(drafts, repeated, strict=True)]
         front = front_runner(evaluations)
         order = [index for index in range(len(drafts)) if index != front] + [front]
         best, first = evaluation_of_best(state), next_number(state)
@@ -186,7 +187,7 @@ class SideBySideNodes:
         against = evaluations[front] if improved else best
         attempts = []
         for number, index in enumerate(order, start=first):
-            attempt = self._attempt(drafts[index], evaluations[index], best, state)
+            attempt = _attempt(drafts[index], evaluations[index], repeated[index], best, state)
             own: dict[str, Any] = {"number": number, "beside": first if len(drafts) > 1 else None}
             if index == front:
                 own |= {"improved": improved, "usage": attempt.usage + state.get("pending", Usage())}
@@ -194,50 +195,43 @@ class SideBySideNodes:
                 own["undecided"] = undecided(evaluations[index], against)
             attempts.append(attempt.model_copy(update=own))
             runtime.stream_writer(attempt_event(attempts[-1], repeated=attempt.repeats is not None))
-        return self._update(attempts, state, max(draft.seconds for draft in drafts))
+        update = {**update_after(attempts[-1]), "attempts": attempts, "pending": Usage(), **clear_drafts()}
+        update["seconds"] = state.get("seconds", 0.0) + max(draft.seconds for draft in drafts)
+        return StageState(**update)  # type: ignore[typeddict-item]
 
-    def _evaluation(self, draft: SideDraft, state: StageState) -> Evaluation:
-        """The draft's evaluation; that of an earlier attempt at the same program; or that there is no code."""
-        candidate = draft.candidate
-        assert candidate is not None, "what is ranked was written"
-        if draft.evaluation is not None:
-            return draft.evaluation
-        known = same_program(candidate, state)
-        return without_code(candidate, state) if known is None else again(known, candidate)
 
-    def _attempt(self, draft: SideDraft, evaluation: Evaluation, best: Evaluation | None, state: StageState) -> Attempt:
-        """The attempt of a draft, not compared with the others yet.
+def _repeated(draft: SideDraft, state: StageState) -> Attempt | None:
+    """The earlier attempt at a draft's program; None where the draft was evaluated itself, or is the first."""
+    assert draft.candidate is not None, "what is ranked was written"
+    return None if draft.evaluation is not None else same_program(draft.candidate, state)
 
-        Args:
-            best: the evaluation of the best kernel before all of them.
-        """
-        candidate, analysis = draft.candidate, state.get("analysis")
-        assert candidate is not None, "what is ranked was written"
-        known = None if draft.evaluation is not None else same_program(candidate, state)
-        analysis = None if analysis is None else analysis.for_draft(draft.number)
-        return Attempt(
-            number=draft.number,
-            candidate=candidate,
-            evaluation=evaluation,
-            analysis=analysis,
-            repeats=None if known is None else known.number if known.repeats is None else known.repeats,
-            effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
-            usage=draft.usage,
-        )
 
-    def _update(self, attempts: list[Attempt], state: StageState, seconds: float) -> StageState:
-        """What the attempts change, of which the last one goes on."""
-        last = attempts[-1]
-        update = StageState(
-            attempts=attempts,
-            candidate=last.candidate,
-            profile=last.evaluation.profile,
-            pending=Usage(),
-            seconds=state.get("seconds", 0.0) + seconds,
-            **clear_drafts(),
-        )
-        if last.evaluation.usable:
-            update["diagnosis"] = None
-        if last.improved:
-            update |= StageState(best=last.candidate, evaluation=last.evaluation, kernel=last.candidate.source)
-        return update
+def _evaluation(draft: SideDraft, known: Attempt | None, state: StageState) -> Evaluation:
+    """The draft's evaluation; that of an earlier attempt at the same program; or that there is no code."""
+    assert draft.candidate is not None, "what is ranked was written"
+    if draft.evaluation is not None:
+        return draft.evaluation
+    return no_code_evaluation(draft.candidate, state) if known is None else reused_evaluation(known, draft.candidate)
+
+
+def _attempt(
+    draft: SideDraft, evaluation: Evaluation, known: Attempt | None, best: Evaluation | None, state: StageState
+) -> Attempt:
+    """The attempt of a draft, not compared with the others yet.
+
+    Args:
+        known: the earlier attempt at the same program.
+        best: the evaluation of the best kernel before all drafts.
+    """
+    assert draft.candidate is not None, "what is ranked was written"
+    analysis = state.get("analysis")
+    analysis = None if analysis is None else analysis.for_draft(draft.number)
+    return Attempt(
+        number=draft.number,
+        candidate=draft.candidate,
+        evaluation=evaluation,
+        analysis=analysis,
+        repeats=None if known is None else known.number,
+        effect=None if analysis is None else measure_effect(analysis.expected, best, evaluation),
+        usage=draft.usage,
+    )

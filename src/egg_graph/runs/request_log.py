@@ -67,7 +67,8 @@ class FolderLog:
         with self._lock:
             if self._closed:
                 raise ModelRefused("the run has ended: no model is asked any more")
-            known = next((r for r in self._unbooked if r.outcome == "answered" and r.key == request.key), None)
+            key = request.key
+            known = next((r for r in self._unbooked if r.outcome == "answered" and r.key == key), None)
             if known is not None:
                 self._unbooked.remove(known)
             return known

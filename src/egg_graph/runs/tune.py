@@ -100,7 +100,7 @@ def _require_space(source: str, what: str) -> None:
     except BadInput as error:
         raise BadInput(f"{what} is not valid Python: {str(error).partition(': ')[2]}") from error
     config, space, dropped = read_knobs(source)
-    if wrong := (*dropped, *unread(source).values()):
+    if wrong := (*dropped, *unread(source, space).values()):
         raise BadInput(f"{what}: {'; '.join(wrong)}: mend it, for it would not be swept")
     if any(len(values) > 1 for knobs in space.values() for values in spanned(config, knobs).values()):
         return

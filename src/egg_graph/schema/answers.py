@@ -160,6 +160,11 @@ class Attempt(Value):
     usage: Usage = Usage()
     """Cost of the answers that led to this attempt."""
 
+    @property
+    def leads_its_drafts(self) -> bool:
+        """True where it was drafted alone, or is the first of those drafted side by side: these are one plan."""
+        return self.beside in (None, self.number)
+
 
 Outcome = Literal[
     "improved",

@@ -56,7 +56,7 @@ class Remaining(Value):
             yield _GPU.format(f"{self.gpu_seconds:.0f}")
 
 
-def without_budgets(prompt: str) -> str:
+def without_remaining(prompt: str) -> str:
     """A prompt without what it tells of the budgets that a resume may raise: of all but the stage's."""
     return _BUDGETS.sub("", prompt)
 

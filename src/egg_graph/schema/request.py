@@ -9,7 +9,7 @@ from pydantic import Field
 from egg_graph.schema.answers import Role, Usage
 from egg_graph.schema.base import Value, is_empty
 from egg_graph.schema.candidate import Mode, StageName
-from egg_graph.schema.remaining import without_budgets
+from egg_graph.schema.remaining import without_remaining
 
 
 class Message(Value):
@@ -55,5 +55,5 @@ class ModelRequest(Value):
         What is left of the budgets does not count: the time is another one whenever a run is replayed or goes on, and
         the others are where a budget was raised.
         """
-        asked = [self.role, *([message.role, without_budgets(message.text)] for message in self.prompt)]
+        asked = [self.role, *([message.role, without_remaining(message.text)] for message in self.prompt)]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

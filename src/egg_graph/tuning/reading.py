@@ -2,21 +2,23 @@
 
 import ast
 
-from egg_graph.tuning.literals import parse, read_knobs
+from egg_graph.schema import ConfigSpace
+from egg_graph.tuning.literals import parse
 
 
-def unread(source: str) -> dict[str, str]:
+def unread(source: str, space: ConfigSpace) -> dict[str, str]:
     """Knobs of SPACE that the module never reads, so that every value would give the same kernel.
 
     Where CONFIG is used as a whole (`**CONFIG`, `CONFIG[name]`, `CONFIG.get(...)`), every knob may be read.
 
     Args:
-        source: the module's text; one that does not parse has no knobs.
+        source: the module's text.
+        space: its SPACE, as `read_knobs` read it; that of a text that does not parse is empty.
 
     Returns:
         One line for each knob.
     """
-    turned = {knob: stage for stage, knobs in read_knobs(source).space.items() for knob in knobs}
+    turned = {knob: stage for stage, knobs in space.items() for knob in knobs}
     if not turned:
         return {}
     nodes = list(ast.walk(parse(source)))

@@ -5,7 +5,6 @@ and judged anew.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from egg_graph.process_lock import AlreadyLocked, free_lock, take_lock
 from egg_graph.schema import BadInput, Baseline, InfrastructureError, KernelTask, Knob, Precision, Value
 from egg_graph.tuning.kernel_class import kernel_digest, shape_class
-from egg_graph.whole_files import check_writable, write_whole
+from egg_graph.whole_files import check_writable, user_data_folder, write_whole
 
 FORMAT = 1
 """Version of the file."""
@@ -90,8 +89,8 @@ def situation_of(task: KernelTask, baseline: Baseline, source: str) -> Situation
 
 
 def user_store() -> Path:
-    """The user's own store, which may not exist yet: `egg-graph/winners.json` in `$XDG_DATA_HOME` or ~/.local/share."""
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "egg-graph" / "winners.json"
+    """The user's own store, which may not exist yet: `winners.json` in the user's data folder."""
+    return user_data_folder() / "winners.json"
 
 
 def stores() -> tuple[Path, ...]:

@@ -42,7 +42,7 @@ def _section(playbook: Playbook) -> str:
     parts = [f"## {playbook.name}", _wrapped(playbook.__doc__ or ""), _wrapped(playbook.guidance)]
     parts.append(_wrapped(f"Operators: {', '.join(f'`{name}`' for name in names[:FEW])}{more}."))
     if len(playbook.variants) > 1:
-        variants = ", ".join(f"`{v}`" if v else "the playbook's choice by size" for v in playbook.variants)
+        variants = ", ".join(f"`{v}`" for v in playbook.variants)
         parts.append(_wrapped(f"Structures: {variants}."))
     if playbook.alternatives:
         rows = [

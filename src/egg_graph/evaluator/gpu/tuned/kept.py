@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from egg_graph.evaluator.gpu.tuned.plan import ALL_SECONDS, AUTOTUNE_SECONDS, TRIAL_SECONDS
 from egg_graph.schema import Environment, KernelTask, TunedBaseline, TunedTrial
+from egg_graph.whole_files import write_whole
 
 VERSION = 1
 """Version of what is measured and kept; another one is measured anew."""
@@ -55,11 +55,9 @@ class KeptBaselines:
         path = self._path(task)
         if path is None or tuned.reason or any(map(_spoiled, tuned.trials)):
             return
-        passing = path.with_suffix(f".{os.getpid()}")
         try:
             path.parent.mkdir(exist_ok=True)
-            passing.write_text(tuned.model_dump_json())
-            passing.replace(path)
+            write_whole(path, tuned.model_dump_json())
         except OSError as error:
             print(f"tuned PyTorch is not kept for later judges: {error}", flush=True)
 

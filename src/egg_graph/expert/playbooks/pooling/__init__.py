@@ -1,1 +1,1 @@
-"""Cumulative sums and products."""
+"""Max and average pooling in one to three dimensions."""
