@@ -94,10 +94,9 @@ def check_model(model: Any) -> None:
         if unknown or missing:
             wrong = f"unknown role {sorted(map(str, unknown))[0]!r}" if unknown else f"no model for the {missing[0]}"
             raise BadInput(f"model={dict(model)!r}: {wrong}; map each of {', '.join(ROLES)} to a model")
-        for role, one in model.items():
-            several = role == "coder" and isinstance(one, list | tuple) and one
-            for each in one if several else [one]:
-                check_model(each)
+        for role, given in model.items():
+            for one in each_model(given) if role == "coder" and given else [given]:
+                check_model(one)
     elif isinstance(model, str):
         if not model.strip():
             raise BadInput(
@@ -138,11 +137,21 @@ def read_models(names: Sequence[str], otherwise: str | None = None) -> str | dic
     return {role: _one_or_all(roles.get(role, [everyone or ""])) for role in ROLES}
 
 
+def each_model(given: Any) -> list[Any]:
+    """What plays one role, as a list: the coder may have several models."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def model_names(model: Any) -> list[str]:
+    """The names in a `model=` argument, role by role; a chat model or team that is an object has none."""
+    given = model.values() if isinstance(model, Mapping) else [model]
+    return [one.strip() for ones in given for one in each_model(ones) if isinstance(one, str)]
+
+
 def name_models(model: str | Mapping[str, Any] | None) -> str:
     """Say who plays the team, as `read_models` reads it."""
     if isinstance(model, Mapping):
-        each = [(role, one) for role, ones in model.items() for one in ([ones] if isinstance(ones, str) else ones)]
-        return ", ".join(f"{role}={name}" for role, name in each)
+        return ", ".join(f"{role}={name}" for role, given in model.items() for name in each_model(given))
     return model or "the embedded expert"
 
 

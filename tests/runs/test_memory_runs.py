@@ -12,6 +12,7 @@ from egg_graph.cli import app
 from egg_graph.memory import LessonStore
 from egg_graph.memory.on_disk import open_memory
 from egg_graph.model_requests import read_requests
+from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput
 from tests.agents.answers import fenced
@@ -56,6 +57,8 @@ def test_a_replay_is_told_what_its_run_was_told_whatever_the_machine_remembers(m
 
     call(LessonStore(store, "h200").retract({lesson.key: "measured again" for lesson in known}))
     assert replay_run(second.folder).differs == ()
+    coders = {"analyst": "handoff", "coder": ["handoff", f" replay:{second.folder}"], "debugger": "handoff"}
+    assert lessons_in(recorded_memory(coders)).lessons == known
     with open_memory() as mine:  # another machine's
         call(LessonStore(mine, "h200").keep([lesson.model_copy(update={"kernel": "other"}) for lesson in known]))
         again = optimize("b", model=f"replay:{second.folder}", store=mine)

@@ -287,6 +287,8 @@ def test_the_estimate_counts_what_will_run(monkeypatch):
     assert "price of scripted unknown" in str(estimate())
     assert str(estimate("handoff")).endswith(" out"), "nobody is paid for a file"
     assert estimate(None) is None
+    mixed = {"analyst": "handoff", "coder": ["handoff", "openai:scripted"], "debugger": "handoff"}
+    assert "price of scripted unknown" in str(estimate(mixed, width=2)), "one of the coders is paid"
 
 
 def test_a_run_whose_roles_had_finished_was_not_stopped_by_the_budget_that_they_used_up(serve):

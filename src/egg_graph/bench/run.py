@@ -87,8 +87,8 @@ def run_bench(
         BadInput: if an option is wrong, the journal has other terms, or a file cannot be written.
         ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
     """
-    context, display = _without_memory(knobs), display or Display()
-    knobs = {**knobs, "memory": context.memory}
+    knobs, display = _without_memory(knobs), display or Display()
+    context = Context(**knobs)
     if not evaluator:
         check_device(context.device)
     check_parts(without)
@@ -126,15 +126,15 @@ def run_bench(
         return bench.do(left, places, settings, launch, seconds)
 
 
-def _without_memory(knobs: dict[str, Any]) -> Context:
+def _without_memory(knobs: dict[str, Any]) -> dict[str, Any]:
     """The knobs of every run: none may learn from another, or the later problems would be told of the earlier ones.
 
     Raises:
-        BadInput: if a knob is wrong, or memory is asked for.
+        BadInput: if memory is asked for.
     """
     if knobs.get("memory"):
         raise BadInput("memory: a bench runs without it, for no problem may be told what another one brought")
-    return Context(**{**knobs, "memory": False})
+    return {**knobs, "memory": False}
 
 
 class _Bench:

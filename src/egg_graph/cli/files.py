@@ -32,6 +32,18 @@ def read_source(path: Path, what: str) -> str:
     return text
 
 
+def check_reference(path: Path | None) -> Path:
+    """See that a reference is named and can be read, before seconds of imports.
+
+    Raises:
+        BadInput: if not.
+    """
+    if path is None:
+        raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
+    read_source(path, "reference")
+    return path
+
+
 def read_task(
     reference: Path,
     precision: Precision,

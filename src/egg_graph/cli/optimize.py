@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from egg_graph.cli.console import REJECTED, plain, stderr, stdout
-from egg_graph.cli.files import read_source
+from egg_graph.cli.files import check_reference, read_source
 from egg_graph.cli.options import EVALUATOR, MODEL, given, given_knobs, knob
 from egg_graph.cli.progress import Progress
 from egg_graph.cli.stopping import stoppable
@@ -97,8 +97,8 @@ def optimize(
             "--resume finishes a run with the reference and knobs it was started with; give it alone, or with higher "
             "budgets"
         )
-    if resume is None and reference is None:
-        raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
+    if resume is None:
+        check_reference(reference)
     if plan is not None and not plan.strip():
         raise BadInput("--plan is empty: say what to change first, or leave it out")
     models = read_models(model or [], None if resume else os.environ.get(FROM_EGG_MODEL))
@@ -156,7 +156,6 @@ def _run(
 ) -> "Run":
     if reference is None:
         return go_on(console, str(resume), runs, model, options, **store)
-    read_source(reference, "reference")  # complain before seconds of imports
     console.print(f"[bold]{plain(reference)}[/] by {plain(name_models(model))}")
     import egg_graph
 

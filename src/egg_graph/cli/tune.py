@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from egg_graph.cli.console import plain, stdout
-from egg_graph.cli.files import read_source
+from egg_graph.cli.files import check_reference, read_source
 from egg_graph.cli.optimize import finish_run, go_on, resume_hint
 from egg_graph.cli.options import EVALUATOR, given, given_knobs, knob
 from egg_graph.cli.progress import Progress
@@ -59,9 +59,7 @@ def tune(
         _check_resume(resume, runs, {**options, **given(reference=reference, kernel=kernel, store_out=store_out)})
         finish_run(console, go_on(console, resume, runs, None, options))
         return
-    if reference is None:
-        raise BadInput("name the reference's .py file, such as examples/softmax.py (or a run to --resume)")
-    read_source(reference, "reference")  # complain before seconds of imports
+    reference = check_reference(reference)
     if kernel is not None:
         read_source(kernel, "kernel")
     tuned = "the embedded expert's kernel" if kernel is None else kernel

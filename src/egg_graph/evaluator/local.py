@@ -16,6 +16,7 @@ from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
 from egg_graph.evaluator.gpu.tuned import plan
 from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.progress import report_progress
+from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import (
     BadInput,
@@ -69,7 +70,7 @@ class LocalEvaluator(AsynchronousTwins):
         device: Literal["auto", "gpu", "none"] = "auto",
         timeout: float = 60.0,
         seed: int | None = None,
-        profile: bool | Literal["finalists"] = False,
+        profile: Profiling = False,
         gpu: int | str | None = None,
     ) -> None:
         if device not in ("auto", "gpu", "none"):

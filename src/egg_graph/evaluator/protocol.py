@@ -1,9 +1,12 @@
 """The Evaluator as the graph knows it."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from egg_graph.schema import Baseline, Candidate, Evaluation, KernelTask, StageName, Trial
+
+Profiling = bool | Literal["finalists"]
+"""When an evaluator profiles: at every kernel that is faster than those before it, never, or finalists alone."""
 
 
 @runtime_checkable

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from langgraph.cache.base import BaseCache
 
 from egg_graph.calls import Call
 from egg_graph.context import Context, Device, key_of_gpu
-from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.evaluator.protocol import Evaluator, Profiling
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.shared_costs import SharedCosts
@@ -36,7 +36,6 @@ from egg_graph.team import Team, calls_models, check_model, playbook_guidance, r
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
-Profiling = bool | Literal["finalists"]
 
 
 def _compiled(evaluation: Evaluation, stage: Stage, task: KernelTask) -> Profile | None:

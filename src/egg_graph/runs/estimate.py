@@ -6,15 +6,18 @@ from typing import Any
 
 from egg_graph.budgets import add_cost, spent_by
 from egg_graph.context import Context
+from egg_graph.knowledge import Price
 from egg_graph.schema import ROLES, Role, StageName, Usage
 from egg_graph.stages import TUNING_STAGES
 from egg_graph.state import OutputState
-from egg_graph.team import model_prices, resolve_team
+from egg_graph.team import each_model, model_prices, resolve_team
 
 TYPICAL: dict[Role, tuple[int, int]] = {"analyst": (5500, 700), "coder": (6000, 3000), "debugger": (5000, 300)}
 """Tokens of one prompt and of one answer by role, without the reference: three KernelBench problems took 11 to 12
 requests and 55,000 to 77,000 tokens of prompts."""
 CHARACTERS_PER_TOKEN = 4
+UNSOLD = ("replay", "handoff")
+"""Kinds of models whose answers have no price."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +50,44 @@ def estimate_run(
         model: the names of the models, as `egg_graph.team.read_models` returns them.
         timed: whether kernels will be timed; where they are not, no hardware tuning is paid.
     """
-    names = {role: model.get(role, "") if isinstance(model, Mapping) else model or "" for role in ROLES}
-    firsts = {role: name if isinstance(name, str) else name[0] for role, name in names.items()}
-    kinds = {role: name.strip().partition(":")[0] for role, name in firsts.items()}
+    given = {role: model.get(role, "") if isinstance(model, Mapping) else model or "" for role in ROLES}
     prices = model_prices(resolve_team(model), context.knowledge_dir)
-    asked = {role for role in ROLES if role in prices and kinds[role] != "replay"}
-    sold = {role for role in asked if kinds[role] != "handoff"}
-    if not asked:
+    players = {
+        role: list(zip(map(_kind, each_model(given[role])), _prices_of(role, prices), strict=True))
+        for role in ROLES
+        if role in prices
+    }
+    kinds = {kind for each in players.values() for kind, _ in each}
+    if kinds <= {"replay"}:
         return None
     state: OutputState = {}
-    coders = [prices[name] for name in prices if name.startswith("coder")]
     for stage, role, draft in _course(context, timed):
-        if role in asked and not spent_by(state, context, stage, role):
+        if role not in players:
+            continue
+        kind, (_, price) = players[role][draft % len(players[role])]
+        if kind != "replay" and not spent_by(state, context, stage, role):
             prompt, answer = TYPICAL[role]
             tokens = prompt + len(reference) // CHARACTERS_PER_TOKEN
             cost = Usage(calls=1, input_tokens=tokens, output_tokens=answer)
-            _, price = coders[draft % len(coders)] if role == "coder" else prices[role]
-            price = price if role in sold else None
-            dollars = 0.0 if price is None else price.of(cost)
+            dollars = 0.0 if price is None or kind == "handoff" else price.of(cost)
             state = {**state, **add_cost(state, stage, role, cost.model_copy(update={"dollars": dollars}))}
-    unpriced = {name for role, (name, price) in prices.items() if role.partition(" ")[0] in sold and price is None}
+    sold = [(name, price) for each in players.values() for kind, (name, price) in each if kind not in UNSOLD]
+    unpriced = {name for name, price in sold if price is None}
     return Estimate(state.get("usage", Usage()), tuple(sorted(unpriced)), bool(sold))
 
 
+def _kind(name: str) -> str:
+    """What stands before the colon in a model's name: its provider, `replay` or `handoff`."""
+    return name.strip().partition(":")[0]
+
+
+def _prices_of(role: Role, prices: Mapping[str, tuple[str, Price | None]]) -> list[tuple[str, Price | None]]:
+    """Model and price of everyone who plays a role, in order: the coder may have several."""
+    return [price for key, price in prices.items() if key.partition(" ")[0] == role]
+
+
 def _course(context: Context, timed: bool) -> Iterator[tuple[StageName, Role, int]]:
-    """The requests of a typical run, in order, of at most `max_attempts` attempts; of drafts side by side also which
-    one it is, from 0.
-    """
+    """Stage, role and number of the draft (from 0) of each request of a typical run, of at most `max_attempts`."""
     steps: list[tuple[StageName, tuple[Role, ...]]] = []
     coder: Role = "coder"
     drafts = (coder,) * context.width

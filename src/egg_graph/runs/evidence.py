@@ -65,28 +65,30 @@ def read_evidence(path: Path) -> EvidenceRecord:
     try:
         if isinstance(data, dict) and "record" in data:
             check_format(data.get("format", 1))
-            around, data = data, data["record"]
+            evidence, data = data, data["record"]
             if data is None:
                 raise BadInput("that run ended without a kernel: there is no verdict to repeat")
-            _compare_around(around, data)
+            _check_unsigned_copy(evidence, data)
         return EvidenceRecord.read(data, key=os.environ.get(KEY_VARIABLE, ""))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
 
 
-def _compare_around(evidence: dict[str, Any], record: dict[str, Any]) -> None:
+_ALSO_OUTSIDE = {"task": "task", "best": "candidate", "evaluation": "evaluation"}
+"""Keys of evidence.json that say what a field of the signed record says, and which."""
+
+
+def _check_unsigned_copy(evidence: dict[str, Any], record: dict[str, Any]) -> None:
     """Refuse an evidence.json that tells something else than its signed record.
 
     Raises:
         BadInput: if task, kernel or evaluation differ from those of the record.
     """
+    if not isinstance(record, dict):
+        return
     for outer, inner in _ALSO_OUTSIDE.items():
-        if outer in evidence and isinstance(record, dict) and evidence[outer] != record.get(inner):
+        if outer in evidence and evidence[outer] != record.get(inner):
             raise BadInput(f"tampered with: its {outer!r} is not the one of the record (`record.{inner}`)")
-
-
-_ALSO_OUTSIDE = {"task": "task", "best": "candidate", "evaluation": "evaluation"}
-"""Keys of evidence.json that say what a field of the signed record says, and which."""
 
 
 def _version() -> str:

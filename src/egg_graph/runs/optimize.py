@@ -33,7 +33,7 @@ from egg_graph.runs.tune_results import end_tune
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
-from egg_graph.team import Team, check_model, check_width, plan_refusal, resolve_team
+from egg_graph.team import Team, check_model, check_width, each_model, plan_refusal, resolve_team
 from egg_graph.tuning import read_store, stores
 
 Listener = Callable[[Event], Awaitable[None] | None]
@@ -212,8 +212,8 @@ async def _run_to_end(
     context = _with_budgets(before, budgets or {})
     services = {**services, "model": _choose_model(request["model"], services)}
     profile = when_to_profile(context, services["model"] if services["team"] is None else services["team"])
-    if (then := await in_thread(recorded_memory, services["model"], before.knowledge_dir)) is not None:
-        services["store"] = then
+    if (replayed_store := await in_thread(recorded_memory, services["model"], before.knowledge_dir)) is not None:
+        services["store"] = replayed_store
     recorded = RecordedEvaluator(
         (lambda: evaluator) if evaluator is not None else partial(local_evaluator, context.device, profile), folder
     )
@@ -324,7 +324,7 @@ def _saved_model(model: Any, team: Team | None) -> Any:
     if team is not None or not (model is None or isinstance(model, str | dict)):
         return False
     if isinstance(model, dict):
-        each = [one for ones in model.values() for one in (ones if isinstance(ones, list | tuple) else [ones])]
+        each = [one for given in model.values() for one in each_model(given)]
         return model if all(isinstance(one, str) for one in each) else False
     return model
 

@@ -1,7 +1,6 @@
 """What a recorded run was told of earlier ones: all that a replay of its models is told, on whatever machine."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from egg_graph.calls import run
 from egg_graph.memory import LessonStore, place_of
 from egg_graph.schema import BadInput, Lesson
+from egg_graph.team import model_names
 
 REPLAY = "replay:"
 """How the name of a replayed model begins; the folder of its run follows."""
@@ -28,8 +28,7 @@ def recorded_memory(model: Any, folder: str | None = None) -> BaseStore | None:
     Raises:
         BadInput: if a run's lessons cannot be read.
     """
-    names = model.values() if isinstance(model, Mapping) else [model]
-    runs = [name.removeprefix(REPLAY) for name in names if isinstance(name, str) and name.startswith(REPLAY)]
+    runs = [name.removeprefix(REPLAY) for name in model_names(model) if name.startswith(REPLAY)]
     if not runs:
         return None
     store = InMemoryStore()

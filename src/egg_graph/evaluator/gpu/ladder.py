@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -30,6 +30,7 @@ from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSessio
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
+from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
 from egg_graph.evaluator.tools.sanitizer_rung import sanitize_candidate
@@ -72,7 +73,7 @@ class GpuLadder:
     base: GpulessLadder
     machine: str
     access: GpuAccess = field(default_factory=GpuAccess)
-    profiling: bool | Literal["finalists"] = False
+    profiling: Profiling = False
     baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
     """Measured baselines, by task."""
     fastest: dict[str, Fastest] = field(default_factory=dict)
