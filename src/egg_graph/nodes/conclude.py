@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -74,22 +75,23 @@ class ConcludeNode:
         notes: list[str] = []
         judged: dict[str, Evaluation] = {}
         finalists: dict[str, Status] = {}
+        choice = partial(Choice, notes=notes, judged=judged, finalists=finalists)
         for finalist in _finalists(state)[:FINALISTS]:
             known = evaluation_of(state, finalist.id)
             if known is not None and known.status == "slower" and context.accept == "faster":
                 finalists[finalist.id] = known.status
-                return Choice(None, None, notes, _not_faster(finalist, known), judged, finalists)
+                return choice(None, None, not_faster=_not_faster(finalist, known))
             candidate, evaluation, note = await self._finish(context, state["task"], finalist)
             judged[finalist.program], finalists[finalist.id] = evaluation, evaluation.status
             if evaluation.usable and not _fast_enough(evaluation, state, context):
-                return Choice(None, None, notes, _not_faster(finalist, evaluation), judged, finalists)
+                return choice(None, None, not_faster=_not_faster(finalist, evaluation))
             if evaluation.usable:
-                return Choice(candidate, evaluation, [*notes, note] if note else notes, "", judged, finalists)
+                return choice(candidate, evaluation, notes=[*notes, note] if note else notes, not_faster="")
             notes.append(
                 f"kernel {finalist.id} stood first, but a finalist's checks rejected it: {evaluation.status}: "
                 f"{evaluation.reason}"
             )
-        return Choice(None, None, notes, "", judged, finalists)
+        return choice(None, None, not_faster="")
 
     async def _finish(self, context: Context, task: KernelTask, best: Candidate) -> tuple[Candidate, Evaluation, str]:
         """Write the knobs as plain constants, and evaluate the kernel as a finalist.

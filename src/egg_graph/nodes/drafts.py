@@ -1,7 +1,7 @@
 """Drafts side by side: how many are ordered, and what is left of them when they are written."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from egg_graph.budgets import add_cost, room_for
 from egg_graph.context import Context
@@ -53,7 +53,7 @@ def gather_drafts(state: StageState, stage: StageName) -> tuple[StageState, list
         rest = sum((draft.usage for draft in written if draft.candidate is None), Usage())
         first = kept[0].model_copy(update={"usage": kept[0].usage + rest})
         return {**update, "drafts": _replace([first, *kept[1:]])}, dropped
-    update |= StageState(side_by_side=None, drafts=_replace([]), pending=state.get("pending", Usage()) + total)
+    update |= {**clear_drafts(), "pending": state.get("pending", Usage()) + total}
     if declined := next((draft.declined for draft in written if draft.declined), ""):
         update["analysis"] = declined_plan(state.get("analysis"), state.get("mode") or "seed", declined)
     return update, dropped
@@ -68,7 +68,7 @@ def declined_plan(analysis: Analysis | None, mode: Mode, why: str) -> Analysis:
 
 
 def clear_drafts() -> StageState:
-    """What changes when the drafts have become attempts."""
+    """What changes when no draft is left to judge."""
     return StageState(side_by_side=None, drafts=_replace([]))
 
 
@@ -97,8 +97,4 @@ def _withheld(written: Sequence[SideDraft]) -> str:
     """The budget that forbade asking for a usable draft; empty where there is one all the same."""
     if any(draft.candidate is not None and not draft.candidate.problem for draft in written):
         return ""
-    return next(_budgets(written), "")
-
-
-def _budgets(written: Sequence[SideDraft]) -> Iterator[str]:
-    yield from (draft.withheld for draft in written if draft.withheld)
+    return next((draft.withheld for draft in written if draft.withheld), "")

@@ -74,8 +74,11 @@ class JudgingNodes:
             return StageState()
         judged = await self._judge_best(state, runtime)
         state = _apply(judged, state)
-        configurations = self._configurations(state, context, await self._winner_before(state, context))
-        if len(configurations) < 2 or (judged and exhausted(state, context)):
+        best = state.get("best")
+        if best is None or not self._sweepable(best, context) or (judged and exhausted(state, context)):
+            return judged
+        configurations = self._configurations(best, state, context, await self._winner_before(best, state, context))
+        if len(configurations) < 2:
             return judged
         sweep, winner = await self._sweep(configurations, state, runtime)
         swept: StageState = {**judged, "sweeps": [sweep]}
@@ -112,24 +115,25 @@ class JudgingNodes:
             kernel, evaluation = attempt.candidate, attempt.evaluation
         return {**update, "best": kernel, "evaluation": evaluation, "kernel": "" if kernel is None else kernel.source}
 
-    async def _winner_before(self, state: StageState, context: Context) -> dict[str, Knob] | None:
+    def _sweepable(self, best: Candidate, context: Context) -> bool:
+        """Whether the best kernel leaves knobs to this stage, and the run may sweep them."""
+        return context.tune and context.max_configs >= 2 and bool(swept_knobs(best.space, self.stage.name, context))
+
+    async def _winner_before(self, best: Candidate, state: StageState, context: Context) -> dict[str, Knob] | None:
         """The configuration of the best kernel that won on such a machine before; None where nobody remembers one."""
-        best, remembered = state.get("best"), getattr(self.services.get_evaluator(context), "winner_before", None)
-        if best is None or remembered is None or not swept_knobs(best.space, self.stage.name, context):
+        remembered = getattr(self.services.get_evaluator(context), "winner_before", None)
+        if remembered is None:
             return None
         winner: dict[str, Knob] | None = await Call(remembered, state["task"], state["baseline"], best)
         return winner
 
     def _configurations(
-        self, state: StageState, context: Context, favourite: dict[str, Knob] | None
+        self, best: Candidate, state: StageState, context: Context, favourite: dict[str, Knob] | None
     ) -> list[Candidate]:
-        """The best kernel in each configuration to try, its own first; none where there is nothing to sweep."""
+        """The best kernel in each configuration to try, its own first."""
         from egg_graph.tuning import bake, configurations
 
-        best = state.get("best")
-        knobs = {} if best is None else swept_knobs(best.space, self.stage.name, context)
-        if best is None or not knobs or not context.tune or context.max_configs < 2:
-            return []
+        knobs = swept_knobs(best.space, self.stage.name, context)
         limit, _ = _sweep_limit(state, context)
         return [
             best

@@ -11,6 +11,7 @@ from egg_graph.report.filters import FILTERS, cost, tone
 from egg_graph.report.highlighting import highlight_css, highlighted
 from egg_graph.report.plots import attempts_plot, roofline_plot, times_plot
 from egg_graph.report.saved_run import SavedRun
+from egg_graph.report.template import page_template
 
 
 def render(run: SavedRun) -> str:
@@ -47,11 +48,7 @@ def render(run: SavedRun) -> str:
 @cache
 def _template() -> jinja2.Template:
     """The page's template, compiled once per process."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("egg_graph.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(FILTERS)
-    return environment.get_template("page.html.j2")
+    return page_template("egg_graph.report", "page.html.j2", FILTERS)
 
 
 def _headline(run: SavedRun) -> str:

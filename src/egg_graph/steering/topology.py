@@ -165,7 +165,9 @@ def all_nodes() -> tuple[str, ...]:
     """The graph's own nodes, in the order of a run: its steps, each followed by the nodes that work for it."""
     names = {step: DETOURS.get(step.rpartition(SEPARATOR)[2], ()) for step in all_steps()}
     return tuple(
-        node for step, more in names.items() for node in (step, *(f"{step.partition(SEPARATOR)[0]}.{n}" for n in more))
+        node
+        for step, more in names.items()
+        for node in (step, *(f"{step.partition(SEPARATOR)[0]}{SEPARATOR}{n}" for n in more))
     )
 
 

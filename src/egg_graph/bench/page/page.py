@@ -12,6 +12,7 @@ from egg_graph.bench.protocol_card import NOT_MEASURED, protocol
 from egg_graph.bench.statistics import BASELINES, TUNED, Interval, Statistics
 from egg_graph.bench.table import causes, furthest, milliseconds, slower
 from egg_graph.bench.values import Results
+from egg_graph.report.template import page_template
 
 
 def render(results: Results, figures: Figures, trajectories: Trajectories) -> str:
@@ -55,11 +56,8 @@ def render(results: Results, figures: Figures, trajectories: Trajectories) -> st
 @cache
 def _template() -> jinja2.Template:
     """The page's template, compiled once per process: a bench writes its page after every row."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("egg_graph.bench.page", "."), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(figure=figure, words=words, ms=milliseconds, tone=tone_of, percent=percent)
-    return environment.get_template("bench.html.j2")
+    filters = {"figure": figure, "words": words, "ms": milliseconds, "tone": tone_of, "percent": percent}
+    return page_template("egg_graph.bench.page", "bench.html.j2", filters)
 
 
 def anchor(number: int) -> str:

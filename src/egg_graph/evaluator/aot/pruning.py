@@ -7,10 +7,10 @@ keeps within them: what low occupancy or a small spill costs, only a measurement
 from egg_graph.evaluator.device.residency import residency
 from egg_graph.schema import Hardware, KernelResources
 
-MUCH_SPILLED = 512
+MOST_SPILLED = 512
 """Most bytes that a thread may spill: 128 registers, of at most 255."""
-SCHEDULERS = 4
-"""Least warps that stay resident on a multiprocessor: as many as it has schedulers, else a part of it always idles."""
+LEAST_WARPS = 4
+"""Least warps that are resident on a multiprocessor: it has as many schedulers, and with fewer one always idles."""
 
 
 def why_pruned(hardware: Hardware, *, warps: int, registers: int | None, shared: int, spill_bytes: int) -> str:
@@ -26,14 +26,14 @@ def why_pruned(hardware: Hardware, *, warps: int, registers: int | None, shared:
     Raises:
         KeyError: if the target's data sheet lacks a figure.
     """
-    if spill_bytes > MUCH_SPILLED:
-        return f"spills {spill_bytes} bytes a thread, more than {MUCH_SPILLED}"
+    if spill_bytes > MOST_SPILLED:
+        return f"spills {spill_bytes} bytes a thread, more than {MOST_SPILLED}"
     resident = residency(hardware, warps=warps, registers=registers, shared=shared).programs * warps
-    if resident >= SCHEDULERS:
+    if resident >= LEAST_WARPS:
         return ""
     return (
         f"{registers} registers a thread and {shared} bytes of shared memory leave {resident} warps resident on a "
-        f"multiprocessor, which has {SCHEDULERS} schedulers"
+        f"multiprocessor, which has {LEAST_WARPS} schedulers"
     )
 
 

@@ -34,7 +34,7 @@ def undefined_at_denormals(function: Function) -> Function:
     """Make a function that gives NaN at denormals: it takes the logarithm of what is flushed, and misses the zero."""
 
     def guarded(x: np.ndarray) -> np.ndarray:
-        result = function(x)
-        return np.where(is_denormal(x), np.float32(np.nan), result) if is_denormal(x).any() else result
+        result, denormal = function(x), is_denormal(x)
+        return np.where(denormal, np.float32(np.nan), result) if denormal.any() else result
 
     return guarded

@@ -26,9 +26,10 @@ from egg_graph.schema import TF32, Precision
 
 Draw = Callable[[], list[Any]]
 """Draws the inputs of a case, before the policy's cast."""
-FEW, FEW_DRAWS = 64, 8
-"""An answer of fewer elements than `FEW`, such as a loss, has one error or a few, which may be small by chance: so many
-answers to nearby inputs tell how large it can be."""
+FEW = 64
+"""An answer of fewer elements, such as a loss, has few errors: all of them may be small by chance."""
+FEW_DRAWS = 8
+"""Nearby inputs that are run to set the budget of such an answer."""
 FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
 """Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
 TF32's applies if products read operands that are rounded to TF32."""

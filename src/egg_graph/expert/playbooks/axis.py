@@ -69,8 +69,11 @@ class AxisPlaybook(Playbook):
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return `whole` only where the padded axis can be held at all."""
-        padded = power_of_two(self.space(graph, group).reduced[0])
-        return ("looped", "whole") if padded * self.least_beside <= REGISTERS else ("looped",)
+        return ("looped", "whole") if self._can_be_held(graph, group) else ("looped",)
+
+    def _can_be_held(self, graph: CapturedGraph, group: Group) -> bool:
+        """Return whether the padded axis fits into a multiprocessor's registers."""
+        return power_of_two(self.space(graph, group).reduced[0]) * self.least_beside <= REGISTERS
 
     def space(self, graph: CapturedGraph, group: Group) -> Space:
         """Return the space that the group's reductions share."""
@@ -78,5 +81,5 @@ class AxisPlaybook(Playbook):
 
     def writer(self, graph: CapturedGraph, group: Group, name: str) -> ReductionWriter:
         """Make the writer of the group's variant; looped where the axis cannot be held whole."""
-        looped = group.variant != "whole" or "whole" not in self.structures(graph, group)
+        looped = group.variant != "whole" or not self._can_be_held(graph, group)
         return ReductionWriter(graph, frozenset(group.nodes), self.space(graph, group), looped, name)

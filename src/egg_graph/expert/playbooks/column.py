@@ -62,25 +62,25 @@ class ColumnPlaybook(AxisPlaybook):
         outer, steps, inner = (v[0] for v in astuple(self.space(graph, group)))
         few = outer * -(-inner // 128) < 2 * multiprocessors(target)
         wanted = steps >= LONG_AXIS and (few or (inner % 4 != 0 and steps % 4 == 0))
-        return (*found, "folded") if wanted and self._folds(graph, group) else found
+        return (*found, "folded") if wanted and self._folded(graph, group) is not None else found
 
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Fold where that is possible."""
         return "folded" if "folded" in self.structures(graph, group, target) else group.variant
 
-    def _folds(self, graph: CapturedGraph, group: Group) -> bool:
+    def _folded(self, graph: CapturedGraph, group: Group, name: str = "probe") -> FoldedWriter | None:
+        """Make the writer that reduces several steps as one aligned row; None where the group cannot be written so."""
         try:
-            FoldedWriter(graph, frozenset(group.nodes), self.space(graph, group), "probe")
+            return FoldedWriter(graph, frozenset(group.nodes), self.space(graph, group), name)
         except Unfusable:
-            return False
-        return True
+            return None
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write the kernel; its first block leaves every multiprocessor at least two programs where it can."""
-        if group.variant == "folded" and self._folds(graph, group):
-            folded = FoldedWriter(graph, frozenset(group.nodes), self.space(graph, group), name)
+        folded = self._folded(graph, group, name) if group.variant == "folded" else None
+        if folded is not None:
             return folded.code(_folded_tuning(folded.space, target), "pieces of columns, joined by a second kernel")
         writer = self.writer(graph, group, name)
         machine = multiprocessors(target)

@@ -70,20 +70,27 @@ class RowPlaybook(AxisPlaybook):
         machine = multiprocessors(target)
         few = space.outer[0] < FEW_ROWS * machine and space.reduced[0] >= LONG_ROW
         several = few and _split_tuning(space, machine).config["PIECES"] != 1
-        return (*found, "split") if several and _splits(graph, group, space) else found
+        return (*found, "split") if several and self._split(graph, group) is not None else found
 
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Split rows that would be walked by too few programs; a row in registers is read once, which nothing beats."""
         splits = group.variant == "looped" and "split" in self.structures(graph, group, target)
         return "split" if splits else group.variant
 
+    def _split(self, graph: CapturedGraph, group: Group, name: str = "probe") -> SplitWriter | None:
+        """Make the writer that reduces pieces of rows apart; None where they cannot be joined."""
+        try:
+            return SplitWriter(graph, frozenset(group.nodes), self.space(graph, group), name)
+        except Unfusable:
+            return None
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write the kernel; short rows share a program while every multiprocessor keeps four programs."""
         machine = multiprocessors(target)
-        if group.variant == "split" and _splits(graph, group, self.space(graph, group)):
-            split = SplitWriter(graph, frozenset(group.nodes), self.space(graph, group), name)
+        split = self._split(graph, group, name) if group.variant == "split" else None
+        if split is not None:
             return split.code(_split_tuning(split.space, machine), "rows cut into pieces, joined by a second kernel")
         writer = self.writer(graph, group, name)
         rows, cols = writer.space.outer[0], writer.space.reduced[0]
@@ -110,15 +117,6 @@ class RowPlaybook(AxisPlaybook):
             },
         )
         return writer.code(tuning, "whole rows in registers")
-
-
-def _splits(graph: CapturedGraph, group: Group, space: Space) -> bool:
-    """Return whether pieces of rows can be reduced apart and joined."""
-    try:
-        SplitWriter(graph, frozenset(group.nodes), space, "probe")
-    except Unfusable:
-        return False
-    return True
 
 
 def _split_tuning(space: Space, machine: int) -> Tuning:

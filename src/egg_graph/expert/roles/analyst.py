@@ -1,5 +1,7 @@
 """The embedded analyst: how far a kernel is from the hardware's bound, and what is left to try."""
 
+from functools import cache
+
 from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.plan import read_plan
 from egg_graph.expert.playbooks.planner import make_plan
@@ -35,10 +37,13 @@ def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
             root_cause=f"nothing but what {_kernels(groups)} must read and write is moved; no structure moves less",
             principles=_cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
         )
+    structures = cache(lambda: _structures(brief, groups, dropped))  # plans, which takes a while, where it is asked
     for switch in switches(groups):
         if _tried(brief.attempts, switch) or not _promising(brief, switch):
             continue
-        if switch.to.variant == LIBRARY or _possible(brief, switch, groups, dropped):
+        if switch.to.variant == LIBRARY or all(
+            switch.to.variant in structures().get(name, ()) for name in switch.groups
+        ):
             return Analysis(
                 worth_optimizing=True,
                 bottleneck=bottleneck,
@@ -64,16 +69,12 @@ def _promising(brief: Brief, switch: Switch) -> bool:
     return spills and switch.to.saves_registers
 
 
-def _possible(brief: Brief, switch: Switch, groups: dict[str, str], dropped: tuple[str, ...]) -> bool:
-    """Return whether the structure can be written and run for every group of the switch, at the task's own shape."""
+def _structures(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return for each group the structures that can be written and run, at the task's own shape."""
     graph = capture_graph(brief.task)
     known = playbooks_by_name()
     planned = make_plan(graph, playbooks(), groups, dropped).groups
-    return all(
-        name in planned
-        and switch.to.variant in known[planned[name].playbook].structures(graph, planned[name], brief.task.target)
-        for name in switch.groups
-    )
+    return {name: known[group.playbook].structures(graph, group, brief.task.target) for name, group in planned.items()}
 
 
 def _tried(attempts: tuple[Attempt, ...], switch: Switch) -> bool:
