@@ -358,9 +358,14 @@ def resolve(context: object, state: Mapping[str, Any] | None = None) -> Context:
         BadInput: if the knobs are neither a Context nor a mapping, or one of them is unknown or wrong.
     """
     given = _read_given(context)
-    if given is not None and given != Context():
+    if given is not None and given != _defaults():
         return given
     return make_context((state or {}).get("knobs", {}))
+
+
+@cache
+def _defaults() -> Context:
+    return Context()
 
 
 def _read_given(context: object) -> Context | None:

@@ -1,12 +1,14 @@
 """Hardware specifications: one TOML file per GPU, each figure with its unit and source."""
 
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from egg_graph.knowledge.toml_files import complaint, tables
+from egg_graph.knowledge.toml_files import complaint, own_tables, shipped_tables
 from egg_graph.schema import BadInput, Hardware
 
 _UNITS = {
@@ -82,7 +84,16 @@ def _words(text: str) -> list[str]:
 
 
 def _load(folder: str | Path | None) -> dict[str, _Entry]:
-    entries = (_entry(where, table) for where, table in tables("hardware_", folder))
+    return {**_shipped(), **_by_key(own_tables("hardware_", folder))}
+
+
+@cache
+def _shipped() -> dict[str, _Entry]:
+    return _by_key(shipped_tables("hardware_"))
+
+
+def _by_key(found: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, _Entry]:
+    entries = (_entry(where, table) for where, table in found)
     return {entry.hardware.key: entry for entry in entries}
 
 

@@ -17,9 +17,23 @@ def tables(prefix: str, folder: str | Path | None) -> Iterator[tuple[str, dict[s
     Raises:
         BadInput: if the folder does not exist or a file is not TOML in UTF-8.
     """
+    yield from shipped_tables(prefix)
+    yield from own_tables(prefix, folder)
+
+
+def shipped_tables(prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read every shipped file `<prefix>*.toml` as `(where, table)`."""
     for name in prompt_files(".toml"):
         if name.startswith(prefix):
             yield f"prompts/{name}", parse(f"prompts/{name}", prompt_text(name))
+
+
+def own_tables(prefix: str, folder: str | Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read every file `<prefix>*.toml` of the user's `folder` as `(where, table)`; none where there is no folder.
+
+    Raises:
+        BadInput: if the folder does not exist or a file is not TOML in UTF-8.
+    """
     if folder is None:
         return
     own = Path(folder)
