@@ -1,6 +1,7 @@
 """Convolutions with a fused pointwise epilogue, in one, two and three dimensions, plain and transposed."""
 
-from math import prod
+from collections.abc import Mapping
+from math import gcd, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
@@ -14,14 +15,16 @@ from egg_graph.expert.playbooks.convolution.implicit import implicit_tile, write
 from egg_graph.expert.playbooks.convolution.match import PLAIN, TRANSPOSED, Convolution, convolution_at, group_at
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
-from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
+from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.schema import Hardware, Knob, Precision
 
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
 CHANNELS_WORTH_MOVING = 32
 """From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
-number is read for several taps."""
+number is read for several taps; in three dimensions without strides, which have many, from `FEW_CHANNELS` on."""
+TAPS_OF_A_LINE = 3
+"""Up to this many taps, one dimension is read as fast where it lies: neighbouring rows are neighbours in memory."""
 
 
 class ConvolutionPlaybook(Playbook):
@@ -50,6 +53,17 @@ class ConvolutionPlaybook(Playbook):
     )  # fmt: skip
     complexity = 7
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return the structures that differ for a group: depthwise alone, else two where channels are many."""
+        convolution = _convolution_of(graph, group)
+        if convolution.is_depthwise(graph):
+            return ("depthwise",)
+        return ("planes",) if convolution.channels(graph)[0] < FEW_CHANNELS else ("planes", "channels_last")
+
+    def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
+        """Choose what to change after a failure; a depthwise convolution has no plainer structure."""
+        return super().remedy(kind, group, "" if variant == "depthwise" else variant, knobs)
+
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Group the convolution at `start` with the pointwise chain behind it."""
         convolution = convolution_at(graph, start)
@@ -70,7 +84,8 @@ class ConvolutionPlaybook(Playbook):
         pieces = (write_depthwise(spec), write_depthwise_wrapper(spec))
         if not depthwise:
             pieces = (write_implicit(spec), write_implicit_wrapper(spec))
-        config, space = Tuning(spec.config, tiles.space(spec.config)).prefixed(name)
+        channels_out = convolution.channels(graph)[1]
+        config, space = Tuning(spec.config, tiles.space(spec.config, channels_out)).prefixed(name)
         return KernelCode(
             function=name,
             source="\n\n".join(pieces),
@@ -95,8 +110,27 @@ def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str
     channels, _ = convolution.channels(graph)
     if channels < FEW_CHANNELS or wish == "planes":
         return "planes"
-    reused = prod(taps[0] for taps in convolution.taps) > 1
-    return "channels_last" if wish == "channels_last" or (channels >= CHANNELS_WORTH_MOVING and reused) else "planes"
+    return "channels_last" if wish == "channels_last" or _worth_moving(convolution, channels) else "planes"
+
+
+def _worth_moving(convolution: Convolution, channels: int) -> bool:
+    """Return whether the pass that moves the channels innermost pays, at full shape."""
+    taps, strides = prod(taps[0] for taps in convolution.taps), prod(stride[0] for stride in convolution.stride)
+    if taps <= (TAPS_OF_A_LINE if convolution.rank == 1 else 1) or (convolution.transposed and taps < strides):
+        return False
+    return channels >= CHANNELS_WORTH_MOVING or (convolution.rank == 3 and strides == 1)
+
+
+def shape_of(graph: CapturedGraph, convolution: Convolution, structure: tiles.Structure) -> tiles.Shape:
+    """Return what the knobs of an implicit GEMM depend on."""
+    taps = [taps[0] for taps in convolution.taps]
+    if convolution.transposed:
+        steps = (s[0] // gcd(s[0], d[0]) for s, d in zip(convolution.stride, convolution.dilation, strict=True))
+        taps = [-(-count // step) for count, step in zip(taps, steps, strict=True)]
+    channels, channels_out = convolution.channels(graph)
+    return tiles.Shape(
+        structure, convolution.rank, convolution.transposed, channels, channels_out, channels * prod(taps)
+    )
 
 
 def _spec(
@@ -110,16 +144,15 @@ def _spec(
 ) -> Spec:
     convolution = _convolution_of(graph, group)
     node, output = convolution.node, graph[group.outputs[0]]
-    channels, channels_out = convolution.channels(graph)
-    flat = channels < FEW_CHANNELS
+    flat = convolution.channels(graph)[0] < FEW_CHANNELS
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
     round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
     config: dict[str, Knob]
     if structure == "depthwise":
-        config = tiles.depthwise_config(prod(node.shape[2:]))
+        config = tiles.depthwise_config(prod(node.shape[2:]), prod(taps[0] for taps in convolution.taps))
     else:
-        summands = channels * prod(taps[0] for taps in convolution.taps)
-        config = tiles.implicit_config(channels_out, summands, channels, flat, structure == "channels_last")
+        read: tiles.Structure = "flat" if flat else "channels_last" if structure == "channels_last" else "planes"
+        config = tiles.implicit_config(shape_of(graph, convolution, read), tensor_cores=not fp32 or round_tf32)
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
