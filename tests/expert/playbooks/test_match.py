@@ -179,14 +179,14 @@ def test_linear_without_bias_needs_no_epilogue() -> None:
 
 
 LAYERS = (
-    "nn.Conv3d(3, 64, 3)", "nn.ConvTranspose3d(3, 16, 3, 2)", "nn.Conv2d(8, 64, 3)", "nn.Conv2d(64, n, 3)",
-    "nn.Conv2d(64, n, 1)", "nn.Conv1d(64, n, 3)", "nn.Conv3d(16, 64, 3)", "nn.Conv2d(32, 32, 3, groups=32)",
+    "nn.Conv3d(3, 64, 3)", "nn.ConvTranspose3d(3, 16, 3, 2)", "nn.Conv2d(64, n, 3)", "nn.Conv1d(64, n, 3)",
+    "nn.Conv2d(32, 32, 3, groups=32)",
 )  # fmt: skip
 """In this order: what a survey on an H200 knows a tile for."""
 
 
 @cache
-def convolutions(precision: str = "tf32") -> tuple[CapturedGraph, list[Group]]:
+def convolutions() -> tuple[CapturedGraph, list[Group]]:
     init = "n; " + "; ".join(f"self.layer_{i} = {layer}" for i, layer in enumerate(LAYERS))
     inputs = [
         f"torch.randn(B, {layer.split('(')[1].split(',')[0]}{', S' * int(layer.split('d(')[0][-1])})"
@@ -194,9 +194,7 @@ def convolutions(precision: str = "tf32") -> tuple[CapturedGraph, list[Group]]:
     ]
     names = [f"x_{i}" for i in range(len(LAYERS))]
     body = f"return {', '.join(f'self.layer_{i}(x_{i})' for i in range(len(LAYERS)))}"
-    graph = capture(
-        module(body, "B, S, N = 8, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N"), precision
-    )
+    graph = capture(module(body, "B, S, N = 8, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N"))
     groups = make_plan(graph, PLAYBOOKS).groups.values()
     return graph, sorted(groups, key=lambda group: graph.position[group.nodes[0]])
 
@@ -208,11 +206,8 @@ def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:
     assert found == [
         ("planes", 256, 64, 16, 4, 3),
         ("planes", 128, 16, 32, 4, 3),  # one phase has 3 channels times 8 taps: one step
-        ("planes", 128, 64, 16, 4, 3),
         ("channels_last", 128, 128, 32, 4, 3),
-        ("planes", 128, 128, 32, 4, 4),  # one tap: nothing is read twice
         ("planes", 128, 128, 32, 4, 4),  # three taps of a line
-        ("channels_last", 256, 64, 16, 8, 3),
         ("depthwise", 512, 8),
     ]
     fp32 = playbook.write(graph, groups[0], "c", "ieee").config

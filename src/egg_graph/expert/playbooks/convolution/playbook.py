@@ -18,14 +18,6 @@ from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.schema import Hardware, Knob, Precision
 
-FEW_CHANNELS = 16
-"""Below this many input channels of a group, channels and taps are one index of the sum."""
-CHANNELS_WORTH_MOVING = 32
-"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
-number is read for several taps; in three dimensions without strides, which have many, from `FEW_CHANNELS` on."""
-TAPS_OF_A_LINE = 3
-"""Up to this many taps, one dimension is read as fast where it lies: neighbouring rows are neighbours in memory."""
-
 
 class ConvolutionPlaybook(Playbook):
     """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain over the result, in one kernel."""
@@ -58,7 +50,7 @@ class ConvolutionPlaybook(Playbook):
         convolution = _convolution_of(graph, group)
         if convolution.is_depthwise(graph):
             return ("depthwise",)
-        return ("planes",) if convolution.channels(graph)[0] < FEW_CHANNELS else ("planes", "channels_last")
+        return ("planes",) if convolution.channels(graph)[0] < tiles.FEW_CHANNELS else ("planes", "channels_last")
 
     def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
         """Choose what to change after a failure; a depthwise convolution has no plainer structure."""
@@ -104,32 +96,24 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
 
 
 def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
-    """Return the structure to write: the one wished for where it fits, else the one for this number of channels."""
+    """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
-    channels, _ = convolution.channels(graph)
-    if channels < FEW_CHANNELS or wish == "planes":
-        return "planes"
-    return "channels_last" if wish == "channels_last" or _worth_moving(convolution, channels) else "planes"
+    structure = tiles.structure_for(shape_of(graph, convolution), wish)
+    return "planes" if structure == "flat" else structure
 
 
-def _worth_moving(convolution: Convolution, channels: int) -> bool:
-    """Return whether the pass that moves the channels innermost pays, at full shape."""
-    taps, strides = prod(taps[0] for taps in convolution.taps), prod(stride[0] for stride in convolution.stride)
-    if taps <= (TAPS_OF_A_LINE if convolution.rank == 1 else 1) or (convolution.transposed and taps < strides):
-        return False
-    return channels >= CHANNELS_WORTH_MOVING or (convolution.rank == 3 and strides == 1)
-
-
-def shape_of(graph: CapturedGraph, convolution: Convolution, structure: tiles.Structure) -> tiles.Shape:
-    """Return what the knobs of an implicit GEMM depend on."""
-    taps = [taps[0] for taps in convolution.taps]
-    if convolution.transposed:
-        steps = (s[0] // gcd(s[0], d[0]) for s, d in zip(convolution.stride, convolution.dilation, strict=True))
-        taps = [-(-count // step) for count, step in zip(taps, steps, strict=True)]
+def shape_of(graph: CapturedGraph, convolution: Convolution) -> tiles.Shape:
+    """Return what the structure and the knobs of an implicit GEMM depend on."""
     channels, channels_out = convolution.channels(graph)
+    taps = [taps[0] for taps in convolution.taps]
+    strides = [stride[0] for stride in convolution.stride]
+    steps = [1] * convolution.rank
+    if convolution.transposed:
+        steps = [s // gcd(s, d[0]) for s, d in zip(strides, convolution.dilation, strict=True)]
+    phase_taps = prod(-(-count // step) for count, step in zip(taps, steps, strict=True))
     return tiles.Shape(
-        structure, convolution.rank, convolution.transposed, channels, channels_out, channels * prod(taps)
+        convolution.rank, convolution.transposed, channels, channels_out, prod(taps), phase_taps, prod(strides)
     )
 
 
@@ -144,19 +128,19 @@ def _spec(
 ) -> Spec:
     convolution = _convolution_of(graph, group)
     node, output = convolution.node, graph[group.outputs[0]]
-    flat = convolution.channels(graph)[0] < FEW_CHANNELS
+    shape = shape_of(graph, convolution)
+    read = tiles.structure_for(shape, structure)
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
     round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
-    config: dict[str, Knob]
-    if structure == "depthwise":
-        config = tiles.depthwise_config(prod(node.shape[2:]), prod(taps[0] for taps in convolution.taps))
-    else:
-        read: tiles.Structure = "flat" if flat else "channels_last" if structure == "channels_last" else "planes"
-        config = tiles.implicit_config(shape_of(graph, convolution, read), tensor_cores=not fp32 or round_tf32)
+    config = (
+        tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
+        if structure == "depthwise"
+        else tiles.implicit_config(shape, read, tensor_cores=not fp32 or round_tf32)
+    )
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
-        round_tf32, fp32 and not round_tf32, flat, structure == "channels_last", config,
+        round_tf32, fp32 and not round_tf32, read == "flat", structure == "channels_last", config,
     )  # fmt: skip
 
 

@@ -18,11 +18,19 @@ Range = tuple[float, float]
 ANY = (0.0, math.inf)
 
 
+FEW_CHANNELS = 16
+"""Below this many input channels of a group, channels and taps are one index of the sum."""
+CHANNELS_WORTH_MOVING = 32
+"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
+number is read for several taps; in three dimensions without strides, which have many, from `FEW_CHANNELS` on."""
+TAPS_OF_A_LINE = 3
+"""Up to this many taps, one dimension is read as fast where it lies: neighbouring rows are neighbours in memory."""
+
+
 @dataclass(frozen=True)
 class Shape:
-    """What the choice of an implicit GEMM's knobs depends on, at full shape."""
+    """What the choice of structure and knobs depends on, at full shape."""
 
-    structure: Structure
     rank: int
     """Number of spatial dimensions."""
     transposed: bool
@@ -30,13 +38,34 @@ class Shape:
     """Of one group."""
     channels_out: int
     """Of one group."""
-    summands: int
-    """Channels of one group times taps; of a transposed one, times the taps of one phase."""
+    taps: int
+    phase_taps: int
+    """Of a transposed convolution, the most that one phase has; else all taps."""
+    strides: int
+    """Product over the dimensions."""
+
+    @property
+    def summands(self) -> int:
+        """Length of the longest sum."""
+        return self.channels_in * self.phase_taps
 
     @property
     def filled(self) -> bool:
         """Whether steps of 32 channels leave few lanes idle."""
         return self.channels_in % 32 == 0 or self.channels_in > 64
+
+
+def structure_for(shape: Shape, wish: str = "") -> Structure:
+    """Return the structure to read the input with: the one wished for where it fits, else the one that pays."""
+    if shape.channels_in < FEW_CHANNELS:
+        return "flat"
+    if wish in ("planes", "channels_last"):
+        return "planes" if wish == "planes" else "channels_last"
+    few_taps = shape.taps <= (TAPS_OF_A_LINE if shape.rank == 1 else 1)
+    if few_taps or (shape.transposed and shape.taps < shape.strides):
+        return "planes"
+    dense = shape.rank == 3 and shape.strides == 1
+    return "channels_last" if dense or shape.channels_in >= CHANNELS_WORTH_MOVING else "planes"
 
 
 @dataclass(frozen=True)
@@ -58,10 +87,10 @@ class Rule:
     channels_out: Range = ANY
     summands: Range = ANY
 
-    def holds(self, shape: Shape) -> bool:
-        """Return whether a shape is of this class."""
+    def holds(self, shape: Shape, structure: Structure) -> bool:
+        """Return whether a shape, written with a structure, is of this class."""
         return (
-            self.structure == shape.structure
+            self.structure == structure
             and self.rank in (None, shape.rank)
             and self.transposed in (None, shape.transposed)
             and self.filled in (None, shape.filled)
@@ -97,14 +126,14 @@ RULES = (
 """Classes of shapes, the first that holds decides. The last of every structure holds for all of its shapes."""
 
 
-def rule_for(shape: Shape) -> Rule:
-    """Return the row of `RULES` that a shape's knobs come from."""
-    return next(rule for rule in RULES if rule.holds(shape))
+def rule_for(shape: Shape, structure: Structure) -> Rule:
+    """Return the row of `RULES` that the knobs come from."""
+    return next(rule for rule in RULES if rule.holds(shape, structure))
 
 
-def implicit_config(shape: Shape, *, tensor_cores: bool = True) -> dict[str, Knob]:
+def implicit_config(shape: Shape, structure: Structure, *, tensor_cores: bool = True) -> dict[str, Knob]:
     """Choose the knobs of an implicit GEMM to start from; without tensor cores, 8 warps share the registers."""
-    rule = rule_for(shape)
+    rule = rule_for(shape, structure)
     return {
         "BLOCK_M": rule.block_m,
         "BLOCK_N": power_of_two(shape.channels_out, 16, rule.block_n),
