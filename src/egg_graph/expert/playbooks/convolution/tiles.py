@@ -99,6 +99,20 @@ class Rule:
             and self.summands[0] <= shape.summands <= self.summands[1]
         )
 
+    @property
+    def text(self) -> str:
+        """The class in words."""
+        words = [self.structure.replace("_", " ")]
+        words += [f"{self.rank}D"] if self.rank else []
+        words += [] if self.transposed is None else ["transposed" if self.transposed else "plain"]
+        words += [] if self.filled is None else ["no multiple of 32 channels"]
+        for name, (least, most) in (
+            ("in", self.channels_in), ("out", self.channels_out), ("summands", self.summands),
+        ):  # fmt: skip
+            if (least, most) != ANY:
+                words.append(f"{name} {least:.0f} to {most:.0f}" if most < math.inf else f"{name} from {least:.0f}")
+        return ", ".join(words)
+
 
 RULES = (
     # One step takes the whole sum.
