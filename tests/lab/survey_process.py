@@ -77,9 +77,9 @@ def turned(
     best, least = times[0]
     for knob, values in ((knob, values) for stage in STAGES for knob, values in space.get(stage, {}).items()):
         for value in values:
-            if value == best[knob]:
-                continue
             config.update({**best, knob: value})
+            if any(config == known for known, _ in times):
+                continue
             try:
                 times.append((dict(config), time()))
             except Exception as error:  # noqa: BLE001 - not every tile fits; its failure is told
