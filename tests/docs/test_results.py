@@ -5,6 +5,8 @@ import json
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.values import Results
 from tests.lab.figures import read_figures
+from tests.lab.survey import read_survey, summary, survey_page
+from tests.lab.survey_process import turned
 from tests.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,3 +31,27 @@ def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
     told = page.split("<!-- figures -->")[1].split("<!-- /figures -->")[0]
     assert told.strip() == read_figures(ROOT / "docs" / "results").strip()
     assert "trust_corpus" in told
+
+
+def test_the_page_of_the_survey_holds_it_against_the_present_rules():
+    path = ROOT / "docs" / "results" / "convolution_survey_h200"
+    results = read_survey(path)
+    written = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert written == survey_page(results), f"write it anew: python -m tests.lab survey --out {path}"
+    told = summary(results)
+    assert told["convolutions"] > 90
+    assert told["begun"] < told["now"] < told["best"] < 1.1 * told["now"], "the first choices are near the best"
+
+
+def test_knobs_are_turned_from_the_best_so_far():
+    config = {"BLOCK": 128, "num_warps": 4, "num_stages": 3}
+    space = {"parallel_mapping": {"num_warps": (8, 4)}, "tensor_tiling": {"BLOCK": (128, 256, 512)}}
+
+    def time():
+        if config["BLOCK"] == 512:
+            raise RuntimeError("out of shared memory")
+        return (1.0 if config["BLOCK"] == 256 else 2.0) * (0.5 if config["num_warps"] == 8 else 1.0)
+
+    times = turned(config, space, time)
+    assert [(t["BLOCK"], t["num_warps"], ms) for t, ms in times] == [(128, 4, 2.0), (256, 4, 1.0), (256, 8, 0.5)]
+    assert config == {"BLOCK": 256, "num_warps": 8, "num_stages": 3}

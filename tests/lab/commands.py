@@ -11,7 +11,7 @@ from egg_graph.cli.files import read_candidate, read_task
 from egg_graph.cli.options import DEVICE, OUT, PRECISION
 from egg_graph.context import Device, check_device
 from egg_graph.evaluator import environment
-from egg_graph.schema import Precision
+from egg_graph.schema import BadInput, Precision
 
 lab = typer.Typer(
     cls=OneLineErrors,
@@ -199,6 +199,40 @@ def full_size(
         references, out, precision=precision, finalists=finalists, seconds=seconds, keep=keep, on_row=print_row
     )
     typer.echo(full_size_page(results))
+
+
+@lab.command()
+def survey(
+    references: Annotated[list[Path] | None, typer.Argument(help="References in KernelBench's form.")] = None,
+    compiled: Annotated[bool, typer.Option("--compile", help="Time torch.compile too.")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Calls of which the median is taken.")] = 9,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; survey the rest.")] = False,
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Write the embedded expert's kernels, every structure, and time them over their knobs beside PyTorch, on one GPU.
+
+    Without references the page of the survey that --out has is written anew, held against the present rules.
+    """
+    from tests.lab.survey import SurveyRow, read_survey, run_survey, survey_page, write_survey
+
+    console = stdout()
+
+    def print_row(row: SurveyRow) -> None:
+        best = min((times.best for times in row.kernels.values()), default=math.nan)
+        base = row.base if row.pytorch else math.nan
+        console.print(f"{row.problem}  PyTorch {base:.3f} ms  best {best:.3f} ms  {plain(str(row.failed or ''))[:200]}")
+
+    if references:
+        results = run_survey(
+            references, out, precision=precision, repeats=repeats, compiled=compiled, keep=keep, on_row=print_row
+        )
+    elif out is not None:
+        results = read_survey(out)
+        write_survey(out, results)
+    else:
+        raise BadInput("name references, or --out with a survey")
+    typer.echo(survey_page(results))
 
 
 @lab.command()

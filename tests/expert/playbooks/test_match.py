@@ -11,7 +11,7 @@ import pytest
 from egg_graph.expert.capture.decompose import decomposer
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.codegen.group import KernelCode
+from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.plan import Plan
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
@@ -176,3 +176,50 @@ def test_linear_without_bias_needs_no_epilogue() -> None:
     plan = planned(body)
     code = playbooks_by_name()["gemm"].write(plan.graph, plan.groups["gemm"], "gemm", "tf32")
     assert "epilogue(" not in code.source.replace("= epilogue(", "")
+
+
+LAYERS = (
+    "nn.Conv3d(3, 64, 3)", "nn.ConvTranspose3d(3, 16, 3, 2)", "nn.Conv2d(64, n, 3)", "nn.Conv1d(64, n, 3)",
+    "nn.Conv2d(32, 32, 3, groups=32)",
+)  # fmt: skip
+"""In this order: what a survey on an H200 knows a tile for."""
+
+
+@cache
+def convolutions() -> tuple[CapturedGraph, list[Group]]:
+    init = "n; " + "; ".join(f"self.layer_{i} = {layer}" for i, layer in enumerate(LAYERS))
+    inputs = [
+        f"torch.randn(B, {layer.split('(')[1].split(',')[0]}{', S' * int(layer.split('d(')[0][-1])})"
+        for layer in LAYERS
+    ]
+    names = [f"x_{i}" for i in range(len(LAYERS))]
+    body = f"return {', '.join(f'self.layer_{i}(x_{i})' for i in range(len(LAYERS)))}"
+    graph = capture(module(body, "B, S, N = 8, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N"))
+    groups = make_plan(graph, PLAYBOOKS).groups.values()
+    return graph, sorted(groups, key=lambda group: graph.position[group.nodes[0]])
+
+
+def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:
+    graph, groups = convolutions()
+    playbook = playbooks_by_name()["convolution"]
+    found = [(group.variant, *list(playbook.write(graph, group, "c", "tf32").config.values())[:5]) for group in groups]
+    assert found == [
+        ("planes", 256, 64, 16, 4, 3),
+        ("planes", 128, 16, 32, 4, 3),  # one phase has 3 channels times 8 taps: one step
+        ("channels_last", 128, 128, 32, 4, 3),
+        ("planes", 128, 128, 32, 4, 4),  # three taps of a line
+        ("depthwise", 512, 8),
+    ]
+    fp32 = playbook.write(graph, groups[0], "c", "ieee").config
+    assert fp32["c_num_warps"] == 8, "without tensor cores the accumulators need more threads"
+
+
+def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:
+    graph, groups = convolutions()
+    playbook = playbooks_by_name()["convolution"]
+    for group in groups:
+        proposed = playbook.structures(graph, group)
+        sources = {v: playbook.write(graph, replace(group, variant=v), "c", "tf32").source for v in playbook.variants}
+        assert group.variant in proposed
+        assert len({sources[v] for v in proposed}) == len(proposed) == len(set(sources.values()))
+    assert playbook.remedy("wrong_result", "c", "depthwise", {}).action == "drop", "its plainest structure has failed"

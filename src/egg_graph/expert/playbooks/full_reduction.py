@@ -128,14 +128,12 @@ class _FullReductionWriter:
                 self.end.append(f"tl.store({where}, tl.{which}({acc}, axis=0))")
 
     def code(self) -> KernelCode:
-        elements = self.space.numel[0]
-        block = 2048 if elements >= 2**22 else 1024
         tuning = Tuning(
-            {"BLOCK": block, "PROGRAMS": 1024, "num_warps": 8, "num_stages": 3},
+            {"BLOCK": 1024, "PROGRAMS": 1024, "num_warps": 8, "num_stages": 3},
             {
-                "parallel_mapping": {"num_warps": (4, 8, 16), "PROGRAMS": (256, 512, 1024, 2048)},
+                "parallel_mapping": {"num_warps": (8, 4, 16), "PROGRAMS": (1024, 512, 2048)},
                 "tensor_tiling": {"BLOCK": (1024, 2048, 4096)},
-                "memory_optimization": {"num_stages": (1, 2, 3, 4)},
+                "memory_optimization": {"num_stages": (3, 4, 2)},
             },
         )
         config, space = tuning.prefixed(self.name)

@@ -1,6 +1,7 @@
 """Convolutions with a fused pointwise epilogue, in one, two and three dimensions, plain and transposed."""
 
-from math import prod
+from collections.abc import Mapping
+from math import gcd, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
@@ -14,14 +15,8 @@ from egg_graph.expert.playbooks.convolution.implicit import implicit_tile, write
 from egg_graph.expert.playbooks.convolution.match import PLAIN, TRANSPOSED, Convolution, convolution_at, group_at
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
-from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
+from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.schema import Hardware, Knob, Precision
-
-FEW_CHANNELS = 16
-"""Below this many input channels of a group, channels and taps are one index of the sum."""
-CHANNELS_WORTH_MOVING = 32
-"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
-number is read for several taps."""
 
 
 class ConvolutionPlaybook(Playbook):
@@ -50,6 +45,17 @@ class ConvolutionPlaybook(Playbook):
     )  # fmt: skip
     complexity = 7
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return the structures that differ for a group: depthwise alone, else two where channels are many."""
+        convolution = _convolution_of(graph, group)
+        if convolution.is_depthwise(graph):
+            return ("depthwise",)
+        return ("planes",) if convolution.channels(graph)[0] < tiles.FEW_CHANNELS else ("planes", "channels_last")
+
+    def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
+        """Choose what to change after a failure; a depthwise convolution has no plainer structure."""
+        return super().remedy(kind, group, "" if variant == "depthwise" else variant, knobs)
+
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Group the convolution at `start` with the pointwise chain behind it."""
         convolution = convolution_at(graph, start)
@@ -70,7 +76,8 @@ class ConvolutionPlaybook(Playbook):
         pieces = (write_depthwise(spec), write_depthwise_wrapper(spec))
         if not depthwise:
             pieces = (write_implicit(spec), write_implicit_wrapper(spec))
-        config, space = Tuning(spec.config, tiles.space(spec.config)).prefixed(name)
+        channels_out = convolution.channels(graph)[1]
+        config, space = Tuning(spec.config, tiles.space(spec.config, channels_out)).prefixed(name)
         return KernelCode(
             function=name,
             source="\n\n".join(pieces),
@@ -89,14 +96,25 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
 
 
 def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
-    """Return the structure to write: the one wished for where it fits, else the one for this number of channels."""
+    """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
-    channels, _ = convolution.channels(graph)
-    if channels < FEW_CHANNELS or wish == "planes":
-        return "planes"
-    reused = prod(taps[0] for taps in convolution.taps) > 1
-    return "channels_last" if wish == "channels_last" or (channels >= CHANNELS_WORTH_MOVING and reused) else "planes"
+    structure = tiles.structure_for(shape_of(graph, convolution), wish)
+    return "planes" if structure == "flat" else structure
+
+
+def shape_of(graph: CapturedGraph, convolution: Convolution) -> tiles.Shape:
+    """Return what the structure and the knobs of an implicit GEMM depend on."""
+    channels, channels_out = convolution.channels(graph)
+    taps = [taps[0] for taps in convolution.taps]
+    strides = [stride[0] for stride in convolution.stride]
+    steps = [1] * convolution.rank
+    if convolution.transposed:
+        steps = [s // gcd(s, d[0]) for s, d in zip(strides, convolution.dilation, strict=True)]
+    phase_taps = prod(-(-count // step) for count, step in zip(taps, steps, strict=True))
+    return tiles.Shape(
+        convolution.rank, convolution.transposed, channels, channels_out, prod(taps), phase_taps, prod(strides)
+    )
 
 
 def _spec(
@@ -110,20 +128,19 @@ def _spec(
 ) -> Spec:
     convolution = _convolution_of(graph, group)
     node, output = convolution.node, graph[group.outputs[0]]
-    channels, channels_out = convolution.channels(graph)
-    flat = channels < FEW_CHANNELS
+    shape = shape_of(graph, convolution)
+    read = tiles.structure_for(shape, structure)
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
     round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
-    config: dict[str, Knob]
-    if structure == "depthwise":
-        config = tiles.depthwise_config(prod(node.shape[2:]))
-    else:
-        summands = channels * prod(taps[0] for taps in convolution.taps)
-        config = tiles.implicit_config(channels_out, summands, channels, flat, structure == "channels_last")
+    config = (
+        tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
+        if structure == "depthwise"
+        else tiles.implicit_config(shape, read, tensor_cores=not fp32 or round_tf32)
+    )
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
-        round_tf32, fp32 and not round_tf32, flat, structure == "channels_last", config,
+        round_tf32, fp32 and not round_tf32, read == "flat", structure == "channels_last", config,
     )  # fmt: skip
 
 

@@ -1,57 +1,187 @@
 """Tile sizes and launch options to start from, and the values worth trying, for one convolution.
 
-First choices, and the first values of each space, are those that won on an H200 at TF32.
+`RULES` is fitted to a survey of KernelBench's convolutions on an H200 at TF32, where times scatter by 5 to 10 %:
+`docs/results/convolution_survey_h200.md` tells on how many problems each row stands, and what it gained.
 """
 
-from egg_graph.expert.playbooks.knobs import half_and_double, power_of_two
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.schema import Knob, StageName
 
+Structure = Literal["flat", "planes", "channels_last"]
+"""How an implicit GEMM reads its input; `flat` if channels and taps are one index of the sum."""
+Range = tuple[float, float]
+"""Least and most, both included."""
+ANY = (0.0, math.inf)
 
-def implicit_config(
-    channels_out: int, summands: int, channels_in: int, flat: bool, channels_last: bool
-) -> dict[str, Knob]:
-    """Choose 128 positions times up to 128 channels.
 
-    Where an element is gathered alone, its address costs more than its product: narrow steps of the sum, with more of
-    them in flight, keep fewer addresses in registers. Wide steps pay where BLOCK_K channels fill them.
+FEW_CHANNELS = 16
+"""Below this many input channels of a group, channels and taps are one index of the sum."""
+CHANNELS_WORTH_MOVING = 32
+"""From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
+number is read for several taps; in three dimensions without strides, which have many, from `FEW_CHANNELS` on."""
+TAPS_OF_A_LINE = 3
+"""Up to this many taps, one dimension is read as fast where it lies: neighbouring rows are neighbours in memory."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the choice of structure and knobs depends on, at full shape."""
+
+    rank: int
+    """Number of spatial dimensions."""
+    transposed: bool
+    channels_in: int
+    """Of one group."""
+    channels_out: int
+    """Of one group."""
+    taps: int
+    phase_taps: int
+    """Of a transposed convolution, the most that one phase has; else all taps."""
+    strides: int
+    """Product over the dimensions."""
+
+    @property
+    def summands(self) -> int:
+        """Length of the longest sum."""
+        return self.channels_in * self.phase_taps
+
+    @property
+    def filled(self) -> bool:
+        """Whether steps of 32 channels leave few lanes idle."""
+        return self.channels_in % 32 == 0 or self.channels_in > 64
+
+
+def structure_for(shape: Shape, wish: str = "") -> Structure:
+    """Return the structure to read the input with: the one wished for where it fits, else the one that pays."""
+    if shape.channels_in < FEW_CHANNELS:
+        return "flat"
+    if wish in ("planes", "channels_last"):
+        return "planes" if wish == "planes" else "channels_last"
+    few_taps = shape.taps <= (TAPS_OF_A_LINE if shape.rank == 1 else 1)
+    if few_taps or (shape.transposed and shape.taps < shape.strides):
+        return "planes"
+    dense = shape.rank == 3 and shape.strides == 1
+    return "channels_last" if dense or shape.channels_in >= CHANNELS_WORTH_MOVING else "planes"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The knobs for one class of shapes."""
+
+    structure: Structure
+    block_m: int
+    block_n: int
+    """The most: a narrower power of two where that covers the output channels."""
+    block_k: int
+    num_warps: int
+    num_stages: int
+    rank: int | None = None
+    """None for any, as in the fields that follow."""
+    transposed: bool | None = None
+    filled: bool | None = None
+    channels_in: Range = ANY
+    channels_out: Range = ANY
+    summands: Range = ANY
+
+    def holds(self, shape: Shape, structure: Structure) -> bool:
+        """Return whether a shape, written with a structure, is of this class."""
+        return (
+            self.structure == structure
+            and self.rank in (None, shape.rank)
+            and self.transposed in (None, shape.transposed)
+            and self.filled in (None, shape.filled)
+            and self.channels_in[0] <= shape.channels_in <= self.channels_in[1]
+            and self.channels_out[0] <= shape.channels_out <= self.channels_out[1]
+            and self.summands[0] <= shape.summands <= self.summands[1]
+        )
+
+    @property
+    def text(self) -> str:
+        """The class in words."""
+        words = [self.structure.replace("_", " ")]
+        words += [f"{self.rank}D"] if self.rank else []
+        words += [] if self.transposed is None else ["transposed" if self.transposed else "plain"]
+        words += [] if self.filled is None else ["no multiple of 32 channels"]
+        for name, (least, most) in (
+            ("in", self.channels_in), ("out", self.channels_out), ("summands", self.summands),
+        ):  # fmt: skip
+            if (least, most) != ANY:
+                words.append(f"{name} {least:.0f} to {most:.0f}" if most < math.inf else f"{name} from {least:.0f}")
+        return ", ".join(words)
+
+
+RULES = (
+    # One step takes the whole sum.
+    Rule("flat", 128, 64, 32, 4, 3, summands=(17, 32)),
+    Rule("flat", 256, 128, 16, 8, 3, channels_out=(65, math.inf)),
+    Rule("flat", 256, 16, 32, 4, 3, rank=3, channels_in=(1, 7), channels_out=(1, 16)),
+    Rule("flat", 64, 32, 32, 4, 2, rank=3, transposed=False, channels_in=(8, 15), channels_out=(17, 32)),
+    Rule("flat", 128, 64, 16, 4, 3, rank=2, transposed=False, channels_in=(8, 15)),
+    Rule("flat", 256, 64, 16, 4, 3),
+    Rule("planes", 256, 32, 16, 4, 4, filled=False, channels_out=(1, 32)),
+    Rule("planes", 128, 64, 16, 4, 4, filled=False),
+    Rule("planes", 256, 32, 16, 8, 3, channels_out=(17, 32)),
+    Rule("planes", 128, 64, 32, 4, 3, channels_out=(1, 64)),
+    # Twice as many rows spill with 4 warps.
+    Rule("planes", 128, 128, 32, 4, 4),
+    Rule("channels_last", 256, 64, 16, 8, 3, filled=False, channels_in=(1, 16)),
+    Rule("channels_last", 256, 64, 16, 4, 4, filled=False),
+    Rule("channels_last", 128, 16, 32, 4, 3, channels_out=(1, 16)),
+    Rule("channels_last", 256, 32, 32, 8, 3, channels_out=(17, 32)),
+    Rule("channels_last", 128, 64, 32, 4, 3, transposed=True, channels_out=(33, 64)),
+    Rule("channels_last", 128, 64, 32, 8, 3, channels_out=(33, 64)),
+    Rule("channels_last", 256, 128, 32, 8, 3, transposed=True),
+    Rule("channels_last", 128, 128, 32, 4, 3),
+)
+"""Classes of shapes, the first that holds decides. The last of every structure holds for all of its shapes."""
+
+
+def rule_for(shape: Shape, structure: Structure) -> Rule:
+    """Return the row of `RULES` that the knobs come from."""
+    return next(rule for rule in RULES if rule.holds(shape, structure))
+
+
+def implicit_config(shape: Shape, structure: Structure, *, tensor_cores: bool = True) -> dict[str, Knob]:
+    """Choose the knobs of an implicit GEMM to start from; without tensor cores, 8 warps share the registers."""
+    rule = rule_for(shape, structure)
+    return {
+        "BLOCK_M": rule.block_m,
+        "BLOCK_N": power_of_two(shape.channels_out, 16, rule.block_n),
+        "BLOCK_K": rule.block_k,
+        "num_warps": rule.num_warps if tensor_cores else 8,
+        "num_stages": rule.num_stages,
+        "GROUP_M": 8,
+    }
+
+
+def depthwise_config(positions: int, taps: int) -> dict[str, Knob]:
+    """Choose two positions a thread where many taps are summed, four where few are: loads of planes then overlap."""
+    return {"BLOCK": power_of_two(positions, 128, 512 if taps > 4 else 1024), "num_warps": 8 if positions > 256 else 4}
+
+
+def space(config: dict[str, Knob], channels_out: int) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
+    """Return the values that each tuning stage may try for these knobs, the likely winners first.
+
+    GROUP_M is left alone: between 4 and 8 there was no difference in 202 pairs of measurements.
 
     Args:
+        config: The knobs to start from.
         channels_out: Of one group.
-        summands: Length of the whole sum.
-        channels_in: Of one group.
-        flat: Whether channels and taps are one index of the sum.
-        channels_last: Whether the input has its channels innermost, rounded.
     """
-    filled = channels_in % 32 == 0 or channels_in > 64
-    if flat or summands <= 16:
-        tile = (128, 64, 16, 4, 4)
-    elif channels_last:
-        tile = (128, 128, 32, 8, 3) if filled else (256, 64, 16, 8, 3)
-    else:
-        tile = (128, 128, 32, 8, 3) if filled else (128, 64, 16, 4, 4)
-    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-    config: dict[str, Knob] = {**dict(zip(names, tile, strict=True)), "GROUP_M": 8}
-    return {**config, "BLOCK_N": power_of_two(channels_out, 16, tile[1])}
-
-
-def depthwise_config(positions: int) -> dict[str, Knob]:
-    """Choose 2048 positions a program, fewer where a plane has fewer."""
-    return {"BLOCK": power_of_two(positions, 128, 2048), "num_warps": 8 if positions > 1024 else 4}
-
-
-def space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
-    """Return the values that each tuning stage may try for these knobs, the likely winners first."""
     if "BLOCK" in config:
-        return {
-            "parallel_mapping": {"num_warps": (4, 8)},
-            "tensor_tiling": {"BLOCK": (2048, 1024, 512)},
-        }
+        return {"parallel_mapping": {"num_warps": (8, 4)}, "tensor_tiling": {"BLOCK": (512, 1024, 256)}}
+    block_n = int(config["BLOCK_N"])
+    other = block_n * 2 if block_n <= 32 or block_n < channels_out <= 128 else block_n // 2
     return {
         "parallel_mapping": {"num_warps": (4, 8)},
         "tensor_tiling": {
+            "BLOCK_M": (256, 128),
             "BLOCK_K": (16, 32),
-            "BLOCK_N": half_and_double(int(config["BLOCK_N"]), 16, 128),
-            "BLOCK_M": (128, 256, 64),
+            "BLOCK_N": (block_n, other),
         },
-        "memory_optimization": {"num_stages": (3, 4, 2), "GROUP_M": (8, 4)},
+        "memory_optimization": {"num_stages": (3, 4, 2)},
     }
