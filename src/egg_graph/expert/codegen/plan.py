@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import is_moving
@@ -56,6 +57,7 @@ def plan_docstring(plan: Plan, kernels: Mapping[str, KernelCode]) -> str:
     for name, group in plan.groups.items():
         kind = f"{group.playbook}/{group.variant}" if group.variant else group.playbook
         lines.append(_short(f"{name} [{kind}]: {kernels[name].summary or kernels[name].function}"))
+    lines += [line for proof in plan.graph.proofs for line in wrap(f"Folded: {proof}", 118, subsequent_indent="    ")]
     left = [node.base for node in plan.left]
     if left:
         lines.append(_short(f"Stays PyTorch: {', '.join(dict.fromkeys(left))}"))
