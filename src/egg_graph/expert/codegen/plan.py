@@ -62,7 +62,7 @@ def plan_docstring(plan: Plan, kernels: Mapping[str, KernelCode]) -> str:
     if left:
         lines.append(_short(f"Stays PyTorch: {', '.join(dict.fromkeys(left))}"))
     if plan.dropped:
-        lines.append(_short(f"Taken back to PyTorch after a failure: {', '.join(plan.dropped)}"))
+        lines.append(_short(f"Left to PyTorch: {', '.join(plan.dropped)}"))
     return "\n".join([*lines, '"""'])
 
 
@@ -73,7 +73,7 @@ def read_plan(source: str) -> tuple[dict[str, str], tuple[str, ...]]:
     except SyntaxError:
         return {}, ()
     groups = {m[1]: m[2] or "" for m in re.finditer(r"^(\w+) \[\w+(?:/(\w+))?\]:", doc, re.M)}
-    dropped = re.search(r"^Taken back to PyTorch after a failure: (.*)$", doc, re.M)
+    dropped = re.search(r"^Left to PyTorch: (.*)$", doc, re.M)
     return groups, tuple(dropped[1].split(", ")) if dropped else ()
 
 
