@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from egg_graph.expert.capture.fold import fold_feature_sums
+from egg_graph.expert.capture.fold_average import fold_feature_averages
 from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
 from egg_graph.expert.playbooks.planner import make_plan
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
@@ -41,7 +42,7 @@ def run(captured: CapturedGraph, capture: int) -> torch.Tensor:
     torch.manual_seed(capture)
     values = {p.name: torch.randn(p.shapes[capture], dtype=torch.float64) for p in captured.placeholders}
     for node in captured.nodes:
-        args = [values[a["node"]] if isinstance(a, dict) else a for a in node.args]
+        args = [values[str(a["node"])] if isinstance(a, dict) else a for a in node.args]
         _, name, overload = node.op.split(".")
         values[node.name] = getattr(getattr(torch.ops.aten, name), overload)(*args)
         assert tuple(values[node.name].shape) == node.shapes[capture]
@@ -110,3 +111,26 @@ def test_the_fold_computes_the_same_without_a_product(name: str) -> None:
 def test_what_is_not_linear_or_is_needed_elsewhere_is_left_alone(name: str) -> None:
     captured = graph(*NO_FOLD[name])
     assert fold_feature_sums(captured) is captured
+
+
+def pooled(*sizes: int) -> CapturedGraph:
+    """Windows of the features behind the layer, averaged; the last, which is not full, is left out."""
+    shapes = tuple((m, 1, n) for m, _, n in SIZES)
+    view = Node(name="v1", op="aten.unsqueeze.default", args=(of("y"), 1), shapes=shapes, dtype="float32")
+    counts = tuple((m, 1, n // sizes[0]) for m, _, n in SIZES)
+    pool = Node(name="end", op="aten.avg_pool1d.default", args=(of("v1"), *([n] for n in sizes)), shapes=counts)
+    linear = graph(LINEAR, returned="end")
+    return CapturedGraph(
+        placeholders=linear.placeholders, nodes=(*linear.nodes, view, pool), outputs=linear.outputs
+    )  # fmt: skip
+
+
+def test_an_average_of_features_makes_a_smaller_product() -> None:
+    before = pooled(5, 5)
+    after = fold_feature_averages(before)
+    (linear,) = (node for node in after.nodes if node.base == "linear")
+    assert linear.shape == (256, 192 // 5) and "avg_pool1d" not in {node.base for node in after.nodes}
+    for capture in range(len(SIZES)):
+        torch.testing.assert_close(run(after, capture), run(before, capture))
+    overlapping = pooled(5, 2)
+    assert fold_feature_averages(overlapping) is overlapping
