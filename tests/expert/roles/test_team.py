@@ -40,8 +40,8 @@ GELU_MLP = EXAMPLES / "gelu_mlp.py"
 
 
 def brief(stage="algorithmic_structure", mode="seed", **more) -> Brief:
-    more = {"task": TASK, **more}
-    return Brief(baseline=BASELINE, stage=stage, objective="", mode=mode, **more)
+    more = {"task": TASK, "baseline": BASELINE, **more}
+    return Brief(stage=stage, objective="", mode=mode, **more)
 
 
 def candidate(source: str, **more) -> Candidate:
@@ -113,7 +113,7 @@ GEMM_DROPPED = ({"row": "whole"}, ("gemm",))
 def test_a_failing_kernel_goes_back_to_pytorch(seed, finding, expected):
     _, repaired = repair(seed, finding)
     assert read_plan(repaired.source) == expected
-    assert "Taken back to PyTorch" in repaired.source
+    assert "Left to PyTorch" in repaired.source
 
 
 def test_too_much_shared_memory_takes_a_stage_off(seed):
@@ -272,3 +272,37 @@ def test_the_plan_of_a_model_is_not_misread(seed):
     foreign = Analysis(worth_optimizing=True, bottleneck="?", plan="Switch to fp8 everywhere.")
     draft = EXPERT.write(asked.model_copy(update={"analysis": foreign}))
     assert draft.source == seed.source and draft.declined.startswith("the embedded expert follows no plan")
+
+
+TIMED = BASELINE.model_copy(update={"eager_ms": 0.37, "floor_ms": 0.305})
+LARGE = "N, C = 1024, 8192"
+
+
+def test_with_a_clock_a_large_product_is_left_to_the_library_and_its_tail_written():
+    """Without one, and where only Triton may run, the product is ours."""
+    task = TASK.model_copy(update={"reference": module(
+        "return torch.relu(self.linear(x))", init="self.linear = nn.Linear(C, C)", sizes=LARGE
+    )})  # fmt: skip
+    draft = EXPERT.write(brief(task=task, baseline=TIMED))
+    assert read_plan(draft.source) == ({"pointwise": ""}, ("gemm",)) and "0.33 ms" in draft.note
+    only = task.model_copy(update={"triton_only": True})
+    for asked in (brief(task=task), brief(task=only, baseline=TIMED)):
+        assert read_plan(EXPERT.write(asked).source) == ({"gemm": "tma"}, ())
+    kernel = candidate(draft.source)
+    for ms, worth in ((0.345, "library's product takes about 0.329"), (0.6, "no playbook offers")):
+        told = evaluation(kernel, "slower", bound=bound(0.3), timing=timing(ms))
+        assert worth in EXPERT.analyze(brief(mode="optimize", task=task, kernel=kernel, evaluation=told)).root_cause
+
+
+def test_a_bare_product_that_must_lose_gets_one_structure_and_no_sweep():
+    task = TASK.model_copy(update={"reference": module("return x @ x.T", sizes="N, C = 4096, 4096")})
+    kernel = candidate(EXPERT.write(brief(task=task, baseline=TIMED)).source)
+    assert read_plan(kernel.source) == ({"gemm": "tma"}, ())
+    slow = evaluation(kernel, "slower", bound=bound(0.305), timing=timing(0.53))
+    for stage in ("algorithmic_structure", "tensor_tiling"):
+        asked = brief(stage=stage, mode="optimize", task=task, kernel=kernel, evaluation=slow)
+        analysis = EXPERT.analyze(asked)
+        assert not analysis.worth_optimizing and "0.33 ms by the library, 0.49 ms by ours" in analysis.root_cause
+    only = task.model_copy(update={"triton_only": True})
+    asked = brief(mode="optimize", task=only, kernel=kernel, evaluation=slow)
+    assert "to tma_registers" in EXPERT.analyze(asked).plan

@@ -113,6 +113,8 @@ class CapturedGraph(Value):
     """Module-level integers that each capture overrides; the first capture, at full shape, overrides none."""
     notes: tuple[str, ...] = ()
     """What could not be captured or generalised, in words."""
+    proofs: tuple[str, ...] = ()
+    """Why operators that are not as the reference has them compute the same, in words."""
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

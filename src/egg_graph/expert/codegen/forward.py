@@ -131,7 +131,10 @@ class ForwardWriter:
         args += [f"{k}={self._arg(v, node)}" for k, v in node.kwargs.items() if not _is_noise(k, v)]
         if node.base in ("view", "_unsafe_view", "reshape"):
             return f"{args[0]}.reshape({', '.join(args[1:])})"
-        if node.base in ("unsqueeze", "squeeze", "transpose", "permute", "expand", "contiguous") and node.rank >= 0:
+        if (
+            node.base in ("unsqueeze", "squeeze", "transpose", "permute", "expand", "contiguous", "unfold")
+            and node.rank >= 0
+        ):
             return f"{args[0]}.{node.base}({', '.join(args[1:])})"
         if node.base in ("detach", "alias", "lift_fresh_copy"):
             return args[0]

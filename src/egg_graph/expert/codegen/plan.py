@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import is_moving
@@ -56,11 +57,12 @@ def plan_docstring(plan: Plan, kernels: Mapping[str, KernelCode]) -> str:
     for name, group in plan.groups.items():
         kind = f"{group.playbook}/{group.variant}" if group.variant else group.playbook
         lines.append(_short(f"{name} [{kind}]: {kernels[name].summary or kernels[name].function}"))
+    lines += [line for proof in plan.graph.proofs for line in wrap(f"Folded: {proof}", 118, subsequent_indent="    ")]
     left = [node.base for node in plan.left]
     if left:
         lines.append(_short(f"Stays PyTorch: {', '.join(dict.fromkeys(left))}"))
     if plan.dropped:
-        lines.append(_short(f"Taken back to PyTorch after a failure: {', '.join(plan.dropped)}"))
+        lines.append(_short(f"Left to PyTorch: {', '.join(plan.dropped)}"))
     return "\n".join([*lines, '"""'])
 
 
@@ -71,7 +73,7 @@ def read_plan(source: str) -> tuple[dict[str, str], tuple[str, ...]]:
     except SyntaxError:
         return {}, ()
     groups = {m[1]: m[2] or "" for m in re.finditer(r"^(\w+) \[\w+(?:/(\w+))?\]:", doc, re.M)}
-    dropped = re.search(r"^Taken back to PyTorch after a failure: (.*)$", doc, re.M)
+    dropped = re.search(r"^Left to PyTorch: (.*)$", doc, re.M)
     return groups, tuple(dropped[1].split(", ")) if dropped else ()
 
 

@@ -42,10 +42,11 @@ def grow(
             if name in group or name not in free or not may_join(name) or (group, name) in refused:
                 continue
             wider = _with_operands(graph, group | {name}, free, may_join)
-            if _writable(graph, wider, write):
-                group, grown = wider, True
-            else:
+            found = next((g for g in (wider, group | {name}) if _writable(graph, g, write)), None)
+            if found is None:
                 refused.add((group, name))
+            else:
+                group, grown = found, True
     return group
 
 

@@ -11,6 +11,11 @@ A playbook is what the embedded expert knows about one kind of operator group: w
 writes, the structures to try and the knobs that each stage may turn. The analyst and the coder of a model-driven team
 read its guidance in their prompts, wherever its operators occur in the reference.
 
+Before the playbooks look, an average or a sum over the output features of a linear layer is folded into the layer,
+where every step between is linear; the module's docstring holds the proof. Where a GPU times the kernel, a playbook may
+expect the library to be faster at a group's anchor, from measurements of others like it: the first kernel then leaves
+the anchor to PyTorch and writes the tail. If nothing would be left to write, our own kernel is written once.
+
 This page is written from the playbooks, in their order of precedence (`make docs`).
 
 {playbooks}

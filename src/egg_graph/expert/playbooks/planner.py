@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.plan import Plan
-from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.expert.playbooks.playbook import Expected, Playbook
 from egg_graph.schema import Hardware, Precision
 
 
@@ -38,6 +38,70 @@ def make_plan(
     chosen = variants or {}
     named = {n: Group.of(graph, g.playbook, g.nodes, chosen.get(n) or g.variant) for n, g in groups.items()}
     return Plan(graph, named, tuple(dropped))
+
+
+def plan_seed(
+    graph: CapturedGraph, playbooks: Sequence[Playbook], precision: Precision, target: Hardware, library: bool = True
+) -> Plan:
+    """Group the graph's nodes for a first kernel: each group in the structure that its playbook prefers on the target.
+
+    A group whose anchor the library is expected to be faster at is left to it, and the rest is planned again, so that
+    other playbooks take its tail. Where nothing would be left to write, our own kernel is written.
+
+    Args:
+        graph: The captured reference.
+        playbooks: In order of precedence.
+        precision: The task's precision policy.
+        target: The GPU.
+        library: Whether anything may be left to the library.
+    """
+    known = {playbook.name: playbook for playbook in playbooks}
+    plan = make_plan(graph, playbooks)
+    kept: set[str] = set()
+    while library:
+        losing = (n for n, g in plan.groups.items() if _loses(graph, g, known, precision, target))
+        slower = next((n for n in losing if not kept & set(plan.groups[n].nodes)), None)
+        if slower is None:
+            break
+        without = make_plan(graph, playbooks, None, (*plan.dropped, slower))
+        if without.groups:
+            plan = without
+        else:
+            kept |= set(plan.groups[slower].nodes)
+    preferred = {
+        name: known[group.playbook].preferred_variant(graph, group, precision, target)
+        for name, group in plan.groups.items()
+    }
+    return make_plan(graph, playbooks, preferred, plan.dropped)
+
+
+def expectations(
+    graph: CapturedGraph, playbooks: Sequence[Playbook], precision: Precision, target: Hardware
+) -> dict[str, Expected]:
+    """Return what the library and our kernel take for each group of the whole plan, where that was measured."""
+    known = {playbook.name: playbook for playbook in playbooks}
+    found = {
+        name: known[group.playbook].expected(graph, group, precision, target)
+        for name, group in make_plan(graph, playbooks).groups.items()
+    }
+    return {name: expected for name, expected in found.items() if expected is not None}
+
+
+def drop_some(
+    graph: CapturedGraph, playbooks: Sequence[Playbook], dropped: tuple[str, ...], playbook: str, count: int
+) -> tuple[str, ...]:
+    """Drop so many groups of a playbook more, by the names they have once those before them are gone."""
+    for _ in range(count):
+        groups = make_plan(graph, playbooks, None, dropped).groups
+        dropped = (*dropped, next(name for name, group in groups.items() if group.playbook == playbook))
+    return dropped
+
+
+def _loses(
+    graph: CapturedGraph, group: Group, known: Mapping[str, Playbook], precision: Precision, target: Hardware
+) -> bool:
+    expected = known[group.playbook].expected(graph, group, precision, target)
+    return expected is not None and expected.library_wins
 
 
 def write_kernels(

@@ -17,6 +17,8 @@ from egg_graph.schema import Category, Hardware, Knob, Precision
 
 LIBRARY = "library"
 """The alternative that leaves a group's anchor to PyTorch, so that other playbooks can take its tail."""
+HOPELESS = 1.15
+"""Expected time over the library's that no sweep of a kernel of ours has made good."""
 MOST_WARPS = 16
 
 Action = Literal["shrink", "spread", "plain", "drop", "rewrite", "none"]
@@ -36,6 +38,31 @@ class Alternative:
     """Ids of the principles that it stands on."""
     saves_registers: bool = False
     """Whether spilled registers alone are reason enough to try it, without a measured time."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a group's anchor takes by the library and by our own kernel, from measurements of others like it."""
+
+    library_ms: float
+    own_ms: float
+    passes_ms: float
+    """What the library's anchor costs behind it: the passes that our own kernel's tail spares [ms]."""
+    source: str
+    """Where that was measured."""
+
+    @property
+    def library_wins(self) -> bool:
+        return self.library_ms + self.passes_ms < self.own_ms
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether our kernel is so far behind that no other structure or knob of it is worth an evaluation."""
+        return self.own_ms > HOPELESS * (self.library_ms + self.passes_ms)
+
+    def __str__(self) -> str:
+        behind = f" and {self.passes_ms:.2g} ms for the tail's own pass" if self.passes_ms else ""
+        return f"expected {self.library_ms:.2g} ms{behind} by the library, {self.own_ms:.2g} ms by ours ({self.source})"
 
 
 @dataclass(frozen=True)
@@ -115,6 +142,13 @@ class Playbook(ABC):
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Choose the structure of a seed: what paid on hardware like the target, else what `match` chose."""
         return group.variant
+
+    def expected(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> Expected | None:
+        """Return what the library and our preferred structure take for a group; None where nothing was measured.
+
+        Where the library wins, a first kernel leaves the anchor to it, if that leaves anything to write.
+        """
+        return None
 
     def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
         """Choose what to change after a failure.

@@ -4,9 +4,9 @@ from functools import cache
 
 from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.plan import read_plan
-from egg_graph.expert.playbooks.planner import make_plan
-from egg_graph.expert.playbooks.playbook import LIBRARY
-from egg_graph.expert.playbooks.registry import playbooks, playbooks_by_name
+from egg_graph.expert.playbooks.planner import drop_some, make_plan
+from egg_graph.expert.playbooks.playbook import LIBRARY, Expected
+from egg_graph.expert.playbooks.registry import playbook_names, playbooks, playbooks_by_name
 from egg_graph.expert.roles.switch import Switch, read_switch, switches
 from egg_graph.schema import Analysis, Attempt, Brief, Candidate, Expectation, StageName
 
@@ -37,13 +37,19 @@ def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
             root_cause=f"nothing but what {_kernels(groups)} must read and write is moved; no structure moves less",
             principles=_cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
         )
+    if library := _library_is_all(brief, dropped):
+        return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=library)
     structures = cache(lambda: _structures(brief, groups, dropped))  # plans, which takes a while, where it is asked
+    hopeless = _hopeless(brief, groups, dropped)
     for switch in switches(groups):
         if _tried(brief.attempts, switch) or not _promising(brief, switch):
             continue
-        if switch.to.variant == LIBRARY or all(
-            switch.to.variant in structures().get(name, ()) for name in switch.groups
-        ):
+        if switch.to.variant == LIBRARY:
+            possible = _leaves_kernels(brief, groups, dropped, switch)
+        else:
+            ours = not hopeless.keys() & set(switch.groups)
+            possible = ours and all(switch.to.variant in structures().get(name, ()) for name in switch.groups)
+        if possible:
             return Analysis(
                 worth_optimizing=True,
                 bottleneck=bottleneck,
@@ -56,7 +62,7 @@ def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
     return Analysis(
         worth_optimizing=False,
         bottleneck=bottleneck,
-        root_cause="no playbook offers a further structure that this evidence speaks for",
+        root_cause=_told(hopeless) or "no playbook offers a further structure that this evidence speaks for",
     )
 
 
@@ -67,6 +73,52 @@ def _promising(brief: Brief, switch: Switch) -> bool:
     resources = brief.evaluation.resources if brief.evaluation is not None else ()
     spills = any(r.spill_bytes and r.kernel.startswith(switch.groups) for r in resources)
     return spills and switch.to.saves_registers
+
+
+def _hopeless(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) -> dict[str, Expected]:
+    """Return the groups that the library is expected to beat in any structure of ours; none without a clock.
+
+    Under `triton_only` there is no library to lose against.
+    """
+    if not _timed(brief) or brief.task.triton_only:
+        return {}
+    task = brief.task
+    graph, known = capture_graph(task), playbooks_by_name()
+    planned = make_plan(graph, playbooks(), groups, dropped).groups
+    times = {n: known[g.playbook].expected(graph, g, task.precision, task.target) for n, g in planned.items()}
+    return {name: expected for name, expected in times.items() if expected is not None and expected.hopeless}
+
+
+def _told(hopeless: dict[str, Expected]) -> str:
+    return "; ".join(f"no structure of ours makes {name} good: {expected}" for name, expected in hopeless.items())
+
+
+def _library_is_all(brief: Brief, dropped: tuple[str, ...]) -> str:
+    """Return, if what was left to the library takes nearly all of the time, a sentence on that; else nothing."""
+    evaluation, task = brief.evaluation, brief.task
+    if not dropped or evaluation is None or evaluation.timing is None:
+        return ""
+    graph = capture_graph(task)
+    expected = 0.0
+    for node in make_plan(graph, playbooks(), None, dropped).left:
+        for playbook in playbooks():
+            group = playbook.match(graph, node.name, frozenset({node.name}))
+            times = playbook.expected(graph, group, task.precision, task.target) if group is not None else None
+            expected += times.library_ms if times is not None else 0.0
+    ms = evaluation.timing.candidate_ms
+    if ms > NEAR_THE_BOUND * expected:
+        return ""
+    return f"of {ms:.3g} ms the library's product takes about {expected:.3g}; no structure of the rest matters"
+
+
+def _leaves_kernels(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...], switch: Switch) -> bool:
+    """Return whether there is a kernel left to write where these groups' anchors are PyTorch's."""
+    if brief.task.triton_only:
+        return False
+    graph, playbook = capture_graph(brief.task), playbook_names(groups)[switch.groups[0]]
+    return bool(
+        make_plan(graph, playbooks(), None, drop_some(graph, playbooks(), dropped, playbook, len(switch.groups))).groups
+    )
 
 
 def _structures(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -100,6 +152,10 @@ def plan_tuning(brief: Brief, kernel: Candidate) -> Analysis:
         return Analysis(
             worth_optimizing=False, bottleneck=bottleneck, root_cause="the structure stands; only the sweep is left"
         )
+    groups, dropped = read_plan(kernel.source)
+    hopeless = _hopeless(brief, groups, dropped) if groups else {}
+    if hopeless and hopeless.keys() == groups.keys():
+        return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=_told(hopeless))
     what, expected = SWEPT[brief.stage]
     if _timed(brief):
         expected = Expectation(metric="milliseconds", direction="down")

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.module import write_module
 from egg_graph.expert.codegen.plan import Plan, read_plan
-from egg_graph.expert.playbooks.planner import make_plan, write_kernels
+from egg_graph.expert.playbooks.planner import drop_some, expectations, make_plan, plan_seed, write_kernels
 from egg_graph.expert.playbooks.playbook import LIBRARY, Remedy
-from egg_graph.expert.playbooks.registry import playbook_names, playbooks, playbooks_by_name
+from egg_graph.expert.playbooks.registry import playbook_names, playbooks
 from egg_graph.expert.roles.debugger import choose_remedy
 from egg_graph.expert.roles.switch import read_switch
 from egg_graph.schema import Brief, Candidate, Knob
@@ -49,15 +49,18 @@ def _note(plan: Plan) -> str:
 
 
 def _seed(brief: Brief) -> tuple[str, str]:
-    """Write each group in the structure that its playbook prefers on the target."""
+    """Write each group in the structure that its playbook prefers on the target, or leave its anchor to the library.
+
+    What the library is expected to be faster at is left to it where a clock will tell: bounds do not.
+    """
     task = brief.task
     graph = capture_graph(task)
-    known = playbooks_by_name()
-    variants = {
-        name: known[group.playbook].preferred_variant(graph, group, task.precision, task.target)
-        for name, group in make_plan(graph, playbooks()).groups.items()
-    }
-    return _write(brief, variants, (), {})
+    timed = brief.baseline.eager_ms is not None
+    plan = plan_seed(graph, playbooks(), task.precision, task.target, timed and not task.triton_only)
+    kernels = write_kernels(plan, playbooks(), task.precision, task.target)
+    expected = expectations(graph, playbooks(), task.precision, task.target).items() if timed else ()
+    told = "".join(f"; {name}: {times}" for name, times in expected if times.library_wins)
+    return write_module(task.reference, plan, kernels, {}), _note(plan) + told
 
 
 def _switch(
@@ -71,16 +74,9 @@ def _switch(
     names, variant = choice
     if variant == LIBRARY:
         kept = {name: now for name, now in groups.items() if name not in names}
-        return _write(brief, kept, _drop(brief, dropped, playbook_names(groups)[names[0]], len(names)), {})
+        graph, playbook = capture_graph(brief.task), playbook_names(groups)[names[0]]
+        return _write(brief, kept, drop_some(graph, playbooks(), dropped, playbook, len(names)), {})
     return _write(brief, {**groups, **dict.fromkeys(names, variant)}, dropped, _other_knobs(kernel, names))
-
-
-def _drop(brief: Brief, dropped: tuple[str, ...], playbook: str, count: int) -> tuple[str, ...]:
-    """Drop so many groups of a playbook, by the names they have once those before them are gone."""
-    for _ in range(count):
-        groups = make_plan(capture_graph(brief.task), playbooks(), None, dropped).groups
-        dropped = (*dropped, next(name for name, group in groups.items() if group.playbook == playbook))
-    return dropped
 
 
 def _other_knobs(kernel: Candidate, names: Iterable[str]) -> dict[str, Knob]:

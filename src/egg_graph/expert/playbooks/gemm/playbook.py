@@ -4,13 +4,14 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.playbooks.gemm import tiles
 from egg_graph.expert.playbooks.gemm.epilogue import Epilogue, write_epilogue
+from egg_graph.expert.playbooks.gemm.expected import expected_times
 from egg_graph.expert.playbooks.gemm.match import Product, dimensions, group_at, product_at
 from egg_graph.expert.playbooks.gemm.persistent import Ways, write_persistent
 from egg_graph.expert.playbooks.gemm.pointer import write_pointer
 from egg_graph.expert.playbooks.gemm.spec import GemmSpec
 from egg_graph.expert.playbooks.gemm.split_k import write_split_k
 from egg_graph.expert.playbooks.knobs import TMA_ARCHITECTURES
-from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
+from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Expected, Playbook
 from egg_graph.schema import FP32, TF32, Hardware, Knob, Precision
 
 SMALLEST_TMA_PRODUCT = 512
@@ -67,6 +68,10 @@ class GemmPlaybook(Playbook):
         output = graph[group.outputs[0]]
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_TMA_PRODUCT
         return "tma" if large else group.variant
+
+    def expected(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> Expected | None:
+        """Return the times measured for large products; see `egg_graph.expert.playbooks.gemm.expected`."""
+        return expected_times(graph, group, precision, target, self.preferred_variant(graph, group, precision, target))
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
