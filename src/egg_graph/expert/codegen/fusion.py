@@ -24,7 +24,8 @@ KERNEL_NAMES = frozenset(HELPERS) | {
 """Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
-     "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w"}
+     "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w",
+     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned"}
 )  # fmt: skip
 
 
