@@ -108,13 +108,21 @@ CASES: dict[str, Case] = {
     ),
     "batch_norm_planes": Case(
         module(
-            "return F.leaky_relu(self.norm(x * torch.tanh(x) + 900.0), 0.1) * self.scale + x",
+            "return F.leaky_relu(self.norm(x * torch.tanh(x) + 3.0), 0.1) * self.scale + x",
             init="self.norm = nn.BatchNorm2d(C)\nself.scale = nn.Parameter(torch.randn(C, 1, 1))",
             inputs="torch.randn(N, C, H, W)",
             sizes="N, C, H, W = 4, 12, 67, 63",
         ),
         ("statistics", "planes"),
         left=("add",),
+    ),
+    "statistics_of_large_numbers": Case(
+        module(
+            "return x.var((0, 2, 3)), x.mean((0, 2, 3), keepdim=True)",
+            inputs="torch.randn(N, C, H, W) + 3e4",
+            sizes="N, C, H, W = 4, 12, 12, 20",
+        ),
+        ("statistics",),
     ),
     "batch_norm_into_others": Case(
         module(

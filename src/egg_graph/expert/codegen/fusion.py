@@ -127,6 +127,18 @@ class Body:
         """Return the tile's name for a broadcast index (its rows, its columns); None where it has none."""
         return None
 
+    def along_lines(self, pattern: tuple[Run, ...], line: Index, length: Vector) -> Index | None:
+        """Return the index of an operand that is constant along each line of the tensor; None for any other.
+
+        Args:
+            pattern: how the operand broadcasts to the tensor.
+            line: the lines of the tile.
+            length: elements of a line.
+        """
+        if len(pattern) < 2 or pattern[-1] != (False, length):
+            return None
+        return line if all(kept for kept, _ in pattern[:-1]) else self._decode(pattern[:-1], line)
+
     def reduce(self, node: Node, index: Index) -> str:
         """Return the variable that holds a reduction's result.
 

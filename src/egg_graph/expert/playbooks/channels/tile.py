@@ -47,8 +47,8 @@ WHOLE = (
 """The vectors that lie in the plane, and whether a tile may hold others."""
 SIZES = ("n_samples", "n_channels", "n_pixels", "n_pieces")
 CONSTANTS = ("ROWS", "BLOCK", "VECTOR", "ALIGNED", "WIDE")
-NAMES = ("which", "group", "channel", "samples", "planes", "begin", "end", "near", "whole", "is_edge", "counted", "mean",
-         "apart", "m2", "base", "part", "n_parts", "n_partial", *SIZES)  # fmt: skip
+NAMES = ("which", "group", "channel", "samples", "planes", "begin", "end", "near", "whole", "is_edge", "counted",
+         "mean", "rough", "apart", "rest", "m2", "base", "part", "n_parts", "n_partial", *SIZES)  # fmt: skip
 
 
 def space_of_channels(node: Node) -> Space:
