@@ -49,11 +49,12 @@ JOINED = [
     "    lane_mask = start + lanes < n_parts",
     "    where = partial_ptr + start + lanes",
     "    counts = tl.load(where, mask=lane_mask, other=0.0)",
-    "    means = tl.load(where + n_partial, mask=lane_mask, other=0.0) - base",
+    "    rough = tl.load(where + n_partial, mask=lane_mask, other=0.0) - base",
+    "    means = rough + tl.load(where + 2 * n_partial, mask=lane_mask, other=0.0)",
     "    counted = tl.sum(counts)",
     "    middle = tl.sum(counts * means) / tl.maximum(counted, 1.0)",
     "    apart = means - middle",
-    "    spread = tl.load(where + 2 * n_partial, mask=lane_mask, other=0.0) + counts * apart * apart",
+    "    spread = tl.load(where + 3 * n_partial, mask=lane_mask, other=0.0) + counts * apart * apart",
     "    total = count + counted",
     "    away = middle - mean",
     "    m2 += tl.sum(spread) + away * away * (count * counted / total)",
@@ -61,7 +62,8 @@ JOINED = [
     "    count = total",
     "mean += base",
 ]
-"""Join all partial results of a channel, always in the same order: their counts, means and squared deviations."""
+"""Join all partial results of a channel, always in the same order: counts, means (each in two parts, because a rounded
+mean is as far off as a large mean is large) and squared deviations."""
 
 
 class StatisticsPlaybook(Playbook):
@@ -184,8 +186,9 @@ class StatisticsWriter:
             "n_partial = n_channels * n_parts",
             "where = partial_ptr + which * n_parts + group * n_pieces + piece",
             "tl.store(where, count)",
-            "tl.store(where + n_partial, rough + rest)",
-            "tl.store(where + 2 * n_partial, tl.sum(apart * apart) - count * rest * rest)",
+            "tl.store(where + n_partial, rough)",
+            "tl.store(where + 2 * n_partial, rest)",
+            "tl.store(where + 3 * n_partial, tl.sum(apart * apart) - count * rest * rest)",
         ]
         arguments = [
             *(f"{body.label(root)}_ptr" for root in body.roots), "partial_ptr",
@@ -210,7 +213,7 @@ class StatisticsWriter:
         lines = [f"{self.labels[o]} = {wrapper.allocation(o)}" for o in self.outputs]
         lines += [
             *sizes_of(wrapper, self.space, name),
-            f"partial = torch.empty((3, n_channels, groups * pieces), device={wrapper.labels[0]}.device, "
+            f"partial = torch.empty((4, n_channels, groups * pieces), device={wrapper.labels[0]}.device, "
             "dtype=torch.float32)",
         ]
         for kind, body, grid, outputs, rest in (

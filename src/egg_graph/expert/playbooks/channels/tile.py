@@ -109,8 +109,9 @@ def launch_constants(name: str) -> list[str]:
 def tuning(space: Space) -> Tuning:
     """Choose the largest block that wastes no more than a tenth beyond the least; small planes share a program."""
     samples, pixels = space.outer[0], space.inner[0]
-    padded = {b: -(-pixels // b) * b for b in BLOCKS}
-    block = next(b for b in BLOCKS if padded[b] <= 1.1 * min(padded[c] for c in BLOCKS if c >= 64 or c < pixels))
+    reach = pixels if pixels % 4 == 0 else pixels + 7  # it may begin inside a vector
+    padded = {b: -(-reach // b) * b for b in BLOCKS if b >= min(64, power_of_two(reach, 16))}
+    block = next(b for b, elements in padded.items() if elements <= 1.1 * min(padded.values()))
     rows = min(ELEMENTS // block, power_of_two(samples))
     warps = max(1, min(8, rows * block // 512))
     return Tuning(
