@@ -106,6 +106,35 @@ CASES: dict[str, Case] = {
     "batch_norm": Case(
         module("return torch.relu(self.norm(x))", init="self.norm = nn.BatchNorm1d(C)"), ("column",), left=("add",)
     ),
+    "batch_norm_planes": Case(
+        module(
+            "return F.leaky_relu(self.norm(x * torch.tanh(x) + 3.0), 0.1) * self.scale + x",
+            init="self.norm = nn.BatchNorm2d(C)\nself.scale = nn.Parameter(torch.randn(C, 1, 1))",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 4, 12, 67, 63",
+        ),
+        ("statistics", "planes"),
+        left=("add",),
+    ),
+    "statistics_of_large_numbers": Case(
+        module(
+            "return x.var((0, 2, 3)), x.mean((0, 2, 3), keepdim=True)",
+            inputs="torch.randn(N, C, H, W) + 3e4",
+            sizes="N, C, H, W = 4, 12, 12, 20",
+        ),
+        ("statistics",),
+    ),
+    "batch_norm_into_others": Case(
+        module(
+            "y = F.max_pool1d(torch.tanh(self.norm(x)), 2)\n"
+            "z = F.batch_norm(x.unsqueeze(2), None, None, training=True)\nreturn y, z.mean(-1)",
+            init="self.norm = nn.BatchNorm1d(C, affine=False)",
+            inputs="torch.randn(N, C, W)",
+            sizes="N, C, W = 4, 12, 34",
+        ),
+        ("statistics", "statistics", "pooling", "row"),
+        left=("add",),
+    ),
     "statistics": Case(
         module("return x.sum(1), x.mean(1), x.var(1), x.amax(1), torch.logsumexp(x, 1), torch.norm(x, dim=1)"),
         ("row", "row"),

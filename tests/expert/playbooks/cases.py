@@ -242,6 +242,15 @@ CASES: dict[str, Case] = {
         ({"B": 2, "H": 7},),
         ("ieee/",),
     ),
+    "batch_norm": Case(
+        module(
+            "return F.hardtanh(self.norm(x.abs()), -1.0, 2.0) + x", "B, C, H = 32, 32, 63",
+            "torch.randn(B, C, H, H + 2) * 2 + 9", init="c; self.norm = nn.BatchNorm2d(c, momentum=0.5)", init_args="C",
+        ),
+        ("tf32/", "bf16/"),
+        ({"B": 5, "C": 16, "H": 17}, {"B": 17, "C": 3, "H": 7}),
+        ("tf32/", "bf16/"),
+    ),
     "convolution_few_channels": Case(
         convolution("nn.Conv3d(c, n, 3, padding=(1, 0, 1))", "torch.randn(B, C, H, H, H - 1)", "1, 1, 1", few=3),
         ("tf32/",),

@@ -73,7 +73,8 @@ def test_code_for_an_h200_is_clean(interpreted: Any, compiled: Any, h200: Hardwa
         assert kernel["shared_bytes"] <= h200.figure("shared_memory_per_block"), kernel
         wide = ("LDG.128", "LDGSTS", "UTMALDG", "LDG.64")
         gathers = kernel["kernel"].startswith(("pack_filter", "pooling")) or "depthwise" in name  # a stride apart
-        assert gathers or any(label in kernel["memory_instructions"] for label in wide), kernel
+        few = kernel["kernel"].endswith("_join_kernel")  # a number for each piece
+        assert gathers or few or any(label in kernel["memory_instructions"] for label in wide), kernel
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ KERNEL_NAMES = frozenset(HELPERS) | {
 """Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
-     "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w"}
+     "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w",
+     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned"}
 )  # fmt: skip
 
 
@@ -125,6 +126,18 @@ class Body:
     def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
         """Return the tile's name for a broadcast index (its rows, its columns); None where it has none."""
         return None
+
+    def along_lines(self, pattern: tuple[Run, ...], line: Index, length: Vector) -> Index | None:
+        """Return the index of an operand that is constant along each line of the tensor; None for any other.
+
+        Args:
+            pattern: how the operand broadcasts to the tensor.
+            line: the lines of the tile.
+            length: elements of a line.
+        """
+        if len(pattern) < 2 or pattern[-1] != (False, length):
+            return None
+        return line if all(kept for kept, _ in pattern[:-1]) else self._decode(pattern[:-1], line)
 
     def reduce(self, node: Node, index: Index) -> str:
         """Return the variable that holds a reduction's result.

@@ -49,7 +49,7 @@ def space_of(graph: CapturedGraph, node: Node) -> Space:
         Unfusable: if the reduced dimensions are not neighbours, or reduce nothing.
     """
     source = graph[node.inputs[0]]
-    dims = _dims(node, source.rank)
+    dims = dimensions_of(node, source.rank)
     sized = [d for d in range(source.rank) if set(source.size(d)) != {1}]
     reduced = [d for d in sized if d in dims]
     if not reduced:
@@ -64,7 +64,8 @@ def space_of(graph: CapturedGraph, node: Node) -> Space:
     )
 
 
-def _dims(node: Node, rank: int) -> set[int]:
+def dimensions_of(node: Node, rank: int) -> set[int]:
+    """Return the dimensions that a reduction of a tensor with this rank removes."""
     raw = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     if raw is None or raw == []:
         return set(range(rank))

@@ -151,7 +151,7 @@ class TileBody(Body):
         ):
             if name is not None and pattern == self.space.pattern(*flags):
                 return name
-        return None
+        return self.along_lines(pattern, self.names.kept, self.space.reduced) if self.space.is_rows else None
 
     def reduce(self, node: Node, index: Index) -> str:
         if not is_reduction(node):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from egg_graph.expert.playbooks.attention.playbook import AttentionPlaybook
+from egg_graph.expert.playbooks.channels.planes import PlanesPlaybook
+from egg_graph.expert.playbooks.channels.statistics import StatisticsPlaybook
 from egg_graph.expert.playbooks.column import ColumnPlaybook
 from egg_graph.expert.playbooks.convolution.playbook import ConvolutionPlaybook
 from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
@@ -19,10 +21,12 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     GemmPlaybook(),
     ConvolutionPlaybook(),
     ScanPlaybook(),
+    StatisticsPlaybook(),
     PoolingPlaybook(),
     RowPlaybook(),
     ColumnPlaybook(),
     FullReductionPlaybook(),
+    PlanesPlaybook(),
     PointwisePlaybook(),
 )
 """The playbooks that ship. A new one of ours is one more line here."""

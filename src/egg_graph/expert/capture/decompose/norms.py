@@ -72,11 +72,43 @@ def instance_norm(
 
 
 def batch_norm(
-    x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, ...]:
-    """Decompose for a matrix, whose statistics are plain column reductions; images stay with the library."""
-    if x.dim() != 2 or not training:
+    """Normalize by the batch; return (answer, batch's mean, its rstd, new running mean, new running variance)."""
+    if not training:
         return NotImplemented
+    if x.dim() == 2:
+        return _batch_norm_of_rows(x, weight, bias, mean, var, momentum, eps)
+    out, batch_mean, rstd = batch_norm_of_planes(x, weight, bias, training, momentum, eps)
+    unbiased = x.var(_all_but_channels(x), correction=1)
+    new_mean = (mean * (1 - momentum) + batch_mean * momentum).to(mean.dtype)
+    return out, batch_mean, rstd, new_mean, var * (1 - momentum) + unbiased * momentum
+
+
+def batch_norm_of_planes(
+    x: Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalize [samples, channels, …] by the batch. What is kept by channel is in fp32 at every precision."""
+    if not training or x.dim() < 3:
+        return NotImplemented
+    dims = _all_but_channels(x)
+    mean = x.mean(dims, dtype=torch.float32)
+    rstd = torch.rsqrt(x.var(dims, correction=0) + eps)
+    scale = (rstd if weight is None else rstd * weight).to(torch.float32)
+    shape = [-1] + [1] * (x.dim() - 2)
+    out = (x - mean.view(shape)) * scale.view(shape)
+    out = out if bias is None else out + bias.view(shape)
+    return out.to(x.dtype), mean, rstd
+
+
+def _all_but_channels(x: Tensor) -> list[int]:
+    return [d for d in range(x.dim()) if d != 1]
+
+
+def _batch_norm_of_rows(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
+    """Normalize a matrix, whose statistics are plain column reductions."""
     batch_mean, batch_var = x.mean([0]), x.var([0], correction=0)
     rstd = torch.rsqrt(batch_var + eps)
     out = _per_channel((x - batch_mean) * rstd, weight, bias)

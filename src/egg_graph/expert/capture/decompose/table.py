@@ -28,6 +28,7 @@ from egg_graph.expert.capture.decompose.losses import (
 )
 from egg_graph.expert.capture.decompose.norms import (
     batch_norm,
+    batch_norm_of_planes,
     group_norm,
     instance_norm,
     layer_norm,
@@ -115,6 +116,8 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.softmax.int: softmax, aten.log_softmax.int: log_softmax, aten.logsumexp.default: logsumexp,
     aten.layer_norm.default: layer_norm, aten.rms_norm.default: rms_norm, aten.group_norm.default: group_norm,
     aten.instance_norm.default: instance_norm, aten._native_batch_norm_legit_functional.default: batch_norm,
+    aten._native_batch_norm_legit.no_stats: batch_norm_of_planes,
+    aten.multiply.Tensor: torch.mul, aten.subtract.Tensor: torch.sub, aten.divide.Tensor: torch.div,
     aten.linalg_vector_norm.default: vector_norm,
     aten.max.dim: max_dim, aten.min.dim: min_dim, aten.max.default: max_all, aten.min.default: min_all,
     aten.max.other: torch.maximum, aten.min.other: torch.minimum,

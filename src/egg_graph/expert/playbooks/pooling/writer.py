@@ -6,10 +6,10 @@ from math import prod
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import Body
 from egg_graph.expert.codegen.group import KernelCode, Tuning
-from egg_graph.expert.codegen.indexing import OFFSETS, Index, Unfusable, Vector
+from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable, Vector
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbooks.knobs import half_and_double, power_of_two
-from egg_graph.expert.playbooks.pooling.match import pooling_at
+from egg_graph.expert.playbooks.pooling.match import Pooling, pooling_at
 
 TAP = Index("at", "inside", tile=True)
 """The input's elements at one place of the windows."""
@@ -22,11 +22,21 @@ TILE = 1024
 class _PoolBody(Body):
     """Elementwise work ahead of the pooling and behind it."""
 
-    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], pool: str) -> None:
+    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], pooling: Pooling) -> None:
         super().__init__(graph, nodes)
-        self.pool = pool
+        self.pool = pooling.node.name
+        self.planes = {
+            index: tuple(prod(shape[-pooling.rank :]) for shape in tensor.shapes)
+            for index, tensor in ((TAP, graph[pooling.x]), (OFFSETS, pooling.node))
+        }
+        """Elements of a plane, before and behind the pooling."""
         axes = [f"{name}{axis}" for name in ("", "from_", "in_") for axis in "dhw"]
         self.reserve(["pool", "plane", "lines", "line_mask", "line", "at", "inside", "i_d", "i_h", "i_w", *axes])
+
+    def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
+        """Find what is constant in a plane once a line, ahead of the window's loops."""
+        plane = Index("plane", "line_mask")
+        return self.along_lines(pattern, plane, self.planes[index]) if index in self.planes else None
 
     def reduce(self, node: Node, index: Index) -> str:
         if node.name != self.pool or index != OFFSETS:
@@ -52,7 +62,7 @@ class PoolingWriter:
             raise Unfusable("an output has another shape than the pooling")
         self.axes = "dhw"[-self.pooling.rank :]
         self.constants: dict[str, Vector] = {}
-        body = self.body = _PoolBody(graph, nodes, self.pooling.node.name)
+        body = self.body = _PoolBody(graph, nodes, self.pooling)
         body.before = []
         value = body.value(self.pooling.x, TAP)
         self.head, self.tap, body.lines, body.before = body.before, body.lines, [], None
