@@ -16,6 +16,10 @@ from egg_graph.expert.codegen.launch import call, kernel
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
 
+SHORT = 16
+"""Rows of the output longer than this are computed at an even length: one position more at most, so that the compiler
+knows pairs of neighbours and lets neighbouring threads read and write neighbours."""
+
 
 def implicit_tile(rank: int) -> Tile:
     """Return how the kernel's tile addresses the output."""
@@ -30,7 +34,7 @@ def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
         "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
-        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry)),
+        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
     lines = [*_place(spec), *_bases(spec), *_sums(spec)]
@@ -46,14 +50,11 @@ def _place(spec: Spec) -> list[str]:
     if spec.transposed:
         for d in reversed(range(spec.rank - spec.interleaved)):
             lines += [f"residue_{d} = tile % S_{d}", f"tile = tile // S_{d}"]
-        lines += spec.lines("J_#: tl.constexpr = (OUT_# + S_# - 1) // S_#")
-    else:
-        lines += spec.lines("J_#: tl.constexpr = OUT_#")
     return [
         *lines,
         f"PLACES: tl.constexpr = {spec.each('J_#', ' * ')}",
         f"PIXELS: tl.constexpr = {spec.each('IN_#', ' * ')}",
-        f"ROWS: tl.constexpr = BLOCK_M // {spec.phases_in_a_tile}",
+        f"ROWS: tl.constexpr = {'BLOCK_M // 2' if spec.interleaved else 'BLOCK_M'}",
         "tiles_m = tl.cdiv(BATCH * PLACES, ROWS)",
         "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
         "group = tile // (tiles_m * tiles_n)",
@@ -64,17 +65,19 @@ def _place(spec: Spec) -> list[str]:
         "in_rows = rows < BATCH * PLACES",
         "in_cols = cols < N",
         "sample = (rows // PLACES).to(tl.int64)",
-        "position = rows % PLACES",
     ]
 
 
 def _coordinates(names: list[str], sizes: list[str]) -> list[str]:
-    """Decode `position`, in row-major order."""
+    """Decode `rows`, in row-major order, each index from `rows` itself.
+
+    Of a remainder of a remainder the compiler no longer knows that neighbours are neighbours: it would lay its threads
+    across channels and move numbers one by one.
+    """
     lines = []
     for d, name in enumerate(names):
         inner = " * ".join(sizes[d + 1 :])
-        index = f"position // ({inner})" if inner else "position"
-        lines.append(f"{name} = {index} % {sizes[d]}" if d else f"{name} = {index}")
+        lines.append(f"{name} = {f'rows // ({inner})' if inner else 'rows'} % {sizes[d]}")
     return lines
 
 
@@ -82,7 +85,9 @@ def _bases(spec: Spec) -> list[str]:
     """Compute the input coordinates of every row's first tap, along the dimensions with one phase in a program."""
     lines = _coordinates(spec.lines("j_#"), spec.lines("J_#"))
     if not spec.transposed:
-        return [*lines, *spec.lines("base_# = j_# * S_# - P_#")]
+        last = spec.rank - 1
+        beyond = [f"if J_{last} > OUT_{last}:", f"    in_rows = in_rows & (j_{last} < OUT_{last})"]
+        return [*lines, *beyond, *spec.lines("base_# = j_# * S_# - P_#")]
     lines += spec.lines("STEP_#: tl.constexpr = S_# // G_#")
     for d in range(spec.rank - spec.interleaved):
         lines += _phase(d)
@@ -227,24 +232,24 @@ def _flat_loop(spec: Spec) -> tuple[list[str], list[str]]:
 
 def _store_place(spec: Spec) -> list[str]:
     """Compute output coordinates and offsets."""
-    lines = ["channel = group * N + cols", f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}"]
+    last = spec.rank - 1
+    place = "o_0"
+    for d in range(1, spec.rank):
+        place = f"({place}) * OUT_{d} + o_{d}"
+    whole = f"J_{last} == OUT_{last}"
     if spec.transposed:
-        place = "o_0"
-        for d in range(1, spec.rank):
-            place = f"({place}) * OUT_{d} + o_{d}"
-        lines += _interleaved_rows(spec) if spec.interleaved else []
-        lines += spec.lines("o_# = j_# * S_# + residue_#")[: spec.rank - spec.interleaved]
-        lines += [
-            f"if {spec.each('S_#', ' * ')} == 1:  # then neighbouring rows are neighbours in memory",
-            "    place = position",
-            "else:",
-            f"    place = {place}",
-            f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
-        ]
-    else:
-        lines += [*spec.lines("o_# = j_#"), "place = position"]
+        whole += f" and {spec.each('S_#', ' * ')} == 1"
+    coordinate = "o_# = j_# * S_# + residue_#" if spec.transposed else "o_# = j_#"
     return [
-        *lines,
+        "channel = group * N + cols",
+        f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
+        *(_interleaved_rows(spec) if spec.interleaved else []),
+        *spec.lines(coordinate)[: spec.rank - spec.interleaved],
+        f"if {whole}:  # then neighbouring rows are neighbours in memory",
+        "    place = rows % PLACES",
+        "else:",
+        f"    place = {place}",
+        f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
         "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
         "inside = in_rows[:, None] & in_cols[None, :]",
     ]
@@ -259,7 +264,6 @@ def _interleaved_rows(spec: Spec) -> list[str]:
         "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
         "in_rows = rows < BATCH * POSITIONS",
         "sample = (rows // POSITIONS).to(tl.int64)",
-        "position = rows % POSITIONS",
         *_coordinates([*spec.lines("j_#")[:-1], f"o_{last}"], [*spec.lines("J_#")[:-1], "WIDTH"]),
     ]
 
@@ -279,14 +283,16 @@ def write_implicit_wrapper(spec: Spec) -> str:
         lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
     if spec.channels_last:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
-    rows = "triton.cdiv(out_#, s_#)" if spec.transposed else "out_#"
+    last = spec.rank - 1
+    lines += spec.lines("j_# = triton.cdiv(out_#, s_#)" if spec.transposed else "j_# = out_#")
+    lines.append(f"j_{last} += j_{last} % 2 if j_{last} > {SHORT} else 0  # so that positions have neighbours in pairs")
     phases = "".join(f"{s} * " for s in spec.lines("s_#")[: spec.rank - spec.interleaved]) if spec.transposed else ""
-    block = f"{spec.knob('BLOCK_M')} // {spec.phases_in_a_tile}" if spec.interleaved else spec.knob("BLOCK_M")
-    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each(rows, ' * ')}, {block})"
+    block = spec.knob("BLOCK_M") + (" // 2" if spec.interleaved else "")
+    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
     lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
     arguments = [
         "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
-        *spec.geometry_arguments, *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+        *spec.geometry_arguments, *spec.lines("J_#=j_#"), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]
     return spec.wrapper(lines)

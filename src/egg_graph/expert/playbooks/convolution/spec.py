@@ -49,11 +49,6 @@ class Spec:
         """Whether one program sums both phases along the last dimension: a transposed convolution of stride 2 there."""
         return self.transposed and set(self.convolution.stride[-1]) == {2}
 
-    @property
-    def phases_in_a_tile(self) -> int:
-        """Phases that one program sums."""
-        return 2 if self.interleaved else 1
-
     def knob(self, knob: str) -> str:
         """Return the text that reads a knob."""
         return f'CONFIG["{self.name}_{knob}"]'
