@@ -266,13 +266,27 @@ CASES: dict[str, Case] = {
     "convolution_groups": Case(
         convolution("nn.Conv1d(c, n, 3, s, groups=2, bias=False)", "torch.randn(B, C, H)", "1"),
         ("tf32/planes",),
-        ({"B": 2, "C": 40, "N": 20, "H": 37},),
+        ({"B": 2, "C": 40, "N": 20, "H": 39},),
     ),
     "convolution_transposed": Case(
         convolution("nn.ConvTranspose3d(c, n, (3, 2, 3), s, 1)", "torch.randn(B, C, H, H, H + 1)", "1, 1, 1"),
         ("tf32/planes", "tf32/channels_last"),
         ({"B": 1, "C": 16, "N": 20, "H": 4}, {"B": 2, "C": 16, "N": 16, "H": 3, "S": 1}),
         ("tf32/planes",),
+    ),
+    "convolution_transposed_interleaved": Case(
+        convolution("nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1, (1, 0))", "torch.randn(B, C, H + 1, H)", "1, 1"),
+        ("tf32/planes", "tf32/channels_last"),
+        ({"B": 2, "C": 16, "N": 20, "H": 5}, {"B": 1, "C": 20, "N": 16, "H": 17}),
+        ("tf32/channels_last",),
+    ),
+    "convolution_transposed_interleaved_flat": Case(
+        convolution(
+            "nn.ConvTranspose3d(c, n, 3, 2, (1, 0, 2), groups=2, dilation=(2, 1, 2))", "torch.randn(B, C, H, H, H + 1)",
+            "1, 1, 1", few=6,
+        ),
+        ("tf32/",),
+        ({"B": 2, "N": 20, "H": 3},),
     ),
     "convolution_transposed_dilated": Case(
         convolution(

@@ -86,3 +86,8 @@ def test_products_run_on_tensor_cores(compiled: Any, name: str, kind: str) -> No
     assert main["tensor_core_instructions"].get("HGMMA", 0) > 0, main
     if "/tma" in kind:
         assert "UTMALDG" in main["memory_instructions"], main
+
+
+def test_phases_of_stride_two_are_written_without_gaps(compiled: Any) -> None:
+    kernels = {kernel["kernel"]: kernel for kernel in compiled["convolution_transposed_interleaved/tf32/channels_last"]}
+    assert "STG.128" in kernels["convolution_kernel"]["memory_instructions"], kernels

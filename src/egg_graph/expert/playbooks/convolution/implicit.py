@@ -8,12 +8,17 @@ One generator for one, two and three dimensions, plain and transposed. Two ways 
   Channels may lie in planes, as PyTorch keeps them, or innermost after a pass that moves them there and rounds them.
 
 Output positions of one residue modulo the stride of a transposed convolution form a dense convolution of their own (a
-phase) with its own taps: every STEP-th tap from the first that reaches them. No zero is multiplied.
+phase) with its own taps: every STEP-th tap from the first that reaches them. No zero is multiplied. Where the last
+stride is 2 a program sums both phases along the last dimension and interleaves them, so that its stores leave no gaps.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
+
+SHORT = 16
+"""Rows of the output longer than this are computed at an even length: one position more at most, so that the compiler
+knows pairs of neighbours and lets neighbouring threads read and write neighbours."""
 
 
 def implicit_tile(rank: int) -> Tile:
@@ -29,11 +34,10 @@ def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
         "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
-        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry)),
+        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
-    lines = [*_place(spec), *_bases(spec), "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)"]
-    lines += _flat_loop(spec) if spec.flat else _blocked_loop(spec)
+    lines = [*_place(spec), *_bases(spec), *_sums(spec)]
     lines += [*_store_place(spec), *spec.tail.lines]
     lines.append(f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
     doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
@@ -44,50 +48,81 @@ def _place(spec: Spec) -> list[str]:
     """Decode the program's number into phase, group of channels and tile; the rows into sample and position."""
     lines = ["tile = tl.program_id(0)"]
     if spec.transposed:
-        for d in reversed(range(spec.rank)):
+        for d in reversed(range(spec.rank - spec.interleaved)):
             lines += [f"residue_{d} = tile % S_{d}", f"tile = tile // S_{d}"]
-        lines += spec.lines("J_#: tl.constexpr = (OUT_# + S_# - 1) // S_#")
-    else:
-        lines += spec.lines("J_#: tl.constexpr = OUT_#")
     return [
         *lines,
         f"PLACES: tl.constexpr = {spec.each('J_#', ' * ')}",
         f"PIXELS: tl.constexpr = {spec.each('IN_#', ' * ')}",
-        "tiles_m = tl.cdiv(BATCH * PLACES, BLOCK_M)",
+        f"ROWS: tl.constexpr = {'BLOCK_M // 2' if spec.interleaved else 'BLOCK_M'}",
+        "tiles_m = tl.cdiv(BATCH * PLACES, ROWS)",
         "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
         "group = tile // (tiles_m * tiles_n)",
         "tile_m, tile_n = grouped_tile(tile % (tiles_m * tiles_n), tiles_m, tiles_n, GROUP_M)",
-        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "rows = tile_m * ROWS + tl.arange(0, ROWS)",
         "cols = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)",
         "ks = tl.arange(0, BLOCK_K)",
         "in_rows = rows < BATCH * PLACES",
         "in_cols = cols < N",
         "sample = (rows // PLACES).to(tl.int64)",
-        "position = rows % PLACES",
     ]
 
 
-def _bases(spec: Spec) -> list[str]:
-    """Compute the input coordinates of every row's first tap."""
+def _coordinates(names: list[str], sizes: list[str]) -> list[str]:
+    """Decode `rows`, in row-major order, each index from `rows` itself.
+
+    Of a remainder of a remainder the compiler no longer knows that neighbours are neighbours: it would lay its threads
+    across channels and move numbers one by one.
+    """
     lines = []
-    for d in range(spec.rank):
-        inner = " * ".join(f"J_{i}" for i in range(d + 1, spec.rank))
-        index = f"position // ({inner})" if inner else "position"
-        lines.append(f"j_{d} = {index} % J_{d}" if d else f"j_{d} = {index}")
-        if not spec.transposed:
-            lines.append(f"base_{d} = j_{d} * S_{d} - P_{d}")
-            continue
-        lines += [
-            f"STEP_{d}: tl.constexpr = S_{d} // G_{d}",
-            f"reached_{d} = (residue_{d} + P_{d}) % S_{d}",
-            f"first_{d} = tl.where(reached_{d} % G_{d} == 0, (reached_{d} // G_{d} * INVERSE_{d}) % STEP_{d}, T_{d})",
-            f"taps_{d} = (T_{d} - first_{d} + STEP_{d} - 1) // STEP_{d}",
-            f"base_{d} = j_{d} + (residue_{d} + P_{d} - first_{d} * D_{d}) // S_{d}",
-        ]
+    for d, name in enumerate(names):
+        inner = " * ".join(sizes[d + 1 :])
+        lines.append(f"{name} = {f'rows // ({inner})' if inner else 'rows'} % {sizes[d]}")
+    return lines
+
+
+def _bases(spec: Spec) -> list[str]:
+    """Compute the input coordinates of every row's first tap, along the dimensions with one phase in a program."""
+    lines = _coordinates(spec.lines("j_#"), spec.lines("J_#"))
+    if not spec.transposed:
+        last = spec.rank - 1
+        beyond = [f"if J_{last} > OUT_{last}:", f"    in_rows = in_rows & (j_{last} < OUT_{last})"]
+        return [*lines, *beyond, *spec.lines("base_# = j_# * S_# - P_#")]
+    lines += spec.lines("STEP_#: tl.constexpr = S_# // G_#")
+    for d in range(spec.rank - spec.interleaved):
+        lines += _phase(d)
+    return lines
+
+
+def _phase(d: int) -> list[str]:
+    """Compute which taps reach a phase along one dimension, and from where in the input."""
+    return [
+        f"reached_{d} = (residue_{d} + P_{d}) % S_{d}",
+        f"first_{d} = tl.where(reached_{d} % G_{d} == 0, (reached_{d} // G_{d} * INVERSE_{d}) % STEP_{d}, T_{d})",
+        f"taps_{d} = (T_{d} - first_{d} + STEP_{d} - 1) // STEP_{d}",
+        f"base_{d} = j_{d} + (residue_{d} + P_{d} - first_{d} * D_{d}) // S_{d}",
+    ]
+
+
+def _sums(spec: Spec) -> list[str]:
+    """Sum a tile of one phase, or of both phases along the last dimension, which become neighbouring rows."""
+    constants, loop = _flat_loop(spec) if spec.flat else _blocked_loop(spec)
     pixel = "base_0"
     for d in range(1, spec.rank):
         pixel = f"({pixel}) * IN_{d} + base_{d}"
-    return [*lines, f"pixel = {pixel}"]
+    zeros = "acc = tl.zeros((ROWS, BLOCK_N), dtype=tl.float32)"
+    lines = [f"pixel = {pixel}", zeros, *loop]
+    if not spec.interleaved:
+        return [*constants, *lines]
+    last = spec.rank - 1
+    return [
+        *constants,
+        zeros,
+        f"for residue_{last} in tl.static_range(S_{last}):",
+        "    even = acc",
+        *(f"    {line}" for line in [*_phase(last), *lines]),
+        "acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (BLOCK_M, BLOCK_N))",
+    ]
 
 
 def _step(spec: Spec, d: int) -> str:
@@ -122,8 +157,11 @@ def _decoded_tap(spec: Spec, count: str) -> list[str]:
     return lines
 
 
-def _blocked_loop(spec: Spec) -> list[str]:
-    """Sum over blocks of channels, and over the taps inside each: neighbouring taps share what they read in L1."""
+def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
+    """Sum over blocks of channels, and over the taps inside each: neighbouring taps share what they read in L1.
+
+    Returns what every phase shares, then a phase's loop; so does `_flat_loop`.
+    """
     if spec.channels_last:
         x = "x_ptr + (sample * (PIXELS * GROUPS * C) + group * C)[:, None]"
         at = "((pixel + steps) * (GROUPS * C))[:, None] + c[None, :]"
@@ -136,11 +174,13 @@ def _blocked_loop(spec: Spec) -> list[str]:
         i = f"base_{d} + {_step(spec, d)}"
         check = f"here = here & ({i} >= 0) & ({i} < IN_{d})"
         checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
-    return [
+    constants = [
         f"x_rows = {x}",
         "C_BLOCKS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K",
         f"PITCH: tl.constexpr = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
         "w_cols = w_ptr + ((group * tiles_n * BLOCK_N + cols) * PITCH)[None, :]",
+    ]
+    return constants, [
         f"taps = {spec.each(own, ' * ')}",
         "for block in range(0, taps * C_BLOCKS):",
         "    tap = block % taps",
@@ -158,7 +198,7 @@ def _blocked_loop(spec: Spec) -> list[str]:
     ]
 
 
-def _flat_loop(spec: Spec) -> list[str]:
+def _flat_loop(spec: Spec) -> tuple[list[str], list[str]]:
     """Sum over channels and taps as one index, in the order in which a plain filter lies in memory."""
     checks, real = [], []
     for d in range(spec.rank):
@@ -168,10 +208,12 @@ def _flat_loop(spec: Spec) -> list[str]:
         real += [f"(first_{d} + tap_{d} * STEP_{d} < T_{d})"] if spec.transposed else []
     most = "((T_# + STEP_# - 1) // STEP_#)" if spec.transposed else "T_#"
     place = f"((group * C + c) * N * ALL_TAPS + {_filter_tap(spec)})[:, None] + (cols * ALL_TAPS)[None, :]"
-    return [
+    constants = [
         f"ALL_TAPS: tl.constexpr = {spec.each('T_#', ' * ')}",
         f"TAPS: tl.constexpr = {spec.each(most, ' * ')}",
         "x_rows = x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS",
+    ]
+    return constants, [
         "for start in range(0, C * TAPS, BLOCK_K):",
         "    k = start + ks",
         "    tap = k % TAPS",
@@ -190,25 +232,39 @@ def _flat_loop(spec: Spec) -> list[str]:
 
 def _store_place(spec: Spec) -> list[str]:
     """Compute output coordinates and offsets."""
-    lines = ["channel = group * N + cols", f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}"]
+    last = spec.rank - 1
+    place = "o_0"
+    for d in range(1, spec.rank):
+        place = f"({place}) * OUT_{d} + o_{d}"
+    whole = f"J_{last} == OUT_{last}"
     if spec.transposed:
-        place = "o_0"
-        for d in range(1, spec.rank):
-            place = f"({place}) * OUT_{d} + o_{d}"
-        lines += spec.lines("o_# = j_# * S_# + residue_#")
-        lines += [
-            f"if {spec.each('S_#', ' * ')} == 1:  # then neighbouring rows are neighbours in memory",
-            "    place = position",
-            "else:",
-            f"    place = {place}",
-            f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
-        ]
-    else:
-        lines += [*spec.lines("o_# = j_#"), "place = position"]
+        whole += f" and {spec.each('S_#', ' * ')} == 1"
+    coordinate = "o_# = j_# * S_# + residue_#" if spec.transposed else "o_# = j_#"
     return [
-        *lines,
+        "channel = group * N + cols",
+        f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
+        *(_interleaved_rows(spec) if spec.interleaved else []),
+        *spec.lines(coordinate)[: spec.rank - spec.interleaved],
+        f"if {whole}:  # then neighbouring rows are neighbours in memory",
+        "    place = rows % PLACES",
+        "else:",
+        f"    place = {place}",
+        f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
         "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
         "inside = in_rows[:, None] & in_cols[None, :]",
+    ]
+
+
+def _interleaved_rows(spec: Spec) -> list[str]:
+    """Name the rows anew after both phases along the last dimension have become neighbours."""
+    last = spec.rank - 1
+    return [
+        f"WIDTH: tl.constexpr = J_{last} * S_{last}",
+        f"POSITIONS: tl.constexpr = PLACES * S_{last}",
+        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "in_rows = rows < BATCH * POSITIONS",
+        "sample = (rows // POSITIONS).to(tl.int64)",
+        *_coordinates([*spec.lines("j_#")[:-1], f"o_{last}"], [*spec.lines("J_#")[:-1], "WIDTH"]),
     ]
 
 
@@ -227,13 +283,16 @@ def write_implicit_wrapper(spec: Spec) -> str:
         lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
     if spec.channels_last:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
-    rows = "triton.cdiv(out_#, s_#)" if spec.transposed else "out_#"
-    phases = f"{spec.each('s_#', ' * ')} * " if spec.transposed else ""
-    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each(rows, ' * ')}, {spec.knob('BLOCK_M')})"
+    last = spec.rank - 1
+    lines += spec.lines("j_# = triton.cdiv(out_#, s_#)" if spec.transposed else "j_# = out_#")
+    lines.append(f"j_{last} += j_{last} % 2 if j_{last} > {SHORT} else 0  # so that positions have neighbours in pairs")
+    phases = "".join(f"{s} * " for s in spec.lines("s_#")[: spec.rank - spec.interleaved]) if spec.transposed else ""
+    block = spec.knob("BLOCK_M") + (" // 2" if spec.interleaved else "")
+    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
     lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
     arguments = [
         "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
-        *spec.geometry_arguments, *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+        *spec.geometry_arguments, *spec.lines("J_#=j_#"), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]
     return spec.wrapper(lines)
