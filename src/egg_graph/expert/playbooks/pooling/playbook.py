@@ -17,16 +17,13 @@ class PoolingPlaybook(Playbook):
     name = "pooling"
     operators = frozenset(RANKS)
     guidance = (
-        "Pooling: memory-bound. One program computes a tile of output lines x output columns, channels as they lie. "
-        "Join the rows of a window first, number by number, then along the last dimension, once an output. Where rows "
-        "begin at 16 bytes and the stride is 1, 2 or 4, a lane reads aligned blocks of four (split a tile of "
-        "[lines, lanes, 4]) and computes from its own registers all outputs that they cover: stride-1 windows of eight "
-        "need seven wide loads for four outputs instead of 32. Windows that are apart and unaligned: as many lanes as "
-        "the window is wide beside each other (a power of two, masked), reduced at the end, so that loads stay "
-        "contiguous. Scalar loads a stride apart, and divisions for each element, cost more than the traffic. Maximum "
-        "starts at minus infinity and lets NaN through; a mean divides by padded places too unless told otherwise. "
-        "What follows elementwise belongs into the same kernel; elementwise work ahead only where windows do not "
-        "overlap, with what a plane, line or column shares loaded once for it."
+        "Pooling: memory-bound. One program computes output lines x columns. Join the rows of a window first, number "
+        "by number, then along the last dimension. Where rows begin at 16 bytes and the stride is 1, 2 or 4, a lane "
+        "reads aligned blocks of four and computes from registers all outputs that they cover (tl.split, tl.join). "
+        "Windows that are apart and unaligned: as many lanes as the window is wide, reduced at the end, so that loads "
+        "are contiguous. Maximum starts at minus infinity and lets NaN through; a mean divides by padded places too "
+        "unless told otherwise. Fuse what follows; elementwise work ahead only where windows do not overlap, with what "
+        "a plane, line or column shares loaded once."
     )
     complexity = 4
     shared_memory_knobs = ("BLOCK", "LINES")

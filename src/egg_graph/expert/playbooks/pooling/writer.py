@@ -16,6 +16,9 @@ from egg_graph.schema import Hardware
 MOST_UNROLLED = 16
 """Loads of a lane up to which the loops over the window are unrolled."""
 
+MOST_PADDED = 1.07
+"""Columns of a line with its padding, relative to the fewest, up to which a wider block is taken."""
+
 
 class PoolingWriter:
     """Writes kernel and wrapper.
@@ -109,7 +112,8 @@ class PoolingWriter:
             inner = [f"OUT_{a}" for a in before[place + 1 :]]
             text = f"lines // {_product(inner)}" if inner else "lines"
             lines.append(f"{axis} = ({text} % OUT_{axis}).to(tl.int32)")
-        for dim, axis in enumerate(self.axes):
+        starts = isinstance(self.span, Taps) or (not self.pooling.is_max and "from_w" in self._divisor())
+        for dim, axis in enumerate(self.axes if starts else before):
             stride, padding = self._size(f"S_{axis}", self.pooling.stride[dim]), self.pooling.padding[dim]
             shift = f" - {self._size(f'P_{axis}', padding)}" if any(padding) else ""
             lines.append(f"from_{axis} = {axis} * {stride}{shift}")
@@ -234,7 +238,7 @@ def _product(names: Sequence[str]) -> str:
 
 
 def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
-    """Choose the block that wastes the fewest columns, and as many lines as fill the warps with loads of 16 bytes.
+    """Choose the widest block that wastes few columns, and as many lines as fill the warps with loads of 16 bytes.
 
     Args:
         pooling: The pooling.
@@ -252,7 +256,8 @@ def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
     widest = 64 if shares else tile
     width = shape[-1]
     blocks = [b for b in (512, 256, 128, 64, 32, 16) if b < 2 * width and b <= max(widest, 16)] or [16]
-    block = min(blocks, key=lambda b: -(-width // b) * b)
+    padded = {b: -(-width // b) * b for b in blocks}
+    block = next(b for b in blocks if padded[b] <= MOST_PADDED * min(padded.values()))
     lines = max(1, tile // block)
     return Tuning(
         {"LINES": lines, "BLOCK": block, "num_warps": warps},
