@@ -251,6 +251,23 @@ CASES: dict[str, Case] = {
         ({"B": 5, "C": 16, "H": 17}, {"B": 17, "C": 3, "H": 7}),
         ("tf32/", "bf16/"),
     ),
+    "pooling_aligned": Case(
+        module(
+            "x = F.avg_pool3d(F.layer_norm(x, (64,), w), 2); return F.max_pool3d(x, 3, 1, 1)",
+            "B, H = 32, 32", "torch.randn(B, 8, H, H, 64), torch.randn(64)", arguments="x, w",
+        ),
+        ("ieee/",),
+        ({"B": 1, "H": 6},),
+        ("ieee/",),
+    ),
+    "pooling_unaligned": Case(
+        module(
+            "x = F.avg_pool2d(F.group_norm(x, 4, w), 3); return F.max_pool2d(x, 2)",
+            "B, H = 64, 127", "torch.randn(B, 8, H, H), torch.randn(8)", arguments="x, w",
+        ),
+        ("ieee/",),
+        ({"B": 2, "H": 20}, {"B": 1, "H": 13}),
+    ),
     "convolution_few_channels": Case(
         convolution("nn.Conv3d(c, n, 3, padding=(1, 0, 1))", "torch.randn(B, C, H, H, H - 1)", "1, 1, 1", few=3),
         ("tf32/",),

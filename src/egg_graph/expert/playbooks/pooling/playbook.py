@@ -17,12 +17,13 @@ class PoolingPlaybook(Playbook):
     name = "pooling"
     operators = frozenset(RANKS)
     guidance = (
-        "Pooling: memory-bound. One program computes a tile of output lines x output columns, channels as they lie: "
-        "the arithmetic of line, plane and their bounds is one number a line, so that the inner loop has one addition "
-        "and one load an element. Unroll the window. Lanes run along the output's last dimension; overlapping windows "
-        "find their elements in L1. Maximum starts at minus infinity and lets NaN through; a mean divides by padded "
-        "places too unless told otherwise. What follows elementwise belongs into the same kernel; elementwise work "
-        "ahead only where windows do not overlap, else each element is computed several times."
+        "Pooling: memory-bound. One program computes output lines x columns. Join the rows of a window first, number "
+        "by number, then along the last dimension. Where rows begin at 16 bytes and the stride is 1, 2 or 4, a lane "
+        "reads aligned blocks of four and computes from registers all outputs that they cover (tl.split, tl.join). "
+        "Windows that are apart and unaligned: as many lanes as the window is wide, reduced at the end, so that loads "
+        "are contiguous. Maximum starts at minus infinity and lets NaN through; a mean divides by padded places too "
+        "unless told otherwise. Fuse what follows; elementwise work ahead only where windows do not overlap, with what "
+        "a plane, line or column shares loaded once."
     )
     complexity = 4
     shared_memory_knobs = ("BLOCK", "LINES")
@@ -45,4 +46,4 @@ class PoolingPlaybook(Playbook):
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write kernel and wrapper. Sums are in fp32."""
-        return PoolingWriter(graph, frozenset(group.nodes), name).code()
+        return PoolingWriter(graph, frozenset(group.nodes), name).code(target)

@@ -3,45 +3,21 @@
 from collections.abc import Sequence
 from math import prod
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.codegen.fusion import Body
+from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode, Tuning
-from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable, Vector
+from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable, Vector
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.playbooks.knobs import half_and_double, power_of_two
+from egg_graph.expert.playbooks.knobs import half_and_double, multiprocessors, power_of_two
+from egg_graph.expert.playbooks.pooling.body import PoolBody, tap
 from egg_graph.expert.playbooks.pooling.match import Pooling, pooling_at
+from egg_graph.expert.playbooks.pooling.spans import Span, Taps, Windows, span_of
+from egg_graph.schema import Hardware
 
-TAP = Index("at", "inside", tile=True)
-"""The input's elements at one place of the windows."""
 MOST_UNROLLED = 16
-"""Places of a window, over one dimension and all after it, up to which the loops over them are unrolled."""
-TILE = 1024
-"""Outputs of one program."""
+"""Loads of a lane up to which the loops over the window are unrolled."""
 
-
-class _PoolBody(Body):
-    """Elementwise work ahead of the pooling and behind it."""
-
-    def __init__(self, graph: CapturedGraph, nodes: frozenset[str], pooling: Pooling) -> None:
-        super().__init__(graph, nodes)
-        self.pool = pooling.node.name
-        self.planes = {
-            index: tuple(prod(shape[-pooling.rank :]) for shape in tensor.shapes)
-            for index, tensor in ((TAP, graph[pooling.x]), (OFFSETS, pooling.node))
-        }
-        """Elements of a plane, before and behind the pooling."""
-        axes = [f"{name}{axis}" for name in ("", "from_", "in_") for axis in "dhw"]
-        self.reserve(["pool", "plane", "lines", "line_mask", "line", "at", "inside", "i_d", "i_h", "i_w", *axes])
-
-    def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
-        """Find what is constant in a plane once a line, ahead of the window's loops."""
-        plane = Index("plane", "line_mask")
-        return self.along_lines(pattern, plane, self.planes[index]) if index in self.planes else None
-
-    def reduce(self, node: Node, index: Index) -> str:
-        if node.name != self.pool or index != OFFSETS:
-            raise Unfusable(f"{node.op} is no elementwise operator at its own place")
-        return "pool"
+MOST_PADDED = 1.07
+"""Columns of a line with its padding, relative to the fewest, up to which a wider block is taken."""
 
 
 class PoolingWriter:
@@ -62,11 +38,12 @@ class PoolingWriter:
             raise Unfusable("an output has another shape than the pooling")
         self.axes = "dhw"[-self.pooling.rank :]
         self.constants: dict[str, Vector] = {}
-        body = self.body = _PoolBody(graph, nodes, self.pooling)
+        self.span = span_of(self.pooling, graph[self.pooling.x].size(graph[self.pooling.x].rank - 1))
+        body = self.body = PoolBody(graph, nodes, self.pooling, self.span)
         body.before = []
-        value = body.value(self.pooling.x, TAP)
+        for part in self.span.parts:
+            body.emit(self._joined(part, body.value(self.pooling.x, tap(part))))
         self.head, self.tap, body.lines, body.before = body.before, body.lines, [], None
-        self.tap.append(self._joined(value))
         if self.pooling.is_max:
             body.helpers.add("propagate_max")
         body.forget_tile()
@@ -76,15 +53,17 @@ class PoolingWriter:
             body.store(label, out, OFFSETS)
         self.wrapper = Wrapper(graph, body, name)
 
-    def code(self) -> KernelCode:
+    def code(self, target: Hardware | None = None) -> KernelCode:
         """Write the source."""
-        sources, tuning = (self._kernel(), self._wrapper()), _tuning(self.pooling.node.shape)
+        sources, tuning = (self._kernel(), self._wrapper()), _tuning(self.pooling, self.span, multiprocessors(target))
         return self.wrapper.code(self.outputs, sources, tuning, f"one pass over the windows: {self.doc}")
 
-    def _joined(self, value: str) -> str:
-        if self.pooling.is_max:
-            return f'pool = propagate_max(pool, tl.where(inside, {value}, float("-inf")))'
-        return f"pool += tl.where(inside, {value}, 0.0)"
+    def _joined(self, part: str, value: str) -> str:
+        """Join a part with one more row. Lanes outside the input matter only where a window can have them."""
+        pooling = self.pooling
+        if self.span.guards or any(pooling.is_bounded(dim) for dim in range(pooling.rank)):
+            value = f"tl.where(inside{part}, {value}, {_start(pooling.is_max)})"
+        return f"part{part} = " + (f"propagate_max(part{part}, {value})" if pooling.is_max else f"part{part} + {value}")
 
     def _size(self, name: str, values: Vector) -> str:
         """Return a number of the window or the input as kernel text: a literal, or the name of a constexpr argument."""
@@ -94,11 +73,12 @@ class PoolingWriter:
         return name
 
     def _kernel(self) -> str:
-        body, last = self.body, self.axes[-1]
+        body, last, span = self.body, self.axes[-1], self.span
         lines = [
             "pid = tl.program_id(0)",
             f"blocks = tl.cdiv(OUT_{last}, BLOCK)",
-            f"{last} = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)[None, :]",
+            "begin = pid % blocks * BLOCK",
+            f"{last} = begin + tl.arange(0, BLOCK)[None, :]",
             "if WIDE:  # more elements than 32 bits can count",
             "    pid = pid.to(tl.int64)",
             "lines = (pid // blocks) * LINES + tl.arange(0, LINES)[:, None]",
@@ -106,16 +86,21 @@ class PoolingWriter:
             f"offsets = lines * OUT_{last} + {last}",
             f"mask = line_mask & ({last} < OUT_{last})",
             *self._places(),
-            f'pool = tl.full([LINES, BLOCK], {_start(self.pooling.is_max)}, tl.float32)',
+            f"planes = plane{span.tail}",
+            f"plane_mask = line_mask{span.tail}",
+            *span.columns(self._size, self._input(len(self.axes) - 1)),
+            *(f"part{p} = tl.full({span.shape}, {_start(self.pooling.is_max)}, tl.float32)" for p in span.parts),
             *self.head,
-            *self._taps(),
+            *self._rows(),
+            *span.join(self.pooling.is_max),
             *([] if self.pooling.is_max else [f"pool = pool / {self._divisor()}"]),
             *body.lines,
         ]  # fmt: skip
-        constants = [*body.sizes.values(), *self.constants, *(f"OUT_{a}" for a in self.axes), "LINES", "BLOCK", "WIDE"]
+        lanes = ["LANES"] if isinstance(span, Windows) else []
+        constants = [*body.sizes.values(), *self.constants, *(f"OUT_{a}" for a in self.axes), *lanes]
         arguments = [
             *(f"{body.label(root)}_ptr" for root in body.roots), *(f"{label}_ptr" for label in self.labels),
-            "n_lines", *body.numbers.values(), *(f"{c}: tl.constexpr" for c in constants),
+            "n_lines", *body.numbers.values(), *(f"{c}: tl.constexpr" for c in (*constants, "LINES", "BLOCK", "WIDE")),
         ]  # fmt: skip
         return kernel(f"{self.name}_kernel", arguments, f"{self.doc}, LINES x BLOCK outputs a program.", lines)
 
@@ -127,40 +112,51 @@ class PoolingWriter:
             inner = [f"OUT_{a}" for a in before[place + 1 :]]
             text = f"lines // {_product(inner)}" if inner else "lines"
             lines.append(f"{axis} = ({text} % OUT_{axis}).to(tl.int32)")
-        for dim, axis in enumerate(self.axes):
+        starts = isinstance(self.span, Taps) or (not self.pooling.is_max and "from_w" in self._divisor())
+        for dim, axis in enumerate(self.axes if starts else before):
             stride, padding = self._size(f"S_{axis}", self.pooling.stride[dim]), self.pooling.padding[dim]
             shift = f" - {self._size(f'P_{axis}', padding)}" if any(padding) else ""
             lines.append(f"from_{axis} = {axis} * {stride}{shift}")
         return lines
 
-    def _taps(self) -> list[str]:
-        """Write one loop for each dimension of the window; what depends on lines alone stays out of the inner loops."""
+    def _rows(self) -> list[str]:
+        """Write one loop for each dimension of the window before the last, and the loads of a row inside them."""
         lines: list[str] = []
-        at, inside = "plane", "line_mask"
-        for dim, axis in enumerate(self.axes):
-            pad = "    " * dim
-            taps = self.pooling.taps[dim]
-            unrolled = prod(t[0] for t in self.pooling.taps[dim:]) <= MOST_UNROLLED
-            loop = "tl.static_range" if unrolled else "range"
-            step = self._size(f"D_{axis}", self.pooling.dilation[dim])
-            length = self._input(dim)
-            lines.append(f"{pad}for i_{axis} in {loop}({self._size(f'K_{axis}', taps)}):")
+        row, mask, pad = "plane", "line_mask", ""
+        for dim, axis in enumerate(self.axes[:-1]):
+            lines += self._loop(dim, pad)
             pad += "    "
-            lines.append(f"{pad}in_{axis} = from_{axis} + i_{axis}{'' if step == '1' else f' * {step}'}")
-            bound = f"(in_{axis} >= 0) & (in_{axis} < {length})" if self.pooling.is_bounded(dim) else ""
-            last = dim == self.pooling.rank - 1
-            inside = " & ".join(p for p in (inside, bound) if p)
-            if last:
-                lines.append(f"{pad}inside = {inside} & ({axis} < OUT_{axis})")
-                lines.append(f"{pad}at = {at} * {length} + in_{axis}")
-                lines += [f"{pad}{line}" for line in self.tap]
-            else:
-                lines.append(f"{pad}line_{axis} = {at} * {length} + in_{axis}")
-                at = f"line_{axis}"
-                if bound:
-                    lines.append(f"{pad}inside_{axis} = {inside}")
-                    inside = f"inside_{axis}"
-        return lines
+            lines.append(f"{pad}row{'' if axis == 'h' else '_d'} = {row} * {self._input(dim)} + in_{axis}")
+            row = "row" if axis == "h" else "row_d"
+            if self.pooling.is_bounded(dim):
+                name = "row_mask" if axis == "h" else "row_mask_d"
+                lines.append(f"{pad}{name} = {mask} & (in_{axis} >= 0) & (in_{axis} < {self._input(dim)})")
+                mask = name
+        rows, rows_mask = "planes", "plane_mask"
+        if len(self.axes) > 1:
+            rows, rows_mask = "rows", "rows_mask"
+            lines += [f"{pad}rows = {row}{self.span.tail}", f"{pad}rows_mask = {mask}{self.span.tail}"]
+        last, length = len(self.axes) - 1, self._input(len(self.axes) - 1)
+        if isinstance(self.span, Taps):
+            lines += self._loop(last, pad)
+            pad += "    "
+            bound = f"(in_w >= 0) & (in_w < {length})" if self.pooling.is_bounded(last) else "(w < OUT_w)"
+            lines.append(f"{pad}reach = {bound}")
+        for part in self.span.parts:
+            lines.append(f"{pad}inside{part} = {rows_mask} & reach{part}")
+            lines.append(f"{pad}at{part} = {rows} * {length} + in_w{part}")
+        return [*lines, *(f"{pad}{line}" for line in self.tap)]
+
+    def _loop(self, dim: int, pad: str) -> list[str]:
+        """Write the head of the loop over one dimension of the window, and the place in the input."""
+        axis, taps = self.axes[dim], self.pooling.taps
+        inner = taps[dim:] if isinstance(self.span, Taps) else taps[dim:-1]
+        unrolled = prod(t[0] for t in inner) * len(self.span.parts) <= MOST_UNROLLED
+        step = self._size(f"D_{axis}", self.pooling.dilation[dim])
+        return [
+            f"{pad}for i_{axis} in {'tl.static_range' if unrolled else 'range'}({self._size(f'K_{axis}', taps[dim])}):",
+            f"{pad}    in_{axis} = from_{axis} + i_{axis}{'' if step == '1' else f' * {step}'}",
+        ]
 
     def _input(self, dim: int) -> str:
         source = self.graph[self.pooling.x]
@@ -216,12 +212,21 @@ class PoolingWriter:
         arguments = [
             *wrapper.labels, *self.labels, "n_lines", *wrapper.runtime_numbers(), *wrapper.constants(),
             *(f"{c}={wrapper.size(values)}" for c, values in self.constants.items()),
-            *(f"OUT_{a}=out_{a}" for a in self.axes), f"LINES={tall}", f"BLOCK={block}", f"WIDE={most} > 2**31",
+            *(f"OUT_{a}=out_{a}" for a in self.axes), *self._lanes(), f"LINES={tall}", f"BLOCK={block}",
+            f"WIDE={most} > 2**31",
             f'num_warps=CONFIG["{name}_num_warps"]',
         ]  # fmt: skip
         lines += call(f"{name}_kernel[grid]", arguments, indent=4)
         lines.append(f"return {', '.join(self.labels)}")
         return wrapper.function(f"{self.doc}.", lines)
+
+    def _lanes(self) -> list[str]:
+        """Return the launch's argument for the lanes of a window, where lanes beside each other share one."""
+        if not isinstance(self.span, Windows):
+            return []
+        same = len(set(self.span.lanes)) == 1
+        lanes = self.span.lanes[0] if same else f"triton.next_power_of_2({self.wrapper.size(self.pooling.taps[-1])})"
+        return [f"LANES={lanes}"]
 
 
 def _start(is_max: bool) -> str:
@@ -232,15 +237,30 @@ def _product(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"({' * '.join(names)})"
 
 
-def _tuning(shape: tuple[int, ...]) -> Tuning:
-    """Choose the block that wastes the fewest columns; a program has `TILE` outputs while there are enough of them."""
+def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
+    """Choose the widest block that wastes few columns, and as many lines as fill the warps with loads of 16 bytes.
+
+    Args:
+        pooling: The pooling.
+        span: How lanes lie along its last dimension.
+        machine: Multiprocessors of the target.
+    """
+    shape = pooling.node.shape
+    shares = not pooling.is_partition and pooling.rank > 1
+    warps = 8 if shares else 4
+    lanes = max(32 * warps if not isinstance(span, Windows) else 1, 256 * warps // power_of_two(span.held))
+    tile = min(lanes, 64 * warps if not isinstance(span, Windows) else lanes) * span.outputs
+    while warps > 1 and prod(shape) < 4 * machine * tile:
+        tile, warps = tile // 2, warps // 2
+    tile = max(tile, 16)
+    widest = 64 if shares else tile
     width = shape[-1]
-    blocks = [b for b in (256, 128, 64, 32) if b < 2 * width] or [power_of_two(width, 16)]
-    block = min(blocks, key=lambda b: -(-width // b) * b)
-    tile = TILE if prod(shape) >= 2**20 else TILE // 4
+    blocks = [b for b in (512, 256, 128, 64, 32, 16) if b < 2 * width and b <= max(widest, 16)] or [16]
+    padded = {b: -(-width // b) * b for b in blocks}
+    block = next(b for b in blocks if padded[b] <= MOST_PADDED * min(padded.values()))
     lines = max(1, tile // block)
     return Tuning(
-        {"LINES": lines, "BLOCK": block, "num_warps": 4},
+        {"LINES": lines, "BLOCK": block, "num_warps": warps},
         {
             "parallel_mapping": {"num_warps": (2, 4, 8), "LINES": half_and_double(lines, 1, 64)},
             "tensor_tiling": {"BLOCK": half_and_double(block, 16, 512)},
