@@ -11,7 +11,22 @@ from egg_graph.expert.playbooks.convolution.depthwise import (
     write_depthwise_wrapper,
 )
 from egg_graph.expert.playbooks.convolution.implicit import implicit_tile, write_implicit, write_implicit_wrapper
-from egg_graph.expert.playbooks.convolution.match import PLAIN, TRANSPOSED, Convolution, convolution_at, group_at
+from egg_graph.expert.playbooks.convolution.match import (
+    ADDRESSABLE,
+    PLAIN,
+    TRANSPOSED,
+    Convolution,
+    convolution_at,
+    group_at,
+)
+from egg_graph.expert.playbooks.convolution.padded import (
+    padded_config,
+    padded_space,
+    padded_tile,
+    padded_width,
+    write_padded,
+    write_padded_wrapper,
+)
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
@@ -19,6 +34,9 @@ from egg_graph.schema import Hardware, Knob, Precision
 
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
+CHANNELS_WORTH_PADDING = 16
+"""Up to this many input channels of a group, a padded copy with its channels innermost costs less than the tests and
+narrow loads that it spares, if every number is read for several taps."""
 CHANNELS_WORTH_MOVING = 32
 """From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
 number is read for several taps."""
@@ -32,13 +50,19 @@ class ConvolutionPlaybook(Playbook):
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
         "belongs into its epilogue. With few input channels sum over channels and taps as one index: three channels "
-        "times 27 taps fill 96 summands, and traffic is everything. With many, pack the filter with channels innermost "
+        "times 27 taps fill 96 summands, and traffic is everything; copy the input first with zeros around it and its "
+        "channels innermost, filled up to 4, 8 or 16 and rounded, so that every load is 16 bytes wide, goes straight to "
+        "shared memory and needs no bounds. With many, pack the filter with channels innermost "
         "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
         "and rounds them to TF32 pays. A transposed convolution of stride s is one dense convolution for each residue "
         "of the output coordinate: multiply no zeros. Depthwise: no tensor cores, sum the taps directly."
     )
-    variants = ("planes", "channels_last", "depthwise")
+    variants = ("planes", "padded", "channels_last", "depthwise")
     alternatives = (
+        Alternative(
+            "padded", "memory_access", "a padded copy with few channels innermost spares every test and narrow load",
+            ("implicit_gemm_channels_last", "round_operands_rna"),
+        ),
         Alternative(
             "channels_last", "memory_access", "channels innermost make the loads of a tap wide",
             ("implicit_gemm_channels_last", "round_operands_rna"),
@@ -57,23 +81,26 @@ class ConvolutionPlaybook(Playbook):
             return None
         return group_at(graph, self.name, start, free, _structure(graph, convolution, ""))
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return the structures that `write` does not replace by another."""
+        convolution = _convolution_of(graph, group)
+        return tuple(v for v in self.variants if _structure(graph, convolution, v) == v)
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write kernel, tail and wrapper. Operands of tensor cores are rounded to TF32 on NVIDIA GPUs."""
         convolution = _convolution_of(graph, group)
         structure = _structure(graph, convolution, group.variant)
-        depthwise = structure == "depthwise"
-        tile = depthwise_tile(convolution.rank) if depthwise else implicit_tile(convolution.rank)
+        tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
-        pieces = (write_depthwise(spec), write_depthwise_wrapper(spec))
-        if not depthwise:
-            pieces = (write_implicit(spec), write_implicit_wrapper(spec))
-        config, space = Tuning(spec.config, tiles.space(spec.config)).prefixed(name)
+        write_kernel, write_wrapper = _WRITERS.get(structure, (write_implicit, write_implicit_wrapper))
+        space_of = padded_space if structure == "padded" else tiles.space
+        config, space = Tuning(spec.config, space_of(spec.config)).prefixed(name)
         return KernelCode(
             function=name,
-            source="\n\n".join(pieces),
+            source="\n\n".join((write_kernel(spec), write_wrapper(spec))),
             tensors=(convolution.x, convolution.weight, *tail.tensors),
             returns=group.outputs,
             sizes=(*tail.sizes, *spec.varying.values()),
@@ -82,6 +109,14 @@ class ConvolutionPlaybook(Playbook):
             helpers=tuple(sorted({*tail.helpers, *_helpers(spec, structure)})),
             summary=f"{tail.formula}: one convolution with its tail in the epilogue, {structure}",
         )
+
+
+_TILES = {"depthwise": depthwise_tile, "padded": padded_tile}
+_WRITERS = {
+    "depthwise": (write_depthwise, write_depthwise_wrapper),
+    "padded": (write_padded, write_padded_wrapper),
+}
+"""The structures that are no implicit GEMM over the input as it lies or with its channels moved."""
 
 
 def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
@@ -93,10 +128,23 @@ def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str
     if convolution.is_depthwise(graph):
         return "depthwise"
     channels, _ = convolution.channels(graph)
+    if wish in ("", "padded") and _can_be_padded(graph, convolution):
+        return "padded"
     if channels < FEW_CHANNELS or wish == "planes":
         return "planes"
     reused = prod(taps[0] for taps in convolution.taps) > 1
     return "channels_last" if wish == "channels_last" or (channels >= CHANNELS_WORTH_MOVING and reused) else "planes"
+
+
+def _can_be_padded(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether a padded copy pays: few channels, several taps; and whether a sample of it can be addressed."""
+    channels, _ = convolution.channels(graph)
+    taps = prod(sizes[0] for sizes in convolution.taps)
+    if convolution.transposed or channels > CHANNELS_WORTH_PADDING or taps == 1:
+        return False
+    sizes = graph[convolution.x].shape[2:]
+    pixels = prod(size + 2 * padding[0] for size, padding in zip(sizes, convolution.padding, strict=True))
+    return pixels * padded_width(channels) < ADDRESSABLE
 
 
 def _spec(
@@ -117,6 +165,8 @@ def _spec(
     config: dict[str, Knob]
     if structure == "depthwise":
         config = tiles.depthwise_config(prod(node.shape[2:]))
+    elif structure == "padded":
+        config = padded_config(channels_out)
     else:
         summands = channels * prod(taps[0] for taps in convolution.taps)
         config = tiles.implicit_config(channels_out, summands, channels, flat, structure == "channels_last")
@@ -130,6 +180,8 @@ def _spec(
 def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
+    if structure == "padded":
+        return {"padded_channels_last", "pack_filter"}
     found = {"grouped_tile"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
