@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
 """Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that
 on these data, and an operand in bf16 five times that."""
-PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "channels_last")} | {
+PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last")} | {
     "bf16/pointer",
     "bf16/tma",
 }
@@ -69,7 +69,7 @@ def test_code_for_an_h200_is_clean(interpreted: Any, compiled: Any, h200: Hardwa
         assert kernel["spill_bytes"] == 0, kernel
         assert kernel["shared_bytes"] <= h200.figure("shared_memory_per_block"), kernel
         wide = ("LDG.128", "LDGSTS", "UTMALDG", "LDG.64")
-        gathers = kernel["kernel"].startswith(("pack_filter", "pooling")) or "depthwise" in name  # a stride apart
+        gathers = kernel["kernel"].startswith(("pack_", "padded_", "pooling")) or "depthwise" in name  # a stride apart
         assert gathers or any(label in kernel["memory_instructions"] for label in wide), kernel
 
 

@@ -51,7 +51,7 @@ class ConvolutionPlaybook(Playbook):
         "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
         "belongs into its epilogue. With few input channels sum over channels and taps as one index: three channels "
         "times 27 taps fill 96 summands, and traffic is everything; copy the input first with zeros around it and its "
-        "channels innermost, filled up to 4, 8 or 16 and rounded, so that every load is 16 bytes wide, goes straight to "
+        "channels innermost, filled up to 4, 8 or 16 and rounded: then every load is 16 bytes wide, goes straight to "
         "shared memory and needs no bounds. With many, pack the filter with channels innermost "
         "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
         "and rounds them to TF32 pays. A transposed convolution of stride s is one dense convolution for each residue "
@@ -181,7 +181,7 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
     if structure == "padded":
-        return {"padded_channels_last", "pack_filter"}
+        return {"padded_channels_last", "pack_band"}
     found = {"grouped_tile"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
