@@ -16,7 +16,7 @@ A tile lies inside one sample, so that its positions are neighbours in memory an
 from egg_graph.expert.codegen.launch import call, kernel
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
-from egg_graph.expert.playbooks.knobs import half_and_double, power_of_two
+from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.schema import Knob, StageName
 
 LEAST_WIDTH = 4
@@ -58,7 +58,7 @@ def padded_space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Kno
             "RUN": tuple(run for run in (1, 2, 4, 8) if run * channels <= 128),
             "BLOCK_M": (128, 256, 64),
             "BLOCK_K": (32, 16, 64),
-            "BLOCK_N": half_and_double(channels, 16, 128),
+            "BLOCK_N": tuple(n for n in (channels, channels // 2, channels // 4) if n >= 16),
         },
         "memory_optimization": {"num_stages": (3, 2, 4)},
     }
