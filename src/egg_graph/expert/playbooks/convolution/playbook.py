@@ -50,8 +50,8 @@ class ConvolutionPlaybook(Playbook):
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
         "belongs into its epilogue. With few input channels sum over channels and taps as one index, over a rounded "
-        "copy of the input with zeros around it and its channels innermost, filled up to 4, 8 or 16: then loads are "
-        "wide and need no bounds. With many, pack the filter with channels innermost "
+        "copy of the input padded with zeros, its channels innermost and filled up to a power of two: loads are "
+        "wide, without bounds. With many, pack the filter with channels innermost "
         "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
         "and rounds them to TF32 pays. A transposed convolution of stride s is one dense convolution for each residue "
         "of the output coordinate: multiply no zeros. Depthwise: no tensor cores, sum the taps directly."
