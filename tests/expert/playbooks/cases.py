@@ -270,9 +270,23 @@ CASES: dict[str, Case] = {
     ),
     "convolution_few_channels": Case(
         convolution("nn.Conv3d(c, n, 3, padding=(1, 0, 1))", "torch.randn(B, C, H, H, H - 1)", "1, 1, 1", few=3),
-        ("tf32/",),
+        ("tf32/padded", "tf32/planes", "bf16/padded"),
         ({"B": 2, "N": 20, "H": 7},),
-        ("tf32/",),
+        ("tf32/padded", "tf32/planes"),
+    ),
+    "convolution_runs_of_outputs": Case(
+        convolution(
+            "nn.Conv2d(c, n // 4, (3, 5), (s, 3), (0, 2), (2, 1), groups=2)", "torch.randn(B, C, H, H - 1)", "1, 1",
+            few=10, tail="n // 4",
+        ),
+        ("tf32/padded", "ieee/padded"),
+        ({"B": 2, "N": 56, "H": 30},),
+        ("tf32/padded",),
+    ),
+    "convolution_runs_that_end_beyond_the_line": Case(
+        convolution("nn.Conv1d(c, n // 2, 4, bias=False)", "torch.randn(B, C, H)", "1", few=2, tail="n // 2"),
+        ("tf32/padded",),
+        ({"B": 2, "N": 64, "H": 300},),
     ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 BUDGET = {"ieee": 3e-6, "tf32": 6e-4, "bf16": 5e-3, "fp16": 8e-4}
 """Relative error in the L2 norm. Rounding operands to nearest gives 3e-4 at TF32; truncating them would give twice that
 on these data, and an operand in bf16 five times that."""
-PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "channels_last")} | {
+PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "padded", "channels_last")} | {
     "bf16/pointer",
     "bf16/tma",
 }
@@ -72,7 +72,7 @@ def test_code_for_an_h200_is_clean(interpreted: Any, compiled: Any, h200: Hardwa
         assert kernel["spill_bytes"] <= (SPILLED_BY_FASTEST if kernel["kernel"] == "convolution_kernel" else 0), kernel
         assert kernel["shared_bytes"] <= h200.figure("shared_memory_per_block"), kernel
         wide = ("LDG.128", "LDGSTS", "UTMALDG", "LDG.64")
-        gathers = kernel["kernel"].startswith("pack_filter") or "depthwise" in name or name == "pooling_in_3d"
+        gathers = kernel["kernel"].startswith(("pack_", "padded_")) or "depthwise" in name or name == "pooling_in_3d"
         few = kernel["kernel"].endswith("_join_kernel")  # a number for each piece
         assert gathers or few or any(label in kernel["memory_instructions"] for label in wide), kernel
 

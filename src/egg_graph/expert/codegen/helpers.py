@@ -203,6 +203,82 @@ def channels_last(x, round_tf32):
     )
     return y
 ''',
+    "padded_channels_last": '''@triton.jit
+def padded_channels_last_kernel(
+    x_ptr, y_ptr, C, IN_0: tl.constexpr, IN_1: tl.constexpr, IN_2: tl.constexpr, P_0: tl.constexpr, P_1: tl.constexpr,
+    P_2: tl.constexpr, SIZE_0: tl.constexpr, SIZE_1: tl.constexpr, SIZE_2: tl.constexpr, WIDTH: tl.constexpr,
+    ROUND: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """y[plane, p, c] = x[plane, c, p less the padding], rounded to TF32 under ROUND; zero in the padding, beyond C."""
+    SIZE: tl.constexpr = SIZE_0 * SIZE_1 * SIZE_2
+    PIXELS: tl.constexpr = IN_0 * IN_1 * IN_2
+    blocks: tl.constexpr = (SIZE + BLOCK - 1) // BLOCK
+    plane = (tl.program_id(0) // blocks).to(tl.int64)
+    p = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    c = tl.arange(0, WIDTH)
+    inside = p < SIZE
+    real, pixel = inside, p
+    if SIZE > PIXELS:
+        i_0 = p // (SIZE_1 * SIZE_2) - P_0
+        i_1 = p // SIZE_2 % SIZE_1 - P_1
+        i_2 = p % SIZE_2 - P_2
+        real = inside & (i_0 >= 0) & (i_0 < IN_0) & (i_1 >= 0) & (i_1 < IN_1) & (i_2 >= 0) & (i_2 < IN_2)
+        pixel = (i_0 * IN_1 + i_1) * IN_2 + i_2
+    places = plane * C * PIXELS + (pixel[:, None] + (c * PIXELS)[None, :])
+    x = tl.load(x_ptr + places, mask=real[:, None] & (c < C)[None, :], other=0.0)
+    if ROUND:
+        x = round_to_tf32(x)
+    tl.store(y_ptr + plane * (SIZE * WIDTH) + (p[:, None] * WIDTH + c[None, :]), x, mask=inside[:, None])
+
+
+def padded_channels_last(x, groups, width, padding, sizes, round_tf32):
+    """A copy of x [B, groups * C, *pixels] as [B, groups, *sizes, width], zeros in the padding and beyond x and C,
+    rounded to TF32 here once instead of at every use."""
+    in_0, in_1, in_2 = (1, 1, *x.shape[2:])[-3:]
+    p_0, p_1, p_2 = (0, 0, *padding)[-3:]
+    size_0, size_1, size_2 = (1, 1, *sizes)[-3:]
+    pixels, block = size_0 * size_1 * size_2, 4096 // width
+    y = torch.empty((x.shape[0], groups, pixels, width), device=x.device, dtype=x.dtype)
+    padded_channels_last_kernel[(x.shape[0] * groups * triton.cdiv(pixels, block),)](
+        x, y, x.shape[1] // groups, IN_0=in_0, IN_1=in_1, IN_2=in_2, P_0=p_0, P_1=p_1, P_2=p_2,
+        SIZE_0=size_0, SIZE_1=size_1, SIZE_2=size_2, WIDTH=width, ROUND=round_tf32, BLOCK=block, num_warps=4,
+    )
+    return y
+''',
+    "pack_band": '''@triton.jit
+def pack_band_kernel(
+    w_ptr, packed_ptr, C, N, ROWS, REACH, UNIT, S, D, T, total, LEADING: tl.constexpr, RUN: tl.constexpr,
+    WIDTH: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """packed[g, n, run, leading taps, u, c] = w[g, n, c, leading taps, t] where t D = u UNIT - run S, else zero."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = i % WIDTH
+    u = i // WIDTH % REACH
+    leading = i // (WIDTH * REACH) % LEADING
+    run = i // (WIDTH * REACH * LEADING) % RUN
+    n = i // (WIDTH * REACH * LEADING * RUN) % ROWS
+    g = i // (WIDTH * REACH * LEADING * RUN * ROWS)
+    shift = u * UNIT - run * S
+    t = shift // D
+    real = (i < total) & (c < C) & (n < N) & (shift >= 0) & (shift % D == 0) & (t < T)
+    w = tl.load(w_ptr + (((g * N + n) * C + c) * LEADING + leading) * T + t, mask=real, other=0.0)
+    if ROUND:
+        w = round_to_tf32(w)
+    tl.store(packed_ptr + i, w, mask=i < total)
+
+
+def pack_band(weight, groups, block_n, width, run, reach, unit, stride, dilation, round_tf32):
+    """A copy of a convolution's weight [groups * N, C, *taps] as columns of a product, for each channel `run` of them,
+    each the filter shifted by one more stride along the last dimension; filled with zeros to whole blocks."""
+    N, C, taps = weight.shape[0] // groups, weight.shape[1], weight.shape[-1]
+    rows, leading = triton.cdiv(N, block_n) * block_n, weight[0, 0].numel() // taps
+    packed = torch.empty((groups, rows, run, leading, reach, width), device=weight.device, dtype=weight.dtype)
+    pack_band_kernel[(triton.cdiv(packed.numel(), 1024),)](
+        weight, packed, C, N, rows, reach, unit, stride, dilation, taps, packed.numel(), LEADING=leading, RUN=run,
+        WIDTH=width, ROUND=round_tf32, BLOCK=1024, num_warps=4,
+    )
+    return packed
+''',
 }  # fmt: skip
 """Source by name; a module holds its helpers in this order."""
 
@@ -211,6 +287,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "pack_rows": ("round_to_tf32",),
     "pack_filter": ("round_to_tf32",),
     "channels_last": ("round_to_tf32",),
+    "padded_channels_last": ("round_to_tf32",),
+    "pack_band": ("round_to_tf32",),
     "tf32_descriptor": ("tensor_descriptor", "tma_ready"),
 }
 """Helper -> the helpers that it calls."""

@@ -12,11 +12,30 @@ from egg_graph.expert.playbooks.convolution.depthwise import (
     write_depthwise_wrapper,
 )
 from egg_graph.expert.playbooks.convolution.implicit import implicit_tile, write_implicit, write_implicit_wrapper
-from egg_graph.expert.playbooks.convolution.match import PLAIN, TRANSPOSED, Convolution, convolution_at, group_at
+from egg_graph.expert.playbooks.convolution.match import (
+    ADDRESSABLE,
+    PLAIN,
+    TRANSPOSED,
+    Convolution,
+    convolution_at,
+    group_at,
+)
+from egg_graph.expert.playbooks.convolution.padded import (
+    padded_config,
+    padded_space,
+    padded_tile,
+    padded_width,
+    write_padded,
+    write_padded_wrapper,
+)
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.schema import Hardware, Knob, Precision
+
+CHANNELS_WORTH_PADDING = 16
+"""Up to this many input channels of a group, a padded copy with its channels innermost costs less than the tests and
+narrow loads that it spares, if every number is read for several taps."""
 
 
 class ConvolutionPlaybook(Playbook):
@@ -26,14 +45,19 @@ class ConvolutionPlaybook(Playbook):
     operators = frozenset({"convolution", *PLAIN, *TRANSPOSED})
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
-        "belongs into its epilogue. With few input channels sum over channels and taps as one index: three channels "
-        "times 27 taps fill 96 summands, and traffic is everything. With many, pack the filter with channels innermost "
+        "belongs into its epilogue. With few input channels sum over channels and taps as one index, over a rounded "
+        "copy of the input padded with zeros, its channels innermost and filled up to a power of two: loads are "
+        "wide, without bounds. With many, pack the filter with channels innermost "
         "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
         "and rounds them to TF32 pays. A transposed convolution of stride s is one dense convolution for each residue "
         "of the output coordinate: multiply no zeros. Depthwise: no tensor cores, sum the taps directly."
     )
-    variants = ("planes", "channels_last", "depthwise")
+    variants = ("planes", "padded", "channels_last", "depthwise")
     alternatives = (
+        Alternative(
+            "padded", "memory_access", "a padded copy with few channels innermost spares every test and narrow load",
+            ("implicit_gemm_channels_last", "round_operands_rna"),
+        ),
         Alternative(
             "channels_last", "memory_access", "channels innermost make the loads of a tap wide",
             ("implicit_gemm_channels_last", "round_operands_rna"),
@@ -44,13 +68,6 @@ class ConvolutionPlaybook(Playbook):
         Alternative(LIBRARY, "operator_fusion", "the library's convolution with one Triton tail may be faster"),
     )  # fmt: skip
     complexity = 7
-
-    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
-        """Return the structures that differ for a group: depthwise alone, else two where channels are many."""
-        convolution = _convolution_of(graph, group)
-        if convolution.is_depthwise(graph):
-            return ("depthwise",)
-        return ("planes",) if convolution.channels(graph)[0] < tiles.FEW_CHANNELS else ("planes", "channels_last")
 
     def remedy(self, kind: str, group: str, variant: str, knobs: Mapping[str, Knob]) -> Remedy:
         """Choose what to change after a failure; a depthwise convolution has no plainer structure."""
@@ -63,24 +80,27 @@ class ConvolutionPlaybook(Playbook):
             return None
         return group_at(graph, self.name, start, free, _structure(graph, convolution, ""))
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return the structures that `write` does not replace by another."""
+        convolution = _convolution_of(graph, group)
+        return tuple(v for v in self.variants if _structure(graph, convolution, v) == v)
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write kernel, tail and wrapper. Operands of tensor cores are rounded to TF32 on NVIDIA GPUs."""
         convolution = _convolution_of(graph, group)
         structure = _structure(graph, convolution, group.variant)
-        depthwise = structure == "depthwise"
-        tile = depthwise_tile(convolution.rank) if depthwise else implicit_tile(convolution.rank)
+        tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
-        pieces = (write_depthwise(spec), write_depthwise_wrapper(spec))
-        if not depthwise:
-            pieces = (write_implicit(spec), write_implicit_wrapper(spec))
+        write_kernel, write_wrapper = _WRITERS.get(structure, (write_implicit, write_implicit_wrapper))
         channels_out = convolution.channels(graph)[1]
-        config, space = Tuning(spec.config, tiles.space(spec.config, channels_out)).prefixed(name)
+        found = padded_space(spec.config) if structure == "padded" else tiles.space(spec.config, channels_out)
+        config, space = Tuning(spec.config, found).prefixed(name)
         return KernelCode(
             function=name,
-            source="\n\n".join(pieces),
+            source="\n\n".join((write_kernel(spec), write_wrapper(spec))),
             tensors=(convolution.x, convolution.weight, *tail.tensors),
             returns=group.outputs,
             sizes=(*tail.sizes, *spec.varying.values()),
@@ -91,6 +111,14 @@ class ConvolutionPlaybook(Playbook):
         )
 
 
+_TILES = {"depthwise": depthwise_tile, "padded": padded_tile}
+_WRITERS = {
+    "depthwise": (write_depthwise, write_depthwise_wrapper),
+    "padded": (write_padded, write_padded_wrapper),
+}
+"""The structures that are no implicit GEMM over the input as it lies or with its channels moved."""
+
+
 def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
 
@@ -99,7 +127,9 @@ def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
-    structure = tiles.structure_for(shape_of(graph, convolution), wish)
+    if wish in ("", "padded") and _can_be_padded(graph, convolution):
+        return "padded"
+    structure = tiles.structure_for(shape_of(graph, convolution), "" if wish == "padded" else wish)
     return "planes" if structure == "flat" else structure
 
 
@@ -117,6 +147,17 @@ def shape_of(graph: CapturedGraph, convolution: Convolution) -> tiles.Shape:
     )
 
 
+def _can_be_padded(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether a padded copy pays: few channels, several taps; and whether a sample of it can be addressed."""
+    channels, _ = convolution.channels(graph)
+    taps = prod(sizes[0] for sizes in convolution.taps)
+    if convolution.transposed or channels > CHANNELS_WORTH_PADDING or taps == 1:
+        return False
+    sizes = graph[convolution.x].shape[2:]
+    pixels = prod(size + 2 * padding[0] for size, padding in zip(sizes, convolution.padding, strict=True))
+    return pixels * padded_width(channels) < ADDRESSABLE
+
+
 def _spec(
     graph: CapturedGraph,
     group: Group,
@@ -132,11 +173,13 @@ def _spec(
     read = tiles.structure_for(shape, structure)
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
     round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
-    config = (
-        tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
-        if structure == "depthwise"
-        else tiles.implicit_config(shape, read, tensor_cores=not fp32 or round_tf32)
-    )
+    config: dict[str, Knob]
+    if structure == "depthwise":
+        config = tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
+    elif structure == "padded":
+        config = padded_config(shape.channels_out)
+    else:
+        config = tiles.implicit_config(shape, read, tensor_cores=not fp32 or round_tf32)
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
@@ -147,6 +190,8 @@ def _spec(
 def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
+    if structure == "padded":
+        return {"padded_channels_last", "pack_band"}
     found = {"grouped_tile"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")

@@ -1,0 +1,205 @@
+"""Implicit GEMM for few input channels, over a copy of the input that needs no test at any of its elements.
+
+One pass over x, which is small against the output, makes the copy [B, GROUPS, *padded pixels, WIDTH]: zeros around
+it, channels innermost and filled up to WIDTH, a power of two, rounded to TF32. Taps and channels are one index of the
+sum, k = tap * WIDTH + c. So an element of the product's left side lies at base[row] + offset[k], WIDTH of them side
+by side: loads are 16 bytes wide, go to shared memory without passing through registers, and need no bounds.
+
+A row stands for RUN neighbouring outputs of the last dimension, and the product has RUN columns for each channel: the
+filter shifted by as many strides, zeros around it (a band). With few output channels tensor cores are idle and shared
+memory is the limit: a run of outputs shares the input that its windows overlap in. An input that is infinite or NaN
+reaches the whole run, for zero times it is NaN.
+
+A tile lies inside one sample, so that its positions are neighbours in memory and its stores are wide.
+"""
+
+from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.playbooks.convolution.spec import Spec
+from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
+from egg_graph.expert.playbooks.knobs import power_of_two
+from egg_graph.schema import Knob, StageName
+
+LEAST_WIDTH = 4
+"""Channels that fill 16 bytes in fp32."""
+
+
+def padded_width(channels: int) -> int:
+    """Return how many channels the copy has for these of a group."""
+    return power_of_two(channels, LEAST_WIDTH)
+
+
+def padded_tile(rank: int) -> Tile:
+    """Return how the kernel's tile addresses the output: channels times positions."""
+    row, col = "in_channels[:, None]", "in_places[None, :]"
+    spatial = (Dimension(f"o_{d}[None, :]", col, f"OUT_{d}") for d in range(rank))
+    return Tile((Dimension("sample", "", "BATCH"), Dimension("channel[:, None]", row, "(GROUPS * N)"), *spatial))
+
+
+def padded_config(channels_out: int) -> dict[str, Knob]:
+    """Choose 128 rows times all channels of the output up to 128, and runs that fill up to 64 columns."""
+    channels = power_of_two(channels_out, 16, 128)
+    run = max(1, 64 // channels)
+    return {
+        "BLOCK_M": 128,
+        "BLOCK_N": channels,
+        "BLOCK_K": 32,
+        "RUN": run,
+        "num_warps": 8 if channels > 64 else 4,
+        "num_stages": 3,
+    }
+
+
+def padded_space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
+    """Return the values that each tuning stage may try for these knobs, the likely winners first."""
+    channels = int(config["BLOCK_N"])
+    return {
+        "parallel_mapping": {"num_warps": (4, 8)},
+        "tensor_tiling": {
+            "RUN": tuple(run for run in (1, 2, 4, 8) if run * channels <= 128),
+            "BLOCK_M": (128, 256, 64),
+            "BLOCK_K": (32, 16, 64),
+            "BLOCK_N": tuple(n for n in (channels, channels // 2, channels // 4) if n >= 16),
+        },
+        "memory_optimization": {"num_stages": (3, 2, 4)},
+    }
+
+
+def write_padded(spec: Spec) -> str:
+    """Write the kernel."""
+    names = ["N", "GROUPS", "WIDTH", "REACH", "UNIT", *spec.lines("SIZE_#"), *spec.geometry]
+    arguments = [
+        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters,
+        *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
+    ]  # fmt: skip
+    lines = [*_rows(spec), *_loop(spec), *_outputs(spec), *spec.tail.lines]
+    lines.append(f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    doc = f"{spec.tail.formula}: BLOCK_M runs of outputs times BLOCK_N channels a program. Sums are in fp32."
+    return kernel(f"{spec.name}_kernel", arguments, doc, lines)
+
+
+def _rows(spec: Spec) -> list[str]:
+    """Decode the program's number, and where every row's first tap lies; a row beyond the last reads what that reads.
+
+    Tiles of channels that read the same input are neighbours.
+    """
+    last = spec.rank - 1
+    across = [*(f"OUT_{d}" for d in range(last)), "RUNS"]
+    return [
+        f"RUNS: tl.constexpr = (OUT_{last} + RUN - 1) // RUN",
+        f"ROWS: tl.constexpr = {' * '.join(across)}",
+        "tiles_m: tl.constexpr = (ROWS + BLOCK_M - 1) // BLOCK_M",
+        "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
+        "first_channel = tl.program_id(0) % tiles_n * BLOCK_N",
+        "tile = tl.program_id(0) // tiles_n",
+        "plane = (tile // tiles_m).to(tl.int64)",
+        "sample, group = plane // GROUPS, plane % GROUPS",
+        "row = tl.minimum(tile % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M), ROWS - 1)",
+        *_decoded("row", "j", across),
+        f"base = {_pixel(spec, 'j_# * S_#', f'j_{last} * (RUN * S_{last})')}",
+    ]
+
+
+def _decoded(index: str, name: str, sizes: list[str]) -> list[str]:
+    """Decode an index into one for each dimension."""
+    lines = []
+    for d, size in enumerate(sizes):
+        inner = " * ".join(sizes[d + 1 :])
+        text = f"{index} // ({inner})" if inner else index
+        lines.append(f"{name}_{d} = {text} % {size}" if d else f"{name}_{d} = {text}")
+    return lines
+
+
+def _pixel(spec: Spec, coordinate: str, last: str) -> str:
+    """Write the number of a pixel of the copy from its coordinates."""
+    texts = [*(coordinate.replace("#", str(d)) for d in range(spec.rank - 1)), last]
+    text = texts[0]
+    for d in range(1, spec.rank):
+        text = f"({text}) * SIZE_{d} + {texts[d]}"
+    return text
+
+
+def _loop(spec: Spec) -> list[str]:
+    """Sum over taps and channels; a summand beyond the last is masked, for x may hold what times zero is no zero."""
+    last = spec.rank - 1
+    reached = [*(f"T_{d}" for d in range(last)), "REACH"]
+    return [
+        f"K: tl.constexpr = {' * '.join(reached)} * WIDTH",
+        f"x_rows = x_ptr + plane * ({spec.each('SIZE_#', ' * ')} * WIDTH) + (base * WIDTH)[:, None]",
+        "cols = (group * (tiles_n * BLOCK_N) + first_channel) * RUN + tl.arange(0, BLOCK_N * RUN)",
+        "w_cols = w_ptr + (cols * K)[None, :]",
+        "acc = tl.zeros((BLOCK_M, BLOCK_N * RUN), dtype=tl.float32)",
+        "for start in range(0, K, BLOCK_K):",
+        "    k = start + tl.arange(0, BLOCK_K)",
+        "    tap = k // WIDTH",
+        *(f"    {line}" for line in _decoded("tap", "tap", reached)),
+        f"    offset = ({_pixel(spec, 'tap_# * D_#', f'tap_{last} * UNIT')}) * WIDTH + k % WIDTH",
+        "    if K % BLOCK_K == 0:",
+        "        a = tl.load(x_rows + offset[None, :])",
+        "        b = tl.load(w_cols + k[:, None])",
+        "    else:",
+        "        a = tl.load(x_rows + offset[None, :], mask=(k < K)[None, :], other=0.0)",
+        "        b = tl.load(w_cols + k[:, None], mask=(k < K)[:, None], other=0.0)",
+        f"    acc = tl.dot(a, b, acc{spec.precision})",
+    ]
+
+
+def _outputs(spec: Spec) -> list[str]:
+    """Turn the tile to channels times positions and compute its coordinates and offsets."""
+    last = spec.rank - 1
+    return [
+        "if RUN == 1:",
+        "    acc = tl.trans(acc)",
+        "else:",
+        "    acc = tl.permute(tl.reshape(acc, (BLOCK_M, BLOCK_N, RUN)), (1, 0, 2))",
+        "    acc = tl.reshape(acc, (BLOCK_N, BLOCK_M * RUN))",
+        f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
+        "place = tile % tiles_m * (BLOCK_M * RUN) + tl.arange(0, BLOCK_M * RUN)",
+        "in_places = place < ROWS * RUN",
+        *_decoded("place", "o", [*(f"OUT_{d}" for d in range(last)), "(RUNS * RUN)"]),
+        f"if OUT_{last} % RUN != 0:  # then the last run of a line ends beyond it",
+        f"    in_places = in_places & (o_{last} < OUT_{last})",
+        f"    place = place // (RUNS * RUN) * OUT_{last} + o_{last}",
+        "in_channels = first_channel + tl.arange(0, BLOCK_N) < N",
+        "channel = group * N + first_channel + tl.arange(0, BLOCK_N)",
+        "out_offsets = sample * (GROUPS * N * OUT_PIXELS) + ((channel * OUT_PIXELS)[:, None] + place[None, :])",
+        "inside = in_channels[:, None] & in_places[None, :]",
+    ]
+
+
+def write_padded_wrapper(spec: Spec) -> str:
+    """Write the function that copies the input, packs the filter, allocates the output and launches.
+
+    Along the last dimension a run reads REACH numbers, UNIT pixels apart.
+    """
+    last = spec.rank - 1
+    places = " * ".join([*(f"out_{d}" for d in range(last)), f"triton.cdiv(out_{last}, run)"])
+    needed = f"(triton.cdiv(out_{last}, run) * run - 1) * s_{last} + d_{last} * (weight_shape[-1] - 1) + 1"
+    lines = [
+        *spec.wrapper_head(),
+        "groups = x.shape[1] // weight.shape[1]",
+        "N = weight.shape[0] // groups",
+        f"width = max({LEAST_WIDTH}, triton.next_power_of_2(weight.shape[1]))",
+        f"run = {spec.knob('RUN')}",
+        f"unit = d_{last} if run == 1 else 1",
+        f"reach = ((run - 1) * s_{last} + d_{last} * (weight_shape[-1] - 1)) // unit + 1",
+        *(f"size_{d} = x.shape[{d + 2}] + 2 * p_{d}" for d in range(last)),
+        f"size_{last} = max(x.shape[-1] + 2 * p_{last}, {needed})",
+        f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
+        f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
+        f"pads, sizes = ({spec.each('p_#')},), ({spec.each('size_#')},)",
+        f"x = padded_channels_last(x, groups, width, pads, sizes, {spec.round_tf32})",
+        *call(
+            "weight = pack_band",
+            ["weight", "groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
+             str(spec.round_tf32)],
+            indent=4,
+        ),
+        f"tiles = triton.cdiv({places}, {spec.knob('BLOCK_M')}) * triton.cdiv(N, {spec.knob('BLOCK_N')})",
+    ]  # fmt: skip
+    arguments = [
+        "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", "WIDTH=width", "REACH=reach", "UNIT=unit",
+        *spec.lines("SIZE_#=size_#"), *spec.geometry_arguments,
+        *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+    ]  # fmt: skip
+    lines += [*call(f"{spec.name}_kernel[(shape[0] * groups * tiles,)]", arguments, indent=4), "return out"]
+    return spec.wrapper(lines)
