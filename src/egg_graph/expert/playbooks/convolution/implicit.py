@@ -35,6 +35,7 @@ def write_implicit(spec: Spec) -> str:
     arguments = [
         "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
         *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
+        *(["PHASES: tl.constexpr"] if spec.transposed else []),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
     lines = [*_place(spec), *_bases(spec), *_sums(spec)]
@@ -48,13 +49,14 @@ def _place(spec: Spec) -> list[str]:
     """Decode the program's number into phase, group of channels and tile; the rows into sample and position."""
     lines = ["tile = tl.program_id(0)"]
     if spec.transposed:
-        for d in reversed(range(spec.rank - spec.interleaved)):
+        lines += [f"own = tile % (S_{spec.rank - 1} // PHASES)", f"tile = tile // (S_{spec.rank - 1} // PHASES)"]
+        for d in reversed(range(spec.rank - 1)):
             lines += [f"residue_{d} = tile % S_{d}", f"tile = tile // S_{d}"]
     return [
         *lines,
         f"PLACES: tl.constexpr = {spec.each('J_#', ' * ')}",
         f"PIXELS: tl.constexpr = {spec.each('IN_#', ' * ')}",
-        f"ROWS: tl.constexpr = {'BLOCK_M // 2' if spec.interleaved else 'BLOCK_M'}",
+        f"ROWS: tl.constexpr = {'BLOCK_M // PHASES' if spec.transposed else 'BLOCK_M'}",
         "tiles_m = tl.cdiv(BATCH * PLACES, ROWS)",
         "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
         "group = tile // (tiles_m * tiles_n)",
@@ -89,7 +91,7 @@ def _bases(spec: Spec) -> list[str]:
         beyond = [f"if J_{last} > OUT_{last}:", f"    in_rows = in_rows & (j_{last} < OUT_{last})"]
         return [*lines, *beyond, *spec.lines("base_# = j_# * S_# - P_#")]
     lines += spec.lines("STEP_#: tl.constexpr = S_# // G_#")
-    for d in range(spec.rank - spec.interleaved):
+    for d in range(spec.rank - 1):
         lines += _phase(d)
     return lines
 
@@ -105,23 +107,25 @@ def _phase(d: int) -> list[str]:
 
 
 def _sums(spec: Spec) -> list[str]:
-    """Sum a tile of one phase, or of both phases along the last dimension, which become neighbouring rows."""
+    """Sum a tile: of a transposed convolution one phase along the last dimension, or both as neighbouring rows."""
     constants, loop = _flat_loop(spec) if spec.flat else _blocked_loop(spec)
     pixel = "base_0"
     for d in range(1, spec.rank):
         pixel = f"({pixel}) * IN_{d} + base_{d}"
     zeros = "acc = tl.zeros((ROWS, BLOCK_N), dtype=tl.float32)"
     lines = [f"pixel = {pixel}", zeros, *loop]
-    if not spec.interleaved:
+    if not spec.transposed:
         return [*constants, *lines]
     last = spec.rank - 1
     return [
         *constants,
         zeros,
-        f"for residue_{last} in tl.static_range(S_{last}):",
+        "for phase in tl.static_range(PHASES):",
         "    even = acc",
+        f"    residue_{last} = own + phase",
         *(f"    {line}" for line in [*_phase(last), *lines]),
-        "acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (BLOCK_M, BLOCK_N))",
+        "if PHASES == 2:",
+        "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (BLOCK_M, BLOCK_N))",
     ]
 
 
@@ -243,8 +247,8 @@ def _store_place(spec: Spec) -> list[str]:
     return [
         "channel = group * N + cols",
         f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
-        *(_interleaved_rows(spec) if spec.interleaved else []),
-        *spec.lines(coordinate)[: spec.rank - spec.interleaved],
+        *(_rows_of_all_phases(spec) if spec.transposed else []),
+        *spec.lines(coordinate)[: spec.rank - spec.transposed],
         f"if {whole}:  # then neighbouring rows are neighbours in memory",
         "    place = rows % PLACES",
         "else:",
@@ -255,16 +259,17 @@ def _store_place(spec: Spec) -> list[str]:
     ]
 
 
-def _interleaved_rows(spec: Spec) -> list[str]:
-    """Name the rows anew after both phases along the last dimension have become neighbours."""
+def _rows_of_all_phases(spec: Spec) -> list[str]:
+    """Name the rows anew after the phases along the last dimension have become neighbours."""
     last = spec.rank - 1
     return [
-        f"WIDTH: tl.constexpr = J_{last} * S_{last}",
-        f"POSITIONS: tl.constexpr = PLACES * S_{last}",
+        f"WIDTH: tl.constexpr = J_{last} * PHASES",
+        "POSITIONS: tl.constexpr = PLACES * PHASES",
         "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
         "in_rows = rows < BATCH * POSITIONS",
         "sample = (rows // POSITIONS).to(tl.int64)",
-        *_coordinates([*spec.lines("j_#")[:-1], f"o_{last}"], [*spec.lines("J_#")[:-1], "WIDTH"]),
+        *_coordinates([*spec.lines("j_#")[:-1], "step"], [*spec.lines("J_#")[:-1], "WIDTH"]),
+        f"o_{last} = step * (S_{last} // PHASES) + own",
     ]
 
 
@@ -284,15 +289,19 @@ def write_implicit_wrapper(spec: Spec) -> str:
     if spec.channels_last:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
     last = spec.rank - 1
+    phases, block = "", spec.knob("BLOCK_M")
+    if spec.transposed:
+        lines.append(f"phases = 2 if s_{last} == 2 else 1  # that one program sums")
+        phases = "".join(f"{s} * " for s in [*spec.lines("s_#")[:-1], f"(s_{last} // phases)"])
+        block += " // phases"
     lines += spec.lines("j_# = triton.cdiv(out_#, s_#)" if spec.transposed else "j_# = out_#")
     lines.append(f"j_{last} += j_{last} % 2 if j_{last} > {SHORT} else 0  # so that positions have neighbours in pairs")
-    phases = "".join(f"{s} * " for s in spec.lines("s_#")[: spec.rank - spec.interleaved]) if spec.transposed else ""
-    block = spec.knob("BLOCK_M") + (" // 2" if spec.interleaved else "")
     tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
     lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
     arguments = [
         "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
-        *spec.geometry_arguments, *spec.lines("J_#=j_#"), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
+        *spec.geometry_arguments, *spec.lines("J_#=j_#"),
+        *(["PHASES=phases"] if spec.transposed else []), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]
     return spec.wrapper(lines)

@@ -44,11 +44,6 @@ class Spec:
     def transposed(self) -> bool:
         return self.convolution.transposed
 
-    @property
-    def interleaved(self) -> bool:
-        """Whether one program sums both phases along the last dimension: a transposed convolution of stride 2 there."""
-        return self.transposed and set(self.convolution.stride[-1]) == {2}
-
     def knob(self, knob: str) -> str:
         """Return the text that reads a knob."""
         return f'CONFIG["{self.name}_{knob}"]'
