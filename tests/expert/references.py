@@ -132,7 +132,7 @@ CASES: dict[str, Case] = {
             inputs="torch.randn(N, C, W)",
             sizes="N, C, W = 4, 12, 34",
         ),
-        ("statistics", "statistics", "pooling", "row"),
+        ("statistics", "pooling", "statistics", "row"),
         left=("add",),
     ),
     "statistics": Case(
