@@ -16,9 +16,14 @@ def candidate() -> Candidate:
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_the_example_passes_the_evaluator(evaluator, precision):
+    """At smaller sizes, which are soon interpreted: its verdict hangs on none of them."""
+    reference = prompt_text("fewshot_reference.py.txt")
+    for size, small in (("1024", "128"), ("2048", "256"), ("4096", "512")):
+        assert reference.count(f" = {size}\n") == 1
+        reference = reference.replace(f" = {size}\n", f" = {small}\n")
     task = KernelTask(
         name="fewshot",
-        reference=prompt_text("fewshot_reference.py.txt"),
+        reference=reference,
         target=load_hardware("h200"),
         precision=precision,
     )

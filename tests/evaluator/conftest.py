@@ -1,8 +1,10 @@
 """Each kind of process is started once: one interprets every candidate, one compiles what was launched."""
 
+import fcntl
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,18 @@ def in_process(script: str, jobs: Any, **environment: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` answers, made by the first of xdist's workers that asks; the others wait for it."""
+    workers = factory.getbasetemp()
+    folder = workers.parent if "PYTEST_XDIST_WORKER" in os.environ else workers
+    with open(folder / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = folder / f"{name}.json"
+        if not answer.exists():
+            answer.write_text(json.dumps(make()))
+        return json.loads(answer.read_text())
+
+
 @pytest.fixture(scope="session")
 def mi300x() -> Hardware:
     """An MI300X by its data sheet."""
@@ -83,10 +97,12 @@ def a100(h200: Hardware) -> Hardware:
 
 
 @pytest.fixture(scope="session")
-def interpreted(h200: Hardware) -> Any:
+def interpreted(h200: Hardware, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Outcomes of all real, faulty and fake runs."""
     jobs = {"hardware": h200.model_dump(), "real": REAL, "faulty": FAULTY, "fake": FAKE}
-    return in_process("interpreter/driver.py", jobs, TRITON_INTERPRET="1")
+    return made_once(
+        tmp_path_factory, "interpreted", lambda: in_process("interpreter/driver.py", jobs, TRITON_INTERPRET="1")
+    )
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +124,8 @@ def compiled(
         jobs[key] = {"file": FAKE[case][0], "launch": launch, "hardware": targets[arch].model_dump()}
     other = {**interpreted["fake"]["uncovered"]["launches"][0], "kernel": "no_such_function"}
     jobs["no_such_function@sm_90"] = {"file": "faulty.py", "launch": other, "hardware": h200.model_dump()}
-    return in_process("aot/driver.py", jobs, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+    cache = str(tmp_path_factory.mktemp("triton"))
+    return made_once(tmp_path_factory, "compiled", lambda: in_process("aot/driver.py", jobs, TRITON_CACHE_DIR=cache))
 
 
 @pytest.fixture(scope="session")

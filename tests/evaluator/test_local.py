@@ -1,5 +1,6 @@
 """LocalEvaluator: baseline, screening, secrecy, threads, and what is the machine's fault rather than a kernel's."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -148,14 +149,26 @@ def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardwar
 def test_a_judge_that_was_lost_between_calls_is_replaced_and_nothing_survives(
     own: LocalEvaluator, h200: Hardware
 ) -> None:
-    own.baseline(KernelTask(name="softmax", reference=SOFTMAX, target=h200))
+    task = KernelTask(name="softmax", reference=SOFTMAX, target=h200)
+    own.baseline(task)
     assert own._judge is not None
     first, lost = str(own._judge.folder), own._judge.process
     lost.kill()
-    assert own.environment().torch
-    assert own._judge.process is not lost
+
+    async def ask() -> tuple[str, int]:
+        """Until the next call has a judge of its own, which need not answer: tests/cli/test_trust.py shows that."""
+        call = asyncio.create_task(own.aevaluate(task, candidate(RIGHT)))
+        while own._judge is None or own._judge.process is lost or not _processes_in(str(own._judge.folder)):
+            assert not call.done()
+            await asyncio.sleep(0.01)
+        new = str(own._judge.folder), own._judge.process.pid
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return new
+
+    folder, group = asyncio.run(ask())
     assert not Path(first).exists()
-    folder, group = str(own._judge.folder), own._judge.process.pid
     own.close()
     deadline = time.monotonic() + 5
     while (left := _processes_in(folder)) and time.monotonic() < deadline:
@@ -216,12 +229,12 @@ def test_threads_take_turns(evaluator: LocalEvaluator, h200: Hardware) -> None:
     def ask(number: int) -> None:
         answers[number] = evaluator.evaluate(task, candidate(RIGHT if number % 2 else wrong)).status
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == {0: "incorrect", 1: "correct", 2: "incorrect", 3: "correct"}
+    assert answers == {0: "incorrect", 1: "correct"}
 
 
 def test_the_same_seed_gives_the_same_evidence(evaluator: LocalEvaluator, h200: Hardware) -> None:

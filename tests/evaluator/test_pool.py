@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
-from egg_graph.evaluator import Evaluator, EvaluatorPool
+from egg_graph.evaluator import Evaluator, EvaluatorPool, LocalEvaluator
 from egg_graph.evaluator.pool import Pool
 from egg_graph.evaluator.spending import accounted
 from egg_graph.schema import BadInput, Candidate, Evaluation, Hardware, InfrastructureError, KernelTask
@@ -107,7 +108,15 @@ def test_a_fault_that_persists_costs_one_verdict_alone(h200: Hardware) -> None:
     assert "fell off" in evaluations[2].reason
 
 
-def test_a_real_pool_judges_right_and_wrong_side_by_side(h200: Hardware) -> None:
+def test_a_real_pool_judges_right_and_wrong_side_by_side(
+    evaluator: LocalEvaluator, h200: Hardware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of its two evaluators is warm already, and stays open."""
+    warm = SimpleNamespace(evaluate=evaluator.evaluate, screen=evaluator.screen, close=lambda: None)
+    made = iter([warm])
+    monkeypatch.setattr(
+        "egg_graph.evaluator.pool.LocalEvaluator", lambda **settings: next(made, None) or LocalEvaluator(**settings)
+    )
     sources = [RIGHT, RIGHT.replace("2.0 *", "2.1 *"), RIGHT, "def ("]
     with EvaluatorPool(workers=2, timeout=20.0) as pool:
         assert isinstance(pool, Evaluator)

@@ -1,4 +1,7 @@
-"""A real Ray cluster on this machine: two workers, one of them ended in the middle of an evaluation."""
+"""A real Ray cluster on this machine, whose worker is ended in the middle of an evaluation.
+
+That several workers answer side by side and in order: test_pool.py.
+"""
 
 import os
 import signal
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RayPool]:
     pytest.importorskip("ray", reason="Ray is not installed")
-    with RayPool(workers=2, cpus_per_worker=0.1, timeout=20.0) as made:
+    with RayPool(workers=1, cpus_per_worker=0.1, timeout=20.0) as made:
         yield made
 
 
@@ -40,18 +43,18 @@ def actor_pids() -> list[int]:
 def test_an_actor_that_dies_loses_nothing(pool: RayPool, h200: Hardware) -> None:
     assert isinstance(pool, Evaluator)
     wrong = RIGHT.replace("2.0 *", "2.1 *")
-    candidates = [candidate(wrong if number % 2 else RIGHT, number=number, slow=True) for number in range(3)]
+    candidates = [candidate(wrong if number % 2 else RIGHT, number=number, slow=True) for number in range(2)]
     answers: list[Evaluation] = []
     thread = threading.Thread(target=lambda: answers.extend(pool.evaluate_many(task(h200), candidates)))
     thread.start()
     deadline = time.monotonic() + 60
     while not (pids := actor_pids()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    time.sleep(3)  # in the middle: its judge is starting, or judging
+    time.sleep(0.5)  # in the middle: its judge is starting
     os.kill(pids[0], signal.SIGKILL)
     thread.join(200)
     assert [answer.candidate for answer in answers] == [c.id for c in candidates]
-    assert [answer.status for answer in answers] == ["correct", "incorrect", "correct"]
+    assert [answer.status for answer in answers] == ["correct", "incorrect"]
 
 
 def test_what_is_wrong_with_a_reference_comes_back_as_it_was(pool: RayPool, h200: Hardware) -> None:

@@ -142,8 +142,10 @@ def test_nothing_is_left_when_the_interpreter_ends(tmp_path):
     code = (
         "import sys; from pathlib import Path; from egg_graph.expert import capture_graph\n"
         "from egg_graph.expert.capture.process import running_process\n"
-        "from tests.expert.capture.test_capture import task\n"
-        "capture_graph(task(Path(sys.argv[1]).read_text())); print(running_process())"
+        "from egg_graph.knowledge import load_hardware; from egg_graph.schema import KernelTask\n"
+        "reference = Path(sys.argv[1]).read_text()\n"
+        "capture_graph(KernelTask(name='case', reference=reference, target=load_hardware('h200')))\n"
+        "print(running_process())"
     )
     temporary = tmp_path / "tmp"
     temporary.mkdir()

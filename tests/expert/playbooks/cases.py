@@ -71,10 +71,18 @@ CASES: dict[str, Case] = {
             "return F.gelu(self.linear(x))", "M, K, N = 1024, 2048, 8192", "torch.randn(M, K)",
             init="k, n; self.linear = nn.Linear(k, n)", init_args="K, N",
         ),
-        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "tf32/split_k", "ieee/pointer", "ieee/tma", "bf16/pointer",
-         "bf16/tma", "fp16/pointer"),
+        ("tf32/tma", "tf32/split_k", "ieee/tma", "bf16/tma", "fp16/pointer"),
         GEMM_SHAPES,
-        ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "ieee/pointer", "bf16/pointer", "bf16/tma"),
+        ("tf32/tma", "bf16/tma"),
+    ),
+    "linear_relu": Case(  # compiled in a third of the time of a GELU
+        module(
+            "return F.relu(self.linear(x))", "M, K, N = 1024, 2048, 8192", "torch.randn(M, K)",
+            init="k, n; self.linear = nn.Linear(k, n)", init_args="K, N",
+        ),
+        ("tf32/pointer", "tf32/tma_registers", "ieee/pointer", "bf16/pointer"),
+        GEMM_SHAPES,
+        ("tf32/pointer", "tf32/tma_registers", "ieee/pointer", "bf16/pointer"),
     ),
     "long_epilogue": Case(
         module(
