@@ -82,3 +82,10 @@ def test_products_run_on_tensor_cores(compiled: Any, name: str, kind: str) -> No
     assert main["tensor_core_instructions"].get("HGMMA", 0) > 0, main
     if "/tma" in kind:
         assert "UTMALDG" in main["memory_instructions"], main
+
+
+@pytest.mark.parametrize(("kind", "last"), [("split", "row_rest_kernel"), ("looped", "row_kernel")])
+def test_a_norm_loads_a_weight_for_each_channel_and_not_for_each_element(compiled: Any, kind: str, last: str) -> None:
+    memory = next(k for k in compiled[f"group_norm/ieee/{kind}"] if k["kernel"] == last)["memory_instructions"]
+    assert memory["STG.128"] == 4, "16 elements a thread"
+    assert memory["LDGSTS"] <= 2 * 12 + 6, "3 stages of 4 loads of four elements, in at most 2 loops; weight and bias"
