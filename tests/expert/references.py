@@ -39,6 +39,7 @@ def module(
 
 SMALL_IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 2, 3, 12, 20"}
 IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 12, 20"}
+LARGE_IMAGE = {"inputs": "torch.randn(N, C, H, W)", "sizes": "N, C, H, W = 4, 12, 48, 51"}
 TWO = {"arguments": "x, y", "inputs": "torch.randn(N, C), torch.randn(N, C)"}
 
 ACTIVATIONS = """
@@ -101,6 +102,25 @@ CASES: dict[str, Case] = {
     ),
     "group_norm": Case(
         module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **IMAGE), ("row",)
+    ),
+    "group_norm_looped_by_channel": Case(
+        module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **LARGE_IMAGE),
+        ("row",),
+        variant="looped",
+    ),
+    "group_norm_split_by_channel": Case(
+        module("return F.silu(self.norm(x))", init="self.norm = nn.GroupNorm(4, C)", **LARGE_IMAGE),
+        ("row",),
+        variant="split",
+    ),
+    "softmax_of_pixels_looped": Case(
+        module(
+            "return torch.softmax(x.flatten(2), 2) * self.scale",
+            init="self.scale = nn.Parameter(torch.randn(C, 1))",
+            **LARGE_IMAGE,
+        ),
+        ("row",),
+        variant="looped",
     ),
     "instance_norm": Case(module("return self.norm(x)", init="self.norm = nn.InstanceNorm2d(C)", **IMAGE), ("row",)),
     "batch_norm": Case(

@@ -195,21 +195,38 @@ CASES: dict[str, Case] = {
     ),
     "cumsum": Case(
         scan("return torch.cumsum(x, dim=1)", "torch.randn(B, N)"),
-        ("tf32/", "tf32/rows", "bf16/"),
+        ("tf32/pieces", "tf32/rows", "bf16/pieces"),
         SCAN_SHAPES,
-        ("tf32/", "tf32/rows"),
+        ("tf32/pieces", "tf32/rows"),
     ),
     "masked_cumsum": Case(
         scan("return torch.cumsum(x * m, dim=1)", "torch.randn(B, N), torch.rand(B, N) > 0.5", "x, m"),
-        ("tf32/",),
+        ("tf32/pieces",),
         SCAN_SHAPES[:1],
-        ("tf32/",),
+        ("tf32/pieces",),
     ),
     "cumsum_from_end": Case(
         scan("return torch.cumsum(x.flip(1), dim=1).flip(1) * 2 + 1", "torch.randn(B, N)"),
-        ("tf32/", "tf32/rows"),
+        ("tf32/pieces", "tf32/rows"),
         SCAN_SHAPES[:1],
+        ("tf32/pieces",),
+    ),
+    "cumsum_exclusive": Case(
+        scan(
+            "y = torch.cumsum(x[:, :-1], dim=1); return torch.cat([torch.zeros_like(x[:, :1]), y], dim=1)",
+            "torch.randn(B, N)",
+        ),
+        ("tf32/rows", "tf32/pieces"),
+        SCAN_SHAPES[:1],
+    ),
+    "exclusive_sum_of_columns": Case(
+        scan(
+            "y = torch.cumsum(x[:, :-1], 1); return torch.cat((torch.zeros_like(x.select(1, 0).unsqueeze(1)), y), 1)",
+            "torch.randn(B, N, I)",
+            sizes="B, N, I = 64, 4096, 512",
+        ),
         ("tf32/",),
+        ({"B": 3, "N": 77, "I": 19},),
     ),
     "cumprod": Case(
         scan("return torch.cumprod(x, dim=1)", "torch.rand(B, N) * 0.001 + 1"), ("tf32/",), SCAN_SHAPES[:1]
@@ -233,6 +250,15 @@ CASES: dict[str, Case] = {
     ),
     "few_long_rows": Case(
         wide_row("return F.layer_norm(x, (x.shape[1],))"), ("ieee/split",), ({"R": 3, "N": 9001},), ("ieee/split",)
+    ),
+    "group_norm": Case(
+        module(
+            "return self.norm(x)", "B, C, H = 112, 64, 512", "torch.randn(B, C, H, H)",
+            init="c; self.norm = nn.GroupNorm(8, c)", init_args="C",
+        ),
+        ("ieee/split", "ieee/looped"),
+        ({"B": 2, "C": 16, "H": 37},),
+        ("ieee/split", "ieee/looped"),
     ),
     "pooling_in_3d": Case(
         module(

@@ -91,3 +91,10 @@ def test_products_run_on_tensor_cores(compiled: Any, name: str, kind: str) -> No
 def test_phases_of_stride_two_are_written_without_gaps(compiled: Any) -> None:
     kernels = {kernel["kernel"]: kernel for kernel in compiled["convolution_transposed_interleaved/tf32/channels_last"]}
     assert "STG.128" in kernels["convolution_kernel"]["memory_instructions"], kernels
+
+
+@pytest.mark.parametrize(("kind", "last"), [("split", "row_rest_kernel"), ("looped", "row_kernel")])
+def test_a_norm_loads_a_weight_for_each_channel_and_not_for_each_element(compiled: Any, kind: str, last: str) -> None:
+    memory = next(k for k in compiled[f"group_norm/ieee/{kind}"] if k["kernel"] == last)["memory_instructions"]
+    assert memory["STG.128"] == 4, "16 elements a thread"
+    assert memory["LDGSTS"] <= 2 * 12 + 6, "3 stages of 4 loads of four elements, in at most 2 loops; weight and bias"

@@ -133,6 +133,20 @@ def test_only_flips_of_the_scanned_dimension_reverse(body: str, reverse: bool) -
     assert ("reverse=True" in source) is reverse
 
 
+@pytest.mark.parametrize(("cut", "exclusive"), [(":-1", True), ("1:", False)])
+def test_only_a_sum_without_the_last_number_after_a_zero_is_exclusive(cut: str, exclusive: bool) -> None:
+    body = f"return torch.cat([torch.zeros_like(x[:, :1]), torch.cumsum(x[:, {cut}], 1)], 1)"
+    plan = make_plan(capture(scan(body, "torch.randn(B, N)")), PLAYBOOKS)
+    assert ("cat" not in [node.base for node in plan.left]) == exclusive
+
+
+@pytest.mark.parametrize(("columns", "structures"), [(64, ("whole",)), (20000, ("looped", "whole"))])
+def test_a_short_row_is_never_walked(columns: int, structures: tuple[str, ...]) -> None:
+    graph = capture(module("return torch.softmax(x, 1)", f"R, N = 65536, {columns}", "torch.randn(R, N)"))
+    (group,) = make_plan(graph, PLAYBOOKS).groups.values()
+    assert playbooks_by_name()["row"].structures(graph, group) == structures
+
+
 def test_few_rows_get_a_low_tile() -> None:
     assert gemm("Z, M, K, N = 1, 8, 4096, 8192").config["gemm_BLOCK_M"] == 16
 

@@ -1,5 +1,7 @@
 """Write kernel and wrapper of a group that reduces one axis (or one run of axes), whole or looped."""
 
+import re
+
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Unfusable
@@ -8,7 +10,44 @@ from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import TileBody
 
 LOOP = "for start in tl.range(0, {count}, {step}, num_stages=STAGES):"
+ALIGNED = "{length} = {length} // ALIGN * ALIGN  # tells the compiler how lines are aligned"
+"""The length of a row is often a multiple of 4, not of 16: loads have four elements where the compiler knows."""
+ALIGN = "ALIGN=16 if {length} % 16 == 0 else 4 if {length} % 4 == 0 else 1"
 PIECE_LOOP = "for start in tl.range(first, last, {step}, num_stages=STAGES):"
+
+
+def span_loop(span: str, begin: str, end: str, lines: list[str]) -> list[str]:
+    """Write a loop over tiles of STEP elements of rows, each inside one span: what a span has in common is one number.
+
+    Args:
+        span: Elements of a span, as kernel text: a constant of the compiler.
+        begin: The first tile.
+        end: The tile after the last.
+        lines: The loop's body, which finds `span`, `cols`, `offsets` and the masks.
+    """
+    return [
+        f"for tile in tl.range({begin}, {end}, num_stages=STAGES):",
+        f"    span = rows * (n_cols // {span}) + tile // per_span",
+        "    within = tile % per_span * STEP + tl.arange(0, STEP)[None, :]",
+        *([f"    cols = tile // per_span * {span} + within"] if any(re.search(r"\bcols\b", s) for s in lines) else []),
+        f"    col_mask = within < {span}",
+        f"    offsets = span * {span} + within",
+        "    mask = row_mask & col_mask",
+        *(f"    {line}" for line in lines),
+    ]
+
+
+def span_tiles(span: str) -> list[str]:
+    """Write how many tiles a span and a row have."""
+    return [
+        f"per_span: tl.constexpr = ({span} + STEP - 1) // STEP",
+        f"n_tiles = n_cols // {span} * per_span",
+    ]
+
+
+def step(span: str, block: str) -> str:
+    """Write the launch's argument for the elements of a tile that lies in one span."""
+    return f"STEP=min({block}, triton.next_power_of_2({span}))"
 
 
 class ReductionWriter:
@@ -58,10 +97,14 @@ class ReductionWriter:
             body.store(self.labels[output], body.value(output, body.names.kept), body.names.kept)
         lines += body.lines[kept:]
         if self.full:
-            body.lines, body.before = [], []
+            body.lines, body.before, body.in_spans = [], [], self.space.is_rows
             for output in self.full:
                 body.store(self.labels[output], body.value(output, body.names.full), body.names.full)
-            lines += [*body.before, *self._loop(body.lines)]
+            if body.span is None:
+                lines += [*body.before, *self._loop(body.lines)]
+            else:
+                span = body.size(body.span)
+                lines += [*body.before, *span_tiles(span), *span_loop(span, "0", "n_tiles", body.lines)]
         return lines
 
     def _loop(self, lines: list[str]) -> list[str]:
@@ -93,10 +136,13 @@ class ReductionWriter:
             *(["n_rows", "n_cols"] if self.space.is_rows else ["n_steps", "n_inner"]),
             *body.numbers.values(),
             *(f"{n}: tl.constexpr" for n in [*body.sizes.values(), *constants]),
+            *(["STEP: tl.constexpr"] if body.span else []),
             *(["STAGES: tl.constexpr"] if self.looped else []),
+            "ALIGN: tl.constexpr",
             "WIDE: tl.constexpr",
         ]
         head = ["pid = tl.program_id(0)", "if WIDE:  # offsets need 64 bits", "    pid = pid.to(tl.int64)"]
+        head.append(ALIGNED.format(length="n_cols" if self.space.is_rows else "n_inner"))
         if self.space.is_rows:
             head += ["rows = pid * ROWS + tl.arange(0, ROWS)[:, None]", "row_mask = rows < n_rows"]
             doc = f"{self.doc}, ROWS rows a program" + (", walked in blocks." if self.looped else ", one read.")
@@ -129,8 +175,11 @@ class ReductionWriter:
         else:
             numbers += [f"STEPS={knob.get('STEPS', 'triton.next_power_of_2(n_steps)')}", f"BLOCK={knob['BLOCK']}"]
             lines.append(f"grid = (n_outer * triton.cdiv(n_inner, {knob['BLOCK']}),)")
+        if self.body.span:
+            numbers.append(step(wrapper.size(self.body.span), knob["BLOCK"]))
         if self.looped:
             numbers.append(f"STAGES={knob['num_stages']}")
+        numbers.append(ALIGN.format(length="n_cols" if rows else "n_inner"))
         numbers += [f"WIDE={numel} > 2**31", f"num_warps={knob['num_warps']}"]
         arguments = [*wrapper.labels, *(self.labels[o] for o in self.outputs), *numbers]
         lines += call(f"{self.kernel_name}[grid]", arguments, indent=4)

@@ -9,7 +9,7 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Index, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.codegen.reduction_kernel import PIECE_LOOP
+from egg_graph.expert.codegen.reduction_kernel import ALIGN, ALIGNED, PIECE_LOOP, span_loop, span_tiles, step
 from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import PIECES, TileBody
 
@@ -65,7 +65,7 @@ class SplitWriter:
         for output in self.outputs:
             if output not in self.full:
                 body.store(self.labels[output], body.value(output, body.names.kept), once)
-        kept, body.lines, body.before = body.lines, [], []
+        kept, body.lines, body.before, body.in_spans = body.lines, [], [], True
         for output in self.full:
             body.store(self.labels[output], body.value(output, body.names.full), body.names.full)
         return [*kept, *body.before], body.lines
@@ -88,7 +88,7 @@ class SplitWriter:
         if self.full:
             head = [
                 "pid = tl.num_programs(0) - 1 - tl.program_id(0)  # backwards: what was read last is still in L2",
-                *self._rows("pid % n_rows"), "piece = pid // n_rows", *PIECE,
+                *self._rows("pid % n_rows"), "piece = pid // n_rows", *([] if self.rest.span else PIECE),
             ]  # fmt: skip
         else:
             head = ["pid = tl.program_id(0)", *self._rows("pid")]
@@ -97,21 +97,36 @@ class SplitWriter:
             head.append(f"{state.name} = tl.load({self._where(place)} + lanes, mask=lane_mask, other={state.neutral})")
         if self.one.count:
             head.append("count = tl.where(lane_mask, tl.minimum(n_cols - lanes * width, width), 0).to(tl.float32)")
-        lines = [*self.one.end, *self.kept_lines, *(self._loop(self.full_lines) if self.full else [])]
+        lines = [*self.one.end, *self.kept_lines, *(self._last_loop() if self.full else [])]
         arguments = [
             *(f"{self.rest.label(root)}_ptr" for root in self.rest.roots), "partial_ptr",
             *(f"{self.labels[o]}_ptr" for o in self.outputs),
         ]  # fmt: skip
-        constants = ["LANES", *(["BLOCK", "STAGES"] if self.full else [])]
+        constants = ["LANES", *([self._width, "STAGES"] if self.full else [])]
         doc = f"{self.doc}, from the pieces' results" + (", on one piece." if self.full else ", on one row.")
         return kernel(
             f"{self.name}_rest_kernel", [*arguments, *self._numbers(self.rest, constants)], doc, [*head, *lines]
         )
 
+    @property
+    def _width(self) -> str:
+        """The constant of the second kernel that is a tile's width."""
+        return "STEP" if self.rest.span else "BLOCK"
+
+    def _last_loop(self) -> list[str]:
+        """Walk over the piece; where rows have spans, over the program's share of their tiles."""
+        if self.rest.span is None:
+            return self._loop(self.full_lines)
+        span = self.rest.size(self.rest.span)
+        end = "tl.minimum(piece * share + share, n_tiles)"
+        share = "share = tl.cdiv(n_tiles, n_pieces)"
+        return [*span_tiles(span), share, *span_loop(span, "piece * share", end, self.full_lines)]
+
     def _rows(self, row: str) -> list[str]:
         return [
             "if WIDE:  # offsets need 64 bits",
             "    pid = pid.to(tl.int64)",
+            ALIGNED.format(length="n_cols"),
             f"rows = {row} + tl.arange(0, 1)[:, None]",
             "row_mask = rows < n_rows",
         ]
@@ -127,7 +142,7 @@ class SplitWriter:
     def _numbers(self, body: TileBody, constants: list[str]) -> list[str]:
         return [
             "n_rows", "n_cols", "n_pieces", "width", *body.numbers.values(),
-            *(f"{n}: tl.constexpr" for n in [*body.sizes.values(), *constants, "WIDE"]),
+            *(f"{n}: tl.constexpr" for n in [*body.sizes.values(), *constants, "ALIGN", "WIDE"]),
         ]  # fmt: skip
 
     def _wrapper(self) -> str:
@@ -148,11 +163,14 @@ class SplitWriter:
             ("rest", self.rest, grid if self.full else "n_rows", ["partial", *outputs]),
         ):
             walks = rows == grid
+            span = body.span if kind == "rest" else None
+            tile = step(wrapper.size(span), knob["BLOCK"]) if span else f"BLOCK={knob['BLOCK']}"
             arguments = [
                 *(body.label(root) for root in body.roots), *results, "n_rows", "n_cols", "pieces", "width",
                 *wrapper.runtime_numbers(body), *wrapper.constants(body),
                 *(["LANES=triton.next_power_of_2(pieces)"] if kind == "rest" else []),
-                *([f"BLOCK={knob['BLOCK']}", f"STAGES={knob['num_stages']}"] if walks else []),
+                *([tile, f"STAGES={knob['num_stages']}"] if walks else []),
+                ALIGN.format(length="n_cols"),
                 "WIDE=max(n_rows * n_cols + width, partial.numel()) >= 2**31",
                 *([f"num_warps={knob['num_warps']}"] if walks else []),
             ]  # fmt: skip

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import Body, is_flat_view
-from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable
+from egg_graph.expert.codegen.indexing import OFFSETS, Index, Run, Unfusable, Vector, merged
 from egg_graph.expert.codegen.reductions import IDENTITY, Space, check, correction, is_reduction, space_of, whole_tile
 
+SHORTEST_SPAN = 1024
+"""Neighbours of a row with one common operand (a channel's pixels) from which on a loop stays among them."""
 LOWEST = "-3.4e38"
 """Start of a running maximum that values are shifted by; finite, so that no infinity is subtracted from another."""
 
@@ -96,6 +98,8 @@ ROWS = Names(
     begun="start",
     length="n_cols",
 )
+SPAN = Index("span", "row_mask", tile=True)
+"""Index of the span of each row that a tile lies in."""
 PIECES = replace(ROWS, shape="[1, BLOCK]", begun="(start - first)", length="(last - first)")
 """A row of which each program walks over one piece, from `first` to `last`."""
 COLUMNS = Names(
@@ -129,6 +133,10 @@ class TileBody(Body):
         self.space = space
         self.names = names or (ROWS if space.is_rows else COLUMNS)
         self.looped = looped
+        self.in_spans = False
+        """Whether the loop that is written may walk a row span by span."""
+        self.span: Vector | None = None
+        """The elements of a span, where that loop does: neighbours in a row that have one operand in common."""
         self.results: dict[str, str] = {}
         self.states: list[State] = []
         """The running values of the passes written so far."""
@@ -152,6 +160,25 @@ class TileBody(Body):
             if name is not None and pattern == self.space.pattern(*flags):
                 return name
         return self.along_lines(pattern, self.names.kept, self.space.reduced) if self.space.is_rows else None
+
+    def _decode(self, pattern: tuple[Run, ...], index: Index) -> Index:
+        """Find an operand that is constant along a row, or along a span of it, once a row or span: not an element."""
+        kept, size = pattern[-1]
+        if index != self.names.full or self.names.across is not None or kept:
+            return super()._decode(pattern, index)
+        for each, length in ((self.names.kept, self.space.reduced), (SPAN, self._span(size))):
+            if length is not None and _divides(length, size):
+                rest = tuple(s // n for s, n in zip(size, length, strict=True))
+                shorter = merged([*pattern[:-1], (False, rest)])
+                return each if all(own for own, _ in shorter) else super()._decode(shorter, each)
+        return super()._decode(pattern, index)
+
+    def _span(self, size: Vector) -> Vector | None:
+        """Return the span of the loop that is written; the first operand that is constant along a long one sets it."""
+        is_long = SHORTEST_SPAN <= size[0] < self.space.reduced[0]
+        if self.in_spans and self.span is None and is_long and _divides(size, self.space.reduced):
+            self.span = size
+        return self.span
 
     def reduce(self, node: Node, index: Index) -> str:
         if not is_reduction(node):
@@ -349,3 +376,8 @@ class TileBody(Body):
             State(s, f"tl.sum({s} * tl.exp({m} - {m}_part), {keep})", "0.0"),
         ]
         self.results[top.name], self.results[total.name] = top.name, total.name
+
+
+def _divides(factor: Vector, size: Vector) -> bool:
+    """Return whether a size is a multiple of another in every capture."""
+    return all(s % f == 0 for f, s in zip(factor, size, strict=True))

@@ -51,10 +51,10 @@ class ColumnPlaybook(AxisPlaybook):
         return not space.is_rows and not space.is_full
 
     def fits(self, whole: ReductionWriter) -> bool:
-        """Hold up to 1024 steps whole where a loop would read them again, else up to 64."""
+        """Hold up to 1024 steps whole where a loop would read them again, else up to 128."""
         steps = power_of_two(whole.space.reduced[0])
         rereads = bool(whole.full) or len(whole.body.levels()) > 1
-        return steps <= (MOST_STEPS if rereads else 64)
+        return steps <= (MOST_STEPS if rereads else 128)
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return `folded` where results alone are written, and rows are unaligned or programs too few."""
@@ -85,23 +85,25 @@ class ColumnPlaybook(AxisPlaybook):
         writer = self.writer(graph, group, name)
         machine = multiprocessors(target)
         outer, steps, inner = writer.space.outer[0], power_of_two(writer.space.reduced[0]), writer.space.inner[0]
-        block = min(256, power_of_two(inner)) if not writer.looped else min(128, power_of_two(inner))
-        while block > 16 and (not writer.looped and steps * block > 16384):
+        aligned = inner % 4 == 0
+        most = 16384 if aligned else 4096  # a thread loads unaligned elements one by one, each with its own address
+        block = min(256, power_of_two(inner))
+        while block > 16 and (not writer.looped and steps * block > most):
             block //= 2
         while block > 16 and outer * -(-inner // block) < 2 * machine:
             block //= 2
         blocks = tuple(b for b in (16, 32, 64, 128, 256, 512) if writer.looped or steps * b <= 32768) or (block,)
         if writer.looped:
             tuning = Tuning(
-                {"STEPS": 32, "BLOCK": block, "num_warps": 4, "num_stages": 3},
+                {"STEPS": 8, "BLOCK": block, "num_warps": 4, "num_stages": 3 if aligned else 1},
                 {
                     "parallel_mapping": {"num_warps": (2, 4, 8)},
-                    "tensor_tiling": {"STEPS": (8, 16, 32, 64), "BLOCK": blocks},
+                    "tensor_tiling": {"STEPS": (4, 8, 16, 32), "BLOCK": blocks},
                     "memory_optimization": {"num_stages": (1, 2, 3, 4)},
                 },
             )
             return writer.code(tuning, "columns walked in blocks")
-        warps = max(4, min(16, steps * block // 2048))
+        warps = max(4, min(16, steps * block // (2048 if aligned else 512)))
         tuning = Tuning(
             {"BLOCK": block, "num_warps": warps},
             {"parallel_mapping": {"num_warps": nearby(warps, (2, 4, 8, 16, 32))}, "tensor_tiling": {"BLOCK": blocks}},

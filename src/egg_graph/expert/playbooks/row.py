@@ -1,5 +1,7 @@
 """Reductions over the last dimension: softmax, norms, row statistics, picks."""
 
+from dataclasses import replace
+
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Unfusable
@@ -14,6 +16,8 @@ from egg_graph.schema import Hardware, Precision
 MOST_ELEMENTS = 32768
 """Elements, over all tensors read, that fit into one program's registers (64 a thread at 16 warps)."""
 
+SHORT_ROW = 4096
+"""Elements up to which a row that fits is always held: a program that walks it has nothing to overlap."""
 FEW_ROWS = 8
 """Rows for each multiprocessor below which whole rows leave multiprocessors idle, at least in the last round."""
 LONG_ROW = 2**14
@@ -36,6 +40,8 @@ class RowPlaybook(AxisPlaybook):
         "program where rows are short. A row beyond 32768 elements is walked in blocks: online softmax (running "
         "maximum and rescaled sum) and Welford need one pass fewer; pipeline the loop (2 to 4 stages). Rows that are "
         "fewer than the machine wants and long: cut each into pieces, join their partial results in a second kernel. "
+        "Weights of channels (group norm): let each tile lie in one channel and load its weight once; a weight "
+        "gathered for every element took four times as long as the norm itself. "
         "Fuse the elementwise prologue and epilogue. On an H200 tiles hardly differ; evict_first is slower."
     )
     alternatives = (
@@ -64,9 +70,12 @@ class RowPlaybook(AxisPlaybook):
         return padded * max(1, operands) <= MOST_ELEMENTS
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
-        """Return `split` only where rows are long, and too few to give every multiprocessor several."""
+        """Return `split` only where rows are long and too few to give every multiprocessor several; no walk of a short
+        row."""
         found = super().structures(graph, group, target)
         space = self.space(graph, group)
+        if space.reduced[0] <= SHORT_ROW and self.fits(self.writer(graph, replace(group, variant="whole"), self.name)):
+            return ("whole",)
         machine = multiprocessors(target)
         few = space.outer[0] < FEW_ROWS * machine and space.reduced[0] >= LONG_ROW
         several = few and _split_tuning(space, machine).config["PIECES"] != 1
@@ -122,7 +131,7 @@ class RowPlaybook(AxisPlaybook):
 def _split_tuning(space: Space, machine: int) -> Tuning:
     """Start at pieces of at least eight blocks, or of two while multiprocessors would be idle."""
     rows, cols = space.outer[0], space.reduced[0]
-    block = min(4096, power_of_two(-(-cols // 8)))
+    block = min(2048, power_of_two(-(-cols // 8)))
     pieces = 1
     while rows * 2 * pieces <= MOST_PROGRAMS * machine:
         blocks = 8 if rows * pieces >= 2 * machine else 2
@@ -130,9 +139,9 @@ def _split_tuning(space: Space, machine: int) -> Tuning:
             break
         pieces *= 2
     return Tuning(
-        {"PIECES": pieces, "BLOCK": block, "num_warps": 8, "num_stages": 3},
+        {"PIECES": pieces, "BLOCK": block, "num_warps": 4, "num_stages": 3},
         {
-            "parallel_mapping": {"num_warps": (4, 8, 16), "PIECES": half_and_double(pieces, 1, 4096)},
+            "parallel_mapping": {"num_warps": (2, 4, 8), "PIECES": half_and_double(pieces, 1, 4096)},
             "tensor_tiling": {"BLOCK": half_and_double(block, 16, 8192)},
             "memory_optimization": {"num_stages": (1, 2, 3, 4)},
         },

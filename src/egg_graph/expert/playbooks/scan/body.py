@@ -15,6 +15,13 @@ RESERVED = frozenset(
      "offset", "totals", "piece", "pieces", "before", "after", "within", "tiles", "tl", "shape", "most"}
 )  # fmt: skip
 
+BEFORE = {
+    "pieces": ("1", "(position > 0)"),
+    "rows": ("1", "(position > 0)[None, :]"),
+    "columns": ("inner", "(position > 0)[:, None]"),
+}
+"""How far back the number before an element lies, and where there is one, in each structure."""
+
 
 @dataclass
 class ScanBody:
@@ -35,8 +42,8 @@ class ScanBody:
 class ScanBodyWriter:
     """Writes a ScanBody. Elements outside the tensor hold `neutral`, which the scan ignores."""
 
-    def __init__(self, graph: CapturedGraph, scan: Scan, neutral: str) -> None:
-        self.graph, self.scan, self.neutral = graph, scan, neutral
+    def __init__(self, graph: CapturedGraph, scan: Scan, neutral: str, structure: str) -> None:
+        self.graph, self.scan, self.neutral, self.structure = graph, scan, neutral, structure
         self.body = ScanBody()
         self.names: dict[str, str] = {}
         self.loaded: dict[str, str] = {}
@@ -78,8 +85,12 @@ class ScanBodyWriter:
         pointer = self._argument(name)
         body.tensors.append(name)
         body.variables.append(pointer)
-        if operand.shapes == self.scan.node.shapes:
+        if operand.shapes == self.graph[self.scan.result].shapes:
             body.whole.append(pointer)
+            if self.scan.exclusive:
+                stride, later = BEFORE[self.structure]
+                where = f"{pointer}_ptr + offset - {stride}, mask=mask & {later}"
+                return [f"{variable} = tl.load({where}, other={other}).to({kind})"]
             return [f"{variable} = tl.load({pointer}_ptr + offset, mask=mask, other={other}).to({kind})"]
         return [f"{variable} = tl.load({pointer}_ptr).to({kind})"]
 

@@ -17,11 +17,13 @@ class Scan:
     dim: int
     reverse: bool
     result: str
-    """The node that holds the scan, after any flip."""
+    """The node that holds the scan, after any flip. The kernel runs over its shape."""
     before: tuple[str, ...]
     """Pointwise nodes that make the source."""
     after: tuple[str, ...]
     """Pointwise nodes over the result."""
+    exclusive: tuple[str, ...] = ()
+    """Where each result leaves its own number out: what drops the last number and puts a zero first."""
 
     @property
     def is_product(self) -> bool:
@@ -46,6 +48,8 @@ def scan_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Scan | No
         source, result, reverse = graph[first].inputs[0], last, True
     if graph[source].dtype == "float64":
         return None
+    if exclusive := _exclusive(graph, node, dim, free):
+        return Scan(node, graph[source].inputs[0], dim, False, graph.users[start][0], (), (), exclusive)
     flips = {first, last} if reverse else set()
     before = _before(graph, source, node, {start, *flips} - {None}, free)  # type: ignore[arg-type]
     after = _after(graph, result, node, {start, *flips, *before} - {None}, free)  # type: ignore[arg-type]
@@ -54,10 +58,39 @@ def scan_at(graph: CapturedGraph, start: str, free: frozenset[str]) -> Scan | No
 
 def group_of(graph: CapturedGraph, scan: Scan, playbook: str, variant: str) -> Group:
     """Make the group of a scan and of what is fused around it."""
-    nodes = {scan.node.name, scan.result, *scan.before, *scan.after}
+    nodes = {scan.node.name, scan.result, *scan.before, *scan.after, *scan.exclusive}
     if scan.reverse:
         nodes.add(scan.node.inputs[0])
     return Group.of(graph, playbook, nodes, variant)
+
+
+def _exclusive(graph: CapturedGraph, node: Node, dim: int, free: frozenset[str]) -> tuple[str, ...]:
+    """Return what makes `cat([zero, cumsum(x without its last)])` of a cumulative sum, in order; else ()."""
+    cut, users = graph[node.inputs[0]], graph.users[node.name]
+    if node.base != "cumsum" or len(users) != 1 or graph[users[0]].base != "cat" or cut.base != "slice":
+        return ()
+    joined = graph[users[0]]
+    private = {cut.name, joined.name} <= free and graph.users[cut.name] == (node.name,)
+    if not private or {cut.name, node.name} & graph.returned or joined.inputs[1:] != (node.name,):
+        return ()
+    zero, whole = graph[joined.inputs[0]], graph[cut.inputs[0]]
+    along = joined.args[1] if len(joined.args) > 1 else joined.kwargs.get("dim", 0)
+    same = whole.shapes == joined.shapes and whole.dtype == node.dtype == joined.dtype
+    is_zero = zero.base == "zeros_like" and set(zero.size(dim)) == {1}
+    if not same or not is_zero or along not in (dim, dim - node.rank) or not _drops_last(cut, dim):
+        return ()
+    inside = {cut.name, node.name, joined.name}
+    while zero.name in free and zero.name not in graph.returned and set(graph.users[zero.name]) <= inside:
+        inside.add(zero.name)
+        if graph[zero.inputs[0]].base not in ("unsqueeze", "select", "slice"):
+            break
+        zero = graph[zero.inputs[0]]  # gives the zero its shape, and nothing else
+    return graph.ordered(inside - {node.name})
+
+
+def _drops_last(cut: Node, dim: int) -> bool:
+    """Return whether a slice begins at the first element of a dimension and takes each; its size tells the rest."""
+    return cut.args[1] in (dim, dim - cut.rank) and cut.args[2] == 0 and (len(cut.args) < 5 or cut.args[4] == 1)
 
 
 def _flip_before(graph: CapturedGraph, name: str, dim: int, scan: str, free: frozenset[str]) -> str | None:

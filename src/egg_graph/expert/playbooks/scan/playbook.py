@@ -1,6 +1,8 @@
 """Cumulative sums and products along any dimension, from either end, with pointwise work before and after."""
 
-from egg_graph.expert.capture.graph import CapturedGraph
+from math import prod
+
+from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import triton_dtype
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.playbooks.knobs import power_of_two
@@ -11,7 +13,9 @@ from egg_graph.expert.playbooks.scan.match import Scan, group_of, scan_at
 from egg_graph.schema import Hardware, Knob, Precision
 
 SHORTEST_IN_PIECES, LONGEST_IN_PIECES = 2048, 65536
-"""Row lengths between which one program should hold the whole row at once, in pieces."""
+"""Row lengths between which one program should hold the whole row at once, in pieces, where rows are few."""
+MANY_ROWS = 2048
+"""Rows from which on short blocks with a carry fill the machine, with less to wait for than a whole row."""
 
 
 class ScanPlaybook(Playbook):
@@ -19,10 +23,11 @@ class ScanPlaybook(Playbook):
 
     name = "scan"
     guidance = (
-        "Scans: read and write each number once. Hold a whole row in registers as pieces: scan inside each piece, "
-        "then add the exclusive sum of the pieces' totals (on an H200 a row of 32768 as 32 x 1024 on 16 warps was "
-        "faster than one flat scan). Blocks with a carry need 3 stages to keep loads in flight. Along another "
-        "dimension than the last, scan neighbouring columns side by side, so that loads stay contiguous."
+        "Scans: read and write each number once. Many rows: a program a row, in blocks of 2048 with a carry, 3 stages "
+        "to keep loads in flight. Few rows: hold each whole in registers as pieces, scan inside each piece, then add "
+        "the exclusive sum of the pieces' totals (16 x 2048 on 16 warps for a row of 32768 on an H200). An exclusive "
+        "sum reads the number before each: no copy without the last, no concatenation. Along another dimension "
+        "than the last, scan neighbouring columns side by side, so that loads stay contiguous."
     )
     operators = frozenset({"cumsum", "cumprod"})
     variants = ("pieces", "rows", "columns")
@@ -30,6 +35,10 @@ class ScanPlaybook(Playbook):
         Alternative(
             "rows", "algorithm_replacement", "blocks with a carry need fewer registers", ("scan_whole_row",),
             saves_registers=True,
+        ),
+        Alternative(
+            "pieces", "algorithm_replacement", "a row held whole needs no carry from block to block",
+            ("scan_whole_row",),
         ),
     )  # fmt: skip
     complexity = 5
@@ -39,17 +48,18 @@ class ScanPlaybook(Playbook):
         scan = scan_at(graph, start, free)
         return None if scan is None else group_of(graph, scan, self.name, structures(scan)[0])
 
+    def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
+        """Return what fits the group's scan."""
+        return structures(_scan(graph, group))
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write kernel and wrapper. Sums and products of floats are in fp32."""
-        inside = frozenset(group.nodes)
-        anchor = next(node for node in group.nodes if graph[node].base in ("cumsum", "cumprod"))
-        scan = scan_at(graph, anchor, inside)
-        assert scan is not None, "a group made by match"
+        scan = _scan(graph, group)
         structure = group.variant if group.variant in structures(scan) else structures(scan)[0]
-        body = ScanBodyWriter(graph, scan, "1" if scan.is_product else "0").write()
-        config, space = _tuning(scan, structure).prefixed(name)
+        body = ScanBodyWriter(graph, scan, "1" if scan.is_product else "0", structure).write()
+        config, space = _tuning(graph[scan.result], scan.dim, structure).prefixed(name)
         return KernelCode(
             function=name,
             source=_kernel(scan, body, structure, name) + "\n\n" + _wrapper(graph, group, scan, body, structure, name),
@@ -63,13 +73,27 @@ class ScanPlaybook(Playbook):
         )
 
 
+def _scan(graph: CapturedGraph, group: Group) -> Scan:
+    """Return the scan of a group that `match` made."""
+    anchor = next(node for node in group.nodes if graph[node].base in ("cumsum", "cumprod"))
+    scan = scan_at(graph, anchor, frozenset(group.nodes))
+    assert scan is not None, "a group made by match"
+    return scan
+
+
 def structures(scan: Scan) -> tuple[str, ...]:
     """Return the structures that fit this scan, the best first."""
     if scan.dim != scan.node.rank - 1:
         return ("columns",)
     if scan.is_product or scan.is_integer or scan.node.shape[-1] < SHORTEST_IN_PIECES:
         return ("rows",)
-    return ("pieces", "rows") if scan.node.shape[-1] <= LONGEST_IN_PIECES else ("rows", "pieces")
+    few = prod(scan.node.shape[:-1]) < MANY_ROWS
+    return ("pieces", "rows") if few and scan.node.shape[-1] <= LONGEST_IN_PIECES else ("rows", "pieces")
+
+
+def _manner(scan: Scan) -> str:
+    """Tell what is unusual about a scan."""
+    return ", from the end" if scan.reverse else ", each without its own number" if scan.exclusive else ""
 
 
 def _kernel(scan: Scan, body: ScanBody, structure: str, name: str) -> str:
@@ -104,7 +128,7 @@ def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: ScanBody, str
     is_same = output.dtype == graph[body.tensors[body.variables.index(model)]].dtype
     dtype = f"{model}.dtype" if is_same else f"torch.{output.dtype}"
     lines = [
-        f'"""{scan.node.base} along dimension {scan.dim}{", from the end" if scan.reverse else ""}."""',
+        f'"""{scan.node.base} along dimension {scan.dim}{_manner(scan)}."""',
         f"shape = {model}.shape",
         f"n = shape[{scan.dim}]",
         *[f"{variable} = {variable}.contiguous()" for variable in dict.fromkeys(body.whole)],
@@ -124,16 +148,17 @@ def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: ScanBody, str
     return head + "".join(f"    {line}\n" for line in lines) + launch + "    return out\n"
 
 
-def _tuning(scan: Scan, structure: str) -> Tuning:
-    n = scan.node.shape[scan.dim]
+def _tuning(whole: Node, dim: int, structure: str) -> Tuning:
+    """Choose knobs for a scan along a dimension of a node's shape."""
+    n = whole.shape[dim]
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
-        config: dict[str, Knob] = {"PIECES": 64 if n > 16384 else 32, "num_warps": warps}
+        config: dict[str, Knob] = {"PIECES": 16 if n > 16384 else 32, "num_warps": warps}
         return Tuning(
             config,
             {
                 "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
-                "tensor_tiling": {"PIECES": (16, 32, 64, 128)},
+                "tensor_tiling": {"PIECES": (8, 16, 32, 64)},
             },
         )
     if structure == "rows":
@@ -145,7 +170,7 @@ def _tuning(scan: Scan, structure: str) -> Tuning:
         }
     else:
         inner = 1
-        for size in scan.node.shape[scan.dim + 1 :]:
+        for size in whole.shape[dim + 1 :]:
             inner *= size
         config = {"BLOCK": 32, "COLUMNS": power_of_two(inner, 16, 64), "num_warps": 4, "num_stages": 3}
         tiling = {"BLOCK": (16, 32, 64), "COLUMNS": (16, 32, 64, 128)}
