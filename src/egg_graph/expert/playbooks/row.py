@@ -37,12 +37,11 @@ class RowPlaybook(AxisPlaybook):
     guidance = (
         "Row reduction (softmax, layer norm, RMS norm, logsumexp, row statistics): one program holds one or several "
         "whole rows in registers, so that each element is read once; 16 to 64 elements a thread, several rows a "
-        "program where rows are short. A row beyond 32768 elements is walked in blocks: online softmax (running "
-        "maximum and rescaled sum) and Welford need one pass fewer; pipeline the loop (2 to 4 stages). Rows that are "
-        "fewer than the machine wants and long: cut each into pieces, join their partial results in a second kernel. "
-        "Weights of channels (group norm): let each tile lie in one channel and load its weight once; a weight "
-        "gathered for every element took four times as long as the norm itself. "
-        "Fuse the elementwise prologue and epilogue. On an H200 tiles hardly differ; evict_first is slower."
+        "program where rows are short. A row beyond 32768 elements is walked in blocks: online softmax and Welford "
+        "need one pass fewer; pipeline the loop (2 to 4 stages). Long rows, fewer than the machine wants: "
+        "cut each into pieces, join their partial results in a second kernel. Weights of channels (group norm): keep "
+        "each tile inside one channel and load its weight once; pipelined gathers, one an element, made group norm "
+        "four times as slow. On an H200 evict_first is slower."
     )
     alternatives = (
         Alternative(
