@@ -59,7 +59,7 @@ class ScanPlaybook(Playbook):
         scan = _scan(graph, group)
         structure = group.variant if group.variant in structures(scan) else structures(scan)[0]
         body = ScanBodyWriter(graph, scan, "1" if scan.is_product else "0", structure).write()
-        config, space = _tuning(graph[scan.result], scan.dim, structure).prefixed(name)
+        config, space = _tuning(graph[scan.result], scan, structure).prefixed(name)
         return KernelCode(
             function=name,
             source=_kernel(scan, body, structure, name) + "\n\n" + _wrapper(graph, group, scan, body, structure, name),
@@ -148,17 +148,18 @@ def _wrapper(graph: CapturedGraph, group: Group, scan: Scan, body: ScanBody, str
     return head + "".join(f"    {line}\n" for line in lines) + launch + "    return out\n"
 
 
-def _tuning(whole: Node, dim: int, structure: str) -> Tuning:
-    """Choose knobs for a scan along a dimension of a node's shape."""
-    n = whole.shape[dim]
+def _tuning(whole: Node, scan: Scan, structure: str) -> Tuning:
+    """Choose knobs for a scan over a node's shape."""
+    n = whole.shape[scan.dim]
     if structure == "pieces":
         warps = 16 if n > 16384 else 8 if n > 4096 else 4
-        config: dict[str, Knob] = {"PIECES": 16 if n > 16384 else 32, "num_warps": warps}
+        pieces = 32 if n <= 16384 else 64 if scan.reverse else 16  # from the end, 16 long ones spill
+        config: dict[str, Knob] = {"PIECES": pieces, "num_warps": warps}
         return Tuning(
             config,
             {
                 "parallel_mapping": {"num_warps": tuple(dict.fromkeys((warps // 2, warps, min(32, 2 * warps))))},
-                "tensor_tiling": {"PIECES": (8, 16, 32, 64)},
+                "tensor_tiling": {"PIECES": (16, 32, 64, 128)},
             },
         )
     if structure == "rows":
@@ -170,7 +171,7 @@ def _tuning(whole: Node, dim: int, structure: str) -> Tuning:
         }
     else:
         inner = 1
-        for size in whole.shape[dim + 1 :]:
+        for size in whole.shape[scan.dim + 1 :]:
             inner *= size
         config = {"BLOCK": 32, "COLUMNS": power_of_two(inner, 16, 64), "num_warps": 4, "num_stages": 3}
         tiling = {"BLOCK": (16, 32, 64), "COLUMNS": (16, 32, 64, 128)}
