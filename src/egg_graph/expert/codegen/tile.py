@@ -159,7 +159,7 @@ class TileBody(Body):
         ):
             if name is not None and pattern == self.space.pattern(*flags):
                 return name
-        return self.along_lines(pattern, self.names.kept, self.space.reduced) if self.space.is_rows else None
+        return None
 
     def _decode(self, pattern: tuple[Run, ...], index: Index) -> Index:
         """Find an operand that is constant along a row, or along a span of it, once a row or span: not an element."""
