@@ -203,8 +203,9 @@ def test_a_slow_kernel_gets_the_next_structure_until_none_is_left(seed):
         attempts.append(Attempt(number=len(attempts) + 2, candidate=tried, evaluation=slow, analysis=analysis))
         plans.append(analysis.plan)
         assert len(plans) < 12
-    assert len(plans) == len(set(plans)) >= 3
-    assert any("to library" in plan for plan in plans) and any("to looped" in plan for plan in plans)
+    assert len(plans) == len(set(plans)) >= 2
+    assert any("to library" in plan for plan in plans)
+    assert not any("to looped" in plan for plan in plans), "rows of 512 are short"
 
 
 def test_products_change_their_structure_together():
@@ -235,11 +236,15 @@ def test_few_long_rows_are_split_and_never_held_whole():
     assert not EXPERT.analyze(asked.model_copy(update={"attempts": (tried,)})).worth_optimizing
 
 
-def test_without_a_clock_spills_speak_for_the_looped_row(seed):
+def test_without_a_clock_spills_speak_for_the_looped_row():
+    source = module("return torch.softmax(x, dim=1)", sizes="N, C = 128, 8192")
+    task = TASK.model_copy(update={"reference": source})
+    kernel = candidate(EXPERT.write(brief(task=task)).source)
     spilled = KernelResources(
         kernel="row_kernel", target="sm_90", grid=(1,), num_warps=4, num_stages=3, spill_bytes=64, shared_limit=1
     )
-    asked = brief(mode="optimize", kernel=seed, evaluation=evaluation(seed, bound=bound(0.05), resources=(spilled,)))
+    unclocked = evaluation(kernel, bound=bound(0.05), resources=(spilled,))
+    asked = brief(mode="optimize", task=task, kernel=kernel, evaluation=unclocked)
     analysis = EXPERT.analyze(asked)
     assert analysis.worth_optimizing and analysis.plan.startswith("Switch row from")
     draft = EXPERT.write(asked.model_copy(update={"analysis": analysis}))
