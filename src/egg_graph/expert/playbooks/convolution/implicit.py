@@ -220,7 +220,7 @@ def _flat_loop(spec: Spec) -> tuple[list[str], list[str]]:
     return constants, [
         "for start in range(0, C * TAPS, BLOCK_K):",
         "    k = start + ks",
-        "    tap = k % TAPS",
+        "    tap = tl.multiple_of(k % TAPS, 1)  # Triton takes `k % 24 % 4` for a multiple of 4, and loads beside the place",
         "    c = k // TAPS",
         *(f"    {line}" for line in _decoded_tap(spec, most)),
         f"    steps = {_steps(spec)}",
