@@ -207,10 +207,12 @@ def survey(
     compiled: Annotated[bool, typer.Option("--compile", help="Time torch.compile too.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="Calls of which the median is taken.")] = 9,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; survey the rest.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="References at work at once; one call a GPU is timed.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of this host to deal them over.")] = 1,
     precision: Annotated[Precision, PRECISION] = "tf32",
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
-    """Write the embedded expert's kernels, every structure, and time them over their knobs beside PyTorch, on one GPU.
+    """Write the embedded expert's kernels, every structure, and time them over their knobs beside PyTorch, on a GPU.
 
     Without references the page of the survey that --out has is written anew, held against the present rules.
     """
@@ -225,7 +227,15 @@ def survey(
 
     if references:
         results = run_survey(
-            references, out, precision=precision, repeats=repeats, compiled=compiled, keep=keep, on_row=print_row
+            references,
+            out,
+            precision=precision,
+            repeats=repeats,
+            compiled=compiled,
+            keep=keep,
+            workers=workers,
+            gpus=gpus,
+            on_row=print_row,
         )
     elif out is not None:
         results = read_survey(out)

@@ -6,12 +6,14 @@ own on one GPU (`survey_process`). The page tells what the present rules of conv
 
 import json
 import math
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from statistics import geometric_mean
@@ -28,7 +30,7 @@ from egg_graph.expert.codegen.module import write_module
 from egg_graph.expert.playbooks.convolution import tiles
 from egg_graph.expert.playbooks.convolution.match import convolution_at
 from egg_graph.expert.playbooks.convolution.playbook import shape_of
-from egg_graph.expert.playbooks.planner import make_plan, write_kernels
+from egg_graph.expert.playbooks.planner import make_plan, plan_seed, write_kernels
 from egg_graph.expert.playbooks.registry import playbooks, playbooks_by_name
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask, Knob, Precision, Value
 from egg_graph.tuning.literals import read_knobs
@@ -110,9 +112,11 @@ def run_survey(
     repeats: int = 9,
     compiled: bool = False,
     keep: bool = False,
+    workers: int = 1,
+    gpus: int = 1,
     on_row: Callable[[SurveyRow], None] | None = None,
 ) -> SurveyResults:
-    """Write and time the expert's kernels for each reference, on one GPU.
+    """Write and time the expert's kernels for each reference.
 
     Args:
         references: files in KernelBench's form.
@@ -121,22 +125,46 @@ def run_survey(
         repeats: calls of which the median is taken.
         compiled: time `torch.compile` too.
         keep: keep the rows that `out` has, and survey the rest.
+        workers: references at work at once; on each GPU one call at a time is timed.
+        gpus: GPUs of this host to deal them over.
         on_row: called with each row as it comes.
     """
-    results = SurveyResults(terms=current_provenance(environment()), precision=precision, repeats=repeats)
+    remarks = (f"{workers} references were at work at once on {gpus} GPUs.",) if workers > 1 else ()
+    results = SurveyResults(
+        terms=current_provenance(environment()), precision=precision, repeats=repeats, remarks=remarks
+    )
     if keep and out is not None:
         results = read_earlier(out, results, {"terms": {"environment"}, "precision": True, "repeats": True})
     done = {row.problem for row in results.rows}
-    for reference in references:
-        if name_of(reference) in done:
-            continue
-        row = survey_one(reference, precision, {"repeats": repeats, "compile": compiled})
+    left = [reference for reference in references if name_of(reference) not in done]
+    for row in _surveyed(left, precision, {"repeats": repeats, "compile": compiled}, workers, gpus):
         results = results.model_copy(update={"rows": (*results.rows, row)})
         if out is not None:
             write_survey(out, results)
         if on_row is not None:
             on_row(row)
     return results
+
+
+def _surveyed(
+    references: Sequence[Path], precision: Precision, terms: Mapping[str, Any], workers: int, gpus: int
+) -> Iterator[SurveyRow]:
+    """Yield a row for each reference as it is done."""
+    if workers == 1:
+        yield from (survey_one(reference, precision, terms) for reference in references)
+        return
+    context = multiprocessing.get_context("spawn")
+    numbers = context.Queue()
+    for worker in range(workers):
+        numbers.put(worker % gpus)
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_take_gpu, initargs=(numbers,)) as pool:
+        jobs = [pool.submit(survey_one, reference, precision, terms) for reference in references]
+        yield from (job.result() for job in as_completed(jobs))
+
+
+def _take_gpu(numbers: "multiprocessing.Queue[int]") -> None:
+    """Give this worker, and the processes that it starts, one GPU of the host."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(numbers.get())
 
 
 def survey_one(reference: Path, precision: Precision, terms: Mapping[str, Any]) -> SurveyRow:
@@ -173,17 +201,16 @@ def write_modules(task: KernelTask, graph: CapturedGraph) -> dict[str, tuple[str
         Source and structure, that of the convolution if there is one alone, else those of all groups.
     """
     known = playbooks_by_name()
-    groups = make_plan(graph, playbooks()).groups
-    chosen = {n: known[g.playbook].preferred_variant(graph, g, task.precision, task.target) for n, g in groups.items()}
-    wishes = {"seed": chosen}
-    for name, group in make_plan(graph, playbooks(), chosen).groups.items():
+    seed = plan_seed(graph, playbooks(), task.precision, task.target)
+    chosen = {name: group.variant for name, group in seed.groups.items()}
+    plans = {"seed": seed}
+    for name, group in seed.groups.items():
         for variant in known[group.playbook].structures(graph, group, task.target):
             if variant != group.variant:
-                wishes[f"{name}={variant}"] = {**chosen, name: variant}
+                plans[f"{name}={variant}"] = make_plan(graph, playbooks(), {**chosen, name: variant}, seed.dropped)
     shape = convolution_of(graph)
     modules: dict[str, tuple[str, str]] = {}
-    for label, wish in wishes.items():
-        plan = make_plan(graph, playbooks(), wish)
+    for label, plan in plans.items():
         source = write_module(task.reference, plan, write_kernels(plan, playbooks(), task.precision, task.target), {})
         structure = " ".join(filter(None, (group.variant for group in plan.groups.values())))
         if shape is not None and "convolution" in plan.groups:

@@ -180,25 +180,6 @@ class TileBody(Body):
             self.span = size
         return self.span
 
-    def _decode(self, pattern: tuple[Run, ...], index: Index) -> Index:
-        """Find an operand that is constant along a row, or along a span of it, once a row or span: not an element."""
-        kept, size = pattern[-1]
-        if index != self.names.full or self.names.across is not None or kept:
-            return super()._decode(pattern, index)
-        for each, length in ((self.names.kept, self.space.reduced), (SPAN, self._span(size))):
-            if length is not None and _divides(length, size):
-                rest = tuple(s // n for s, n in zip(size, length, strict=True))
-                shorter = merged([*pattern[:-1], (False, rest)])
-                return each if all(own for own, _ in shorter) else super()._decode(shorter, each)
-        return super()._decode(pattern, index)
-
-    def _span(self, size: Vector) -> Vector | None:
-        """Return the span of the loop that is written; the first operand that is constant along a long one sets it."""
-        is_long = SHORTEST_SPAN <= size[0] < self.space.reduced[0]
-        if self.in_spans and self.span is None and is_long and _divides(size, self.space.reduced):
-            self.span = size
-        return self.span
-
     def reduce(self, node: Node, index: Index) -> str:
         if not is_reduction(node):
             raise Unfusable(f"{node.op} is neither pointwise nor a reduction")
