@@ -347,8 +347,8 @@ CASES: dict[str, Case] = {
     ),
     "convolution_transposed_interleaved_flat": Case(
         convolution(
-            "nn.ConvTranspose3d(c, n, 3, 2, (1, 0, 2), groups=2, dilation=(2, 1, 2))", "torch.randn(B, C, H, H, H + 1)",
-            "1, 1, 1", few=6,
+            "nn.ConvTranspose3d(c, n, (3, 5, 7), 2, (1, 0, 3), groups=2, dilation=(2, 1, 1))",
+            "torch.randn(B, C, H, H, H + 1)", "1, 1, 1", few=6,
         ),
         ("tf32/",),
         ({"B": 2, "N": 20, "H": 3},),

@@ -220,7 +220,8 @@ def _flat_loop(spec: Spec) -> tuple[list[str], list[str]]:
     return constants, [
         "for start in range(0, C * TAPS, BLOCK_K):",
         "    k = start + ks",
-        "    tap = tl.multiple_of(k % TAPS, 1)  # Triton takes `k % 24 % 4` for a multiple of 4, and loads beside the place",
+        "    # Triton takes `k % 24 % 4` for a multiple of 4, and would load whole vectors from between their places.",
+        "    tap = tl.multiple_of(k % TAPS, 1)",
         "    c = k // TAPS",
         *(f"    {line}" for line in _decoded_tap(spec, most)),
         f"    steps = {_steps(spec)}",
