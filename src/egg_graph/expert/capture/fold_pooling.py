@@ -175,12 +175,13 @@ class _Fold:
         """Return the averaged filter's nodes, the convolution with it, and the steps, the last with the pool's name."""
         layer, axes = self.layer, self.axes
         weight = self._averaged(self._turned() if layer.transposed else layer.weight)
-        args = ({"node": layer.x.name}, {"node": weight.name}, layer.bias, self._each("stride"), self._each("padding"))
+        args = (_of(layer.x), _of(weight), layer.bias, self._each("stride"), self._each("padding"))
         result = self._add("convolution", f"conv{len(axes)}d.default", args, self.pool.node.shapes)
         renamed = {layer.node.name: result.name}
         for step in self.steps:
-            args = tuple(_renamed(arg, renamed) for arg in step.args)
-            renamed[step.name] = self._add(step.name, step.op.removeprefix("aten."), args, self.pool.node.shapes).name
+            operands = tuple(_renamed(arg, renamed) for arg in step.args)
+            op = step.op.removeprefix("aten.")
+            renamed[step.name] = self._add(step.name, op, operands, self.pool.node.shapes).name
         self.made[-1] = self.made[-1].model_copy(update={"name": self.pool.node.name})
         return self.made
 
@@ -206,10 +207,11 @@ class _Fold:
 
     def _turned(self) -> Node:
         """Add the filter of a transposed convolution as that of a plain one: turned round, input channels second."""
-        weight, dims = self.layer.weight, [d + 2 for d in range(len(self.axes))]
-        turned = self._add("turned", "flip.default", ({"node": weight.name}, dims), weight.shapes)
+        weight = self.layer.weight
+        dims: list[JsonValue] = [d + 2 for d in range(len(self.axes))]
+        turned = self._add("turned", "flip.default", (_of(weight), dims), weight.shapes)
         swapped = tuple((n, c, *taps) for c, n, *taps in weight.shapes)
-        view = self._add("swapped", "transpose.int", ({"node": turned.name}, 0, 1), swapped)
+        view = self._add("swapped", "transpose.int", (_of(turned), 0, 1), swapped)
         stride = (turned.stride[1], turned.stride[0], *turned.stride[2:])
         self.made[-1] = view.model_copy(update={"stride": stride})
         return self.made[-1]
@@ -228,9 +230,9 @@ class _Fold:
                 )
                 for i, shape in enumerate(shapes)
             )
-            weight = self._add("padded", "constant_pad_nd.default", ({"node": weight.name}, around), grown)
+            weight = self._add("padded", "constant_pad_nd.default", (_of(weight), around), grown)
         averaged = tuple((*shape[:2], *self._taps(shape[2:], i)) for i, shape in enumerate(shapes))
-        args = ({"node": weight.name}, self._each("window"), self._each("step"))
+        args = (_of(weight), self._each("window"), self._each("step"))
         return self._add("filter", f"avg_pool{len(self.axes)}d.default", args, averaged)
 
     def _taps(self, taps: tuple[int, ...], capture: int) -> tuple[int, ...]:
@@ -249,6 +251,10 @@ class _Fold:
         node = Node(name=name, op=f"aten.{op}", args=args, shapes=shapes, dtype="float32", stride=tuple(stride))
         self.made.append(node)
         return node
+
+
+def _of(node: Node) -> JsonValue:
+    return {"node": node.name}
 
 
 def _renamed(arg: JsonValue, names: dict[str, str]) -> JsonValue:
