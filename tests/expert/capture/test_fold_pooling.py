@@ -105,6 +105,10 @@ CASES = {
         pool(2, "u", [4, 2], [4, 2]),
         x=(2, 3, 39, 27), w=(5, 3, 3, 2), b=(5,), v=(5, 1, 1), one=(),
     ),
+    "one tap": graph(
+        layer(2, False), ("s", "add.Tensor", (of("y"), of("v"))), pool(2, "s", [3, 2], [2, 2]),
+        x=(2, 3, 40, 27), w=(5, 3, 1, 1), b=(5,), v=(5, 1, 1),
+    ),
     "a transposed volume": graph(
         layer(3, True, [2, 2, 2], [1, 1, 1]),
         ("s", "div.Tensor", (of("y"), of("v"))),
@@ -144,8 +148,9 @@ NO_FOLD = {
     "padded": graph(layer(2, False), pool(2, "y", [2, 2], [2, 2], [1, 1]), **PLANE),
     "beyond_the_end": graph(layer(2, False), pool(2, "y", [3, 3], [3, 3], [0, 0], True), **PLANE),
     "strided": graph(layer(2, False, [2, 2]), pool(2, "y", [2, 2]), **PLANE),
-    "as_many_products": graph(
-        layer(2, False), pool(2, "y", [2, 2]), x=(2, 3, 40, 40), w=(4, 3, 1, 1), b=(4,)
+    "more_products": graph(layer(2, False), pool(2, "y", [3, 3], [1, 1]), **PLANE),
+    "more_to_average": graph(
+        layer(2, False), pool(2, "y", [2, 2]), x=(2, 20, 40, 40), w=(4, 20, 1, 1), b=(4,)
     ),
     "read_elsewhere": graph(
         layer(2, False), pool(2, "y", [2, 2]), ("last", "sum.default", (of("y"),)), **PLANE

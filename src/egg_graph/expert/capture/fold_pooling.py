@@ -6,7 +6,8 @@ Along one dimension, with a filter W of k taps, padding p, a window of q places 
     transposed convolution of stride s:  pooled[i] = sum_v V[v] x[r / s * i + v],    V[v] = mean_{j<q} W[j + p - s v]
 
 where W is zero beyond its taps. V is an average pooling of W, padded with zeros (and turned round where transposed).
-The filter is averaged in every call, because it may change in place. What is the same at all places of a channel, added
+The filter is averaged in every call, because it may change in place. Of a convolution of one tap the input is averaged
+instead: as many products at fewer places. What is the same at all places of a channel, added
 or multiplied between the two, passes through an average.
 
 The transposed convolution of n places writes (n - 1) s - 2 p + k + more, so that the pooling leaves
@@ -49,6 +50,12 @@ class Layer:
     @property
     def taps(self) -> Numbers:
         return tuple(self.weight.size(d + 2) for d in range(len(self.stride)))
+
+    @property
+    def has_one_tap(self) -> bool:
+        """Whether each place of the output comes from the same place of the input, in every capture."""
+        ones = all(set(n) == {1} for n in (*self.taps, *self.stride))
+        return ones and not self.transposed and not any(map(any, self.padding))
 
 
 @dataclass(frozen=True)
@@ -172,10 +179,13 @@ class _Fold:
     made: list[Node] = field(default_factory=list)
 
     def nodes(self) -> list[Node]:
-        """Return the averaged filter's nodes, the convolution with it, and the steps, the last with the pool's name."""
+        """Return the average's nodes, the convolution, and the steps; the last has the pool's name."""
         layer, axes = self.layer, self.axes
-        weight = self._averaged(self._turned() if layer.transposed else layer.weight)
-        args = (_of(layer.x), _of(weight), layer.bias, self._each("stride"), self._each("padding"))
+        if layer.has_one_tap:
+            args = (_of(self._averaged_input()), _of(layer.weight), layer.bias)
+        else:
+            weight = self._averaged(self._turned() if layer.transposed else layer.weight)
+            args = (_of(layer.x), _of(weight), layer.bias, self._each("stride"), self._each("padding"))
         result = self._add("convolution", f"conv{len(axes)}d.default", args, self.pool.node.shapes)
         renamed = {layer.node.name: result.name}
         for step in self.steps:
@@ -186,7 +196,10 @@ class _Fold:
         return self.made
 
     def pays(self) -> bool:
-        """Return whether at full shape fewer products are left, and the filter is small beside what is not written."""
+        """Return whether at full shape fewer products are left, and what is averaged now is small beside what was."""
+        if self.layer.has_one_tap:
+            fewer = self.pool.node.numel[0] <= FEWER_PRODUCTS * self.layer.node.numel[0]
+            return fewer and self.made[0].numel[0] <= self.layer.node.numel[0]
         output, weight = self.layer.x if self.layer.transposed else self.layer.node, self.layer.weight
         before = prod(weight.shape) * prod(output.shape[2:])
         averaged = self._taps(weight.shapes[0][2:], 0)
@@ -199,11 +212,19 @@ class _Fold:
         pool, layer = self.pool, self.layer
         between = ", ".join(step.base for step in self.steps) or "nothing"
         taps = " x ".join(map(str, self._taps(layer.weight.shape[2:], 0)))
+        instead = f"the filter's {times(layer.taps)} taps, {taps} then"
         return (
             f"averages of {times(pool.window)} places of {layer.node.base} (between: {between}; the same at all places "
-            f"of a channel): averaging is linear, so it averages the filter's {times(layer.taps)} taps, {taps} then, "
+            f"of a channel): averaging is linear, so it averages {'the input' if layer.has_one_tap else instead}, "
             f"and only {times(tuple(pool.node.size(d + 2) for d in range(pool.rank)))} places are computed"
         )
+
+    def _averaged_input(self) -> Node:
+        """Add the average of what a convolution of one tap reads."""
+        pool, x = self.pool.node, self.layer.x
+        shapes = tuple((*own[:2], *places[2:]) for own, places in zip(x.shapes, pool.shapes, strict=True))
+        args = (_of(x), *([number(n) for n in numbers] for numbers in (self.pool.window, self.pool.stride)))
+        return self._add("input", pool.op.removeprefix("aten."), args, shapes)
 
     def _turned(self) -> Node:
         """Add the filter of a transposed convolution as that of a plain one: turned round, input channels second."""
