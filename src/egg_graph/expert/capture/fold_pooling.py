@@ -181,6 +181,7 @@ class _Fold:
     def nodes(self) -> list[Node]:
         """Return the average's nodes, the convolution, and the steps; the last has the pool's name."""
         layer, axes = self.layer, self.axes
+        args: tuple[JsonValue, ...]
         if layer.has_one_tap:
             args = (_of(self._averaged_input()), _of(layer.weight), layer.bias)
         else:
