@@ -24,10 +24,17 @@ def scope() -> Scope:
         ((512, 76, 84), "w.shape[0]"),
         ((256, 38, 42), "(x.shape[1] * 2)"),
         ((54, 35, 9), "(x.shape[2] - 2)"),
+        ((4, 23, 49), "(60 - x.shape[2])"),
     ],
 )
 def test_finds_the_simplest_expression(scope, values, text):
     assert scope.express(values) == text
+
+
+def test_a_constant_over_a_known_number():
+    scope = Scope()
+    scope.add("self.stride", (4, 1, 2))
+    assert scope.express((3, 12, 6)) == "(12 // self.stride)"
 
 
 def test_the_expression_gives_the_values(scope):

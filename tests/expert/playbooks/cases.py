@@ -322,6 +322,28 @@ CASES: dict[str, Case] = {
         ("tf32/padded",),
         ({"B": 2, "N": 64, "H": 300},),
     ),
+    "convolution_pooled": Case(  # an average of the filter is what remains of the pooling
+        module(
+            "y = self.conv(x) * self.scale; return torch.sigmoid(F.avg_pool2d(y + self.bias, 4))",
+            "B, C, N, H = 8, 8, 64, 98", "torch.randn(B, C, H, H)",
+            init="c, n; self.conv = nn.Conv2d(c, n, 3); self.scale = nn.Parameter(torch.randn(())); "
+            "self.bias = nn.Parameter(torch.randn(n, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded",),
+        ({"B": 2, "C": 3, "N": 19, "H": 21},),
+    ),
+    "convolution_transposed_pooled": Case(
+        module(
+            "return F.avg_pool3d(self.conv(x) * self.scale, 2) + 1",
+            "B, C, N, H, K, S = 8, 5, 24, 20, 3, 2", "torch.randn(B, C, H, H + 3, H)",
+            init="c, n, k, s; self.conv = nn.ConvTranspose3d(c, n, k, stride=s, padding=1); "
+            "self.scale = nn.Parameter(torch.randn(()))",
+            init_args="C, N, K, S",
+        ),
+        ("ieee/padded",),
+        ({"B": 1, "H": 5}, {"B": 1, "C": 2, "N": 3, "H": 7, "K": 2, "S": 1}),
+    ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
         ("tf32/planes", "tf32/channels_last", "ieee/planes", "bf16/channels_last"),
@@ -378,6 +400,7 @@ def candidates() -> list[tuple[str, str]]:
 def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, str], object]) -> Path:
     """The candidate's file; `graphs` keeps what was captured, one graph for all kinds of the same dtype."""
     from egg_graph.expert.capture.export import export_graph
+    from egg_graph.expert.capture.folds import fold_linear_steps
     from egg_graph.expert.codegen.module import write_module
     from egg_graph.expert.playbooks.planner import make_plan, write_kernels
     from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
@@ -386,7 +409,7 @@ def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, 
     reference = CASES[name].reference
     dtype = POLICY_DTYPE.get(precision, "float32")
     if (name, dtype) not in graphs:
-        graphs[name, dtype] = export_graph(reference, precision)
+        graphs[name, dtype] = fold_linear_steps(export_graph(reference, precision))
     graph = graphs[name, dtype]
     groups = make_plan(graph, PLAYBOOKS).groups
     chosen = {g: variant for g, group in groups.items() if variant in playbooks_by_name()[group.playbook].variants}

@@ -88,6 +88,15 @@ def test_products_run_on_tensor_cores(compiled: Any, name: str, kind: str) -> No
         assert "UTMALDG" in main["memory_instructions"], main
 
 
+@pytest.mark.parametrize("key", ["convolution_pooled/tf32/padded", "convolution_transposed_pooled/ieee/padded"])
+def test_what_a_convolution_and_its_pooling_leave_is_one_launch_for_the_filter_and_a_convolution(
+    interpreted: Any, key: str
+) -> None:
+    assert interpreted[key]["kernels"][0] == "pooling_kernel" and len(interpreted[key]["kernels"]) == 4
+    assert 'CONFIG = {\n    "convolution_' in Path(interpreted[key]["path"]).read_text(), "no knob for the filter"
+    assert "F.conv" not in (text := Path(interpreted[key]["path"]).read_text()) and "F.avg_pool" not in text
+
+
 def test_phases_of_stride_two_are_written_without_gaps(compiled: Any) -> None:
     kernels = {kernel["kernel"]: kernel for kernel in compiled["convolution_transposed_interleaved/tf32/channels_last"]}
     assert "STG.128" in kernels["convolution_kernel"]["memory_instructions"], kernels

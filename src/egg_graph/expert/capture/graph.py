@@ -200,6 +200,19 @@ def vector(raw: JsonValue) -> tuple[int, ...] | tuple[float, ...] | None:
     return tuple(v for v in values if isinstance(v, int | float))
 
 
+def by_dimension(raw: JsonValue, rank: int, captures: int, default: int) -> tuple[tuple[int, ...], ...] | None:
+    """Read one integer for each dimension, each with one entry per capture; None where something else is given."""
+    found: list[tuple[int, ...]] = []
+    for value in raw if isinstance(raw, list) else [default if raw is None else raw]:
+        values = (value,) * captures if isinstance(value, int) else vector(value)
+        if values is None or not all(isinstance(v, int) for v in values):
+            return None
+        found.append(tuple(int(v) for v in values))
+    if not found:
+        return ((default,) * captures,) * rank
+    return tuple(found * rank) if len(found) == 1 else tuple(found)
+
+
 def _nodes_in(args: Iterable[Any]) -> Iterator[str]:
     for arg in args:
         if isinstance(arg, dict):

@@ -15,8 +15,7 @@ from pathlib import Path
 from egg_graph.evaluator import report_progress
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.expert.capture.errors import CannotCapture
-from egg_graph.expert.capture.fold import fold_feature_sums
-from egg_graph.expert.capture.fold_average import fold_feature_averages
+from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 
@@ -55,7 +54,7 @@ def _capture(source: str, precision: str) -> CapturedGraph:
         raise BadInput(reply["bad_input"])
     if "cannot" in reply:
         raise CannotCapture(reply["cannot"])
-    return fold_feature_averages(fold_feature_sums(CapturedGraph.model_validate(reply["graph"])))
+    return fold_linear_steps(CapturedGraph.model_validate(reply["graph"]))
 
 
 class CaptureProcess:

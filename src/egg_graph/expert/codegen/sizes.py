@@ -62,7 +62,7 @@ class Scope:
             return self._atoms[target]
         if target in self._products:
             return _wrapped(self._products[target])
-        return self._with_constant(target) or self._combined(target)
+        return self._with_constant(target) or self._combined(target) or self._from_constant(target)
 
     def express_float(self, values: Iterable[float]) -> str | None:
         """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`.
@@ -116,6 +116,16 @@ class Scope:
             if len(differences) == 1:
                 difference = differences.pop()
                 return f"({text} {'+' if difference > 0 else '-'} {abs(difference)})"
+        return None
+
+    def _from_constant(self, target: Vector) -> str | None:
+        """Try a constant over one known number, or minus it."""
+        for values, text in self._atoms.items():
+            if all(values) and len(whole := set(_times(target, values))) == 1:
+                return f"({whole.pop()} // {text})"
+        for values, text in self._atoms.items():
+            if len(sums := {t + v for t, v in zip(target, values, strict=True)}) == 1:
+                return f"({sums.pop()} - {text})"
         return None
 
     def _combined(self, target: Vector) -> str | None:

@@ -5,7 +5,7 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name, vector
+from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, node_name
 from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
@@ -90,19 +90,6 @@ def _read(graph: CapturedGraph, node: Node, rank: int) -> Convolution | None:
         node, x, weight, node_name(bias) if bias is not None else None, transposed, stride, padding, dilation,
         output_padding, taps, groups[0],
     )  # fmt: skip
-
-
-def by_dimension(raw: JsonValue, rank: int, captures: int, default: int) -> tuple[Vector, ...] | None:
-    """Read one integer for each dimension, each with one entry per capture; None where something else is given."""
-    found: list[Vector] = []
-    for value in raw if isinstance(raw, list) else [default if raw is None else raw]:
-        values = (value,) * captures if isinstance(value, int) else vector(value)
-        if values is None or not all(isinstance(v, int) for v in values):
-            return None
-        found.append(tuple(int(v) for v in values))
-    if not found:
-        return ((default,) * captures,) * rank
-    return tuple(found * rank) if len(found) == 1 else tuple(found)
 
 
 def _padding(raw: JsonValue, taps: tuple[Vector, ...], dilation: tuple[Vector, ...]) -> tuple[Vector, ...] | None:

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension
 from egg_graph.expert.codegen.expressions import FLOATS
 from egg_graph.expert.codegen.indexing import Vector
-from egg_graph.expert.playbooks.convolution.match import by_dimension
 
 RANKS = {f"{kind}_pool{rank}d": rank for kind in ("max", "avg") for rank in (1, 2, 3)}
 """Number of spatial dimensions, by operator."""

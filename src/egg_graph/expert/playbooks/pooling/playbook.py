@@ -6,6 +6,7 @@ from egg_graph.expert.codegen.fusion import is_flat_view
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.playbooks.grow import grow, without_last_views
 from egg_graph.expert.playbooks.playbook import Playbook
+from egg_graph.expert.playbooks.pooling.averaged_filter import averaged_filter_at, write_averaged_filter
 from egg_graph.expert.playbooks.pooling.match import RANKS, pooling_at
 from egg_graph.expert.playbooks.pooling.writer import PoolingWriter
 from egg_graph.schema import Hardware, Precision
@@ -30,7 +31,10 @@ class PoolingPlaybook(Playbook):
     register_knobs = ("LINES", "BLOCK")
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
-        """Grow a group around the pooling at `start`."""
+        """Grow a group around the pooling at `start`; where it averages a filter, take what turns and pads that."""
+        averaged = averaged_filter_at(graph, start)
+        if averaged is not None and set(averaged.nodes) <= free:
+            return Group.of(graph, self.name, set(averaged.nodes))
         pooling = pooling_at(graph, start)
         if pooling is None:
             return None
@@ -46,4 +50,7 @@ class PoolingPlaybook(Playbook):
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
         """Write kernel and wrapper. Sums are in fp32."""
+        averaged = averaged_filter_at(graph, group.nodes[-1])
+        if averaged is not None and set(averaged.nodes) == set(group.nodes):
+            return write_averaged_filter(averaged, name)
         return PoolingWriter(graph, frozenset(group.nodes), name).code(target)
