@@ -231,6 +231,16 @@ CASES: dict[str, Case] = {
         ),
         ("convolution",),
     ),
+    "mean_of_a_convolution": Case(
+        module(
+            "return (self.layer(x) * 0.5).mean(dim=-1) - self.v",
+            init="self.layer = nn.ConvTranspose1d(C, M, K, padding=1)\nself.v = nn.Parameter(torch.randn(M))",
+            inputs="torch.rand(N, C, W)",
+            sizes="N, C, M, K, W = 16, 5, 10, 3, 8192",
+        ),
+        ("row", "row", "row"),
+        left=("cat", "cat", "permute"),
+    ),
     "einsum": Case(
         module(
             "return torch.einsum('bijl,lk->bijk', x, self.w), torch.einsum('bcij,bcik->bckj', x, x)",

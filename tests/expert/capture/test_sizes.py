@@ -62,3 +62,16 @@ def test_what_follows_from_no_size_is_not_guessed(scope):
 )
 def test_floats_that_stand_for_sizes(scope, values, text):
     assert scope.express_float(values) == text
+
+
+def test_a_convolutions_output_follows_from_input_and_filter():
+    """Rows - 1 + taps - 2 of padding; three captures would fit too many sums."""
+    scope, fewer = Scope(), Scope()
+    rows, taps, channels = (32, 16, 13, 224), (3, 2, 3, 3), (64, 16, 11, 128)
+    for which, captures in ((scope, 4), (fewer, 3)):
+        for name, values in (("channels", channels), ("rows", rows), ("taps", taps)):
+            which.add(name, values[:captures])
+    outputs = tuple(r + t - 3 for r, t in zip(rows, taps, strict=True))
+    assert scope.express(outputs) == "(rows + taps - 3)"
+    assert fewer.express(outputs[:3]) is None
+    assert fewer.express(2 * r + 1 for r in rows[:3]) == "(rows * 2 + 1)"

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import load_reference
 from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.codegen.module import write_module
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
@@ -23,7 +24,7 @@ from tests.expert.references import CASES, Case
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
-    graph = export_graph(case.source, "ieee")
+    graph = fold_linear_steps(export_graph(case.source, "ieee"))
     plan = make_plan(graph, PLAYBOOKS)
     if case.variant:
         plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})
@@ -32,7 +33,7 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
     spec = importlib.util.spec_from_file_location(name, path)
     candidate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(candidate)
-    errors = [error for knobs in graph.knobs[1:3] for error in compare(case, candidate, knobs)]
+    errors = [error for knobs in graph.knobs[1:3] for error in compare(case, candidate, knobs, bool(graph.proofs))]
     return {
         "playbooks": [group.playbook for group in plan.groups.values()],
         "left": [node.base for node in plan.left],
@@ -41,8 +42,11 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
     }
 
 
-def compare(case: Case, candidate: Any, knobs: dict[str, int]) -> list[float]:
-    """Relative L2 error of each output and buffer; infinite where shape, dtype or structure differ."""
+def compare(case: Case, candidate: Any, knobs: dict[str, int], folded: bool) -> list[float]:
+    """Relative L2 error of each output and buffer; infinite where shape, dtype or structure differ.
+
+    What is folded into a weight has to follow it: the candidate answers once before its weights change in place.
+    """
     reference = load_reference(case.source, knobs)
     model, inputs = reference.model(0), reference.inputs(1)
     with torch.no_grad():
@@ -50,6 +54,8 @@ def compare(case: Case, candidate: Any, knobs: dict[str, int]) -> list[float]:
             parameter.add_(0.2 * torch.randn_like(parameter))
         arguments, keywords = reference.init_arguments()
         new = candidate.ModelNew(*arguments, **keywords)
+        if folded:
+            new(*inputs)
         new.load_state_dict(model.state_dict())
         expected = model(*inputs)
         exact = copy.deepcopy(model).double()

@@ -11,6 +11,9 @@ from math import isclose, isqrt, prod
 from egg_graph.expert.capture.graph import CapturedGraph, Placeholder, member
 from egg_graph.expert.codegen.indexing import Vector
 
+MOST_STRIDE = 8
+"""The largest factor that is tried where a constant is added too."""
+
 
 class Scope:
     """The numbers that an expression may refer to at one place of the generated code."""
@@ -62,7 +65,35 @@ class Scope:
             return self._atoms[target]
         if target in self._products:
             return _wrapped(self._products[target])
-        return self._with_constant(target) or self._combined(target) or self._from_constant(target)
+        return (
+            self._with_constant(target)
+            or self._sum_of_two(target)
+            or self._combined(target)
+            or self._from_constant(target)
+        )
+
+    def _sum_of_two(self, target: Vector) -> str | None:
+        """Try two known numbers plus a constant: a convolution's output grows with its input and its filter.
+
+        Before that, try a small multiple of one. Fewer captures than four (three) would fit by coincidence.
+        """
+        atoms = list(self._atoms.items())
+        for values, text in atoms if len(target) >= 3 else ():
+            for factor in range(2, MOST_STRIDE + 1):
+                rest = {t - factor * v for t, v in zip(target, values, strict=True)}
+                if len(rest) == 1:
+                    constant = rest.pop()
+                    return f"({text} * {factor} {'+' if constant > 0 else '-'} {abs(constant)})"
+        if len(target) < 4:
+            return None
+        for i, (a, a_text) in enumerate(atoms):
+            for b, b_text in atoms[i + 1 :]:
+                rest = {t - x - y for t, x, y in zip(target, a, b, strict=True)}
+                if len(rest) == 1:
+                    constant = rest.pop()
+                    tail = f" {'+' if constant > 0 else '-'} {abs(constant)}" if constant else ""
+                    return f"({a_text} + {b_text}{tail})"
+        return None
 
     def express_float(self, values: Iterable[float]) -> str | None:
         """Return an expression for a float: n, 1 / n, sqrt(n), 1 / sqrt(n) or n / (n - 1) with n from `express`.
