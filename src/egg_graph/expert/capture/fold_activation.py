@@ -6,6 +6,8 @@ The kernel's formula for mish is shorter and closer to the exact value than the 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 
 MISH = "x tanh(softplus(x)) = mish(x), by definition"
+USUAL = (1, 20)
+"""Beta and threshold of a softplus that is called without them."""
 
 
 def join_mish(graph: CapturedGraph) -> CapturedGraph:
@@ -35,9 +37,9 @@ def _chain_to(graph: CapturedGraph, product: Node) -> tuple[Node, Node] | None:
         softplus = graph[tanh.inputs[0]]
         if softplus.base != "softplus" or not _read_once(graph, softplus) or softplus.kwargs:
             continue
-        beta, threshold = (*softplus.args[1:], *(1, 20)[len(softplus.args) - 1 :])
         x = graph[softplus.inputs[0]]
-        if beta == 1 and threshold == 20 and x.name in product.inputs and x.shapes == product.shapes:
+        plain = all(given == usual for given, usual in zip(softplus.args[1:], USUAL, strict=False))
+        if plain and x.name in product.inputs and x.shapes == product.shapes:
             return tanh, softplus
     return None
 

@@ -45,7 +45,8 @@ def write_implicit(spec: Spec) -> str:
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
     lines = [*_place(spec), *_bases(spec), *_sums(spec), *_store_place(spec)]
-    lines += [f"PIECES: tl.constexpr = BLOCK_N // {PIECE} if BLOCK_N > {PIECE} else 1", *_store(spec, "tile_n * BLOCK_N")]
+    lines.append(f"PIECES: tl.constexpr = BLOCK_N // {PIECE} if BLOCK_N > {PIECE} else 1")
+    lines += _store(spec, "tile_n * BLOCK_N")
     doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
     return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
 
@@ -97,7 +98,7 @@ def _write_store(spec: Spec) -> str:
         "else:",
         *(f"    {line}" for line in leaf),
     ]
-    doc = "Tail and store of a tile, in pieces of its columns: a tile and what its tail needs would not fit in registers."
+    doc = "Tail and store of a tile, in pieces of its columns: what its tail needs would not fit in registers."
     return kernel(f"{spec.name}_store", arguments, doc, lines)
 
 
