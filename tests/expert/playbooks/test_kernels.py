@@ -23,8 +23,8 @@ PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "
     "bf16/tma",
 }
 SPILLED_BY_FASTEST = 384
-"""Bytes a thread. Implicit GEMMs that gather their rows from planes with 4 warps spill some; an H200 takes 5 to 30 % less
-time for them than with 8 warps, which spill none (docs/results/convolution_survey_h200.json)."""
+"""Bytes a thread. Implicit GEMMs that gather their rows from planes with 4 warps spill some; an H200 takes 5 to 30 %
+less time for them than with 8 warps, which spill none (docs/results/convolution_survey_h200.json)."""
 
 
 def child(mode: str, job: Any, **environment: str) -> Any:
