@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from egg_graph.expert.capture.fold import fold_feature_sums
+from egg_graph.expert.capture.fold_activation import join_mish
 from egg_graph.expert.capture.fold_average import fold_feature_averages
 from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
 from egg_graph.expert.playbooks.planner import make_plan
@@ -134,3 +135,26 @@ def test_an_average_of_features_makes_a_smaller_product() -> None:
         torch.testing.assert_close(run(after, capture), run(before, capture))
     overlapping = pooled(5, 2)
     assert fold_feature_averages(overlapping) is overlapping
+
+
+def chain(*softplus: Any, factors: tuple[str, str] = ("x", "t"), returned: str = "end") -> CapturedGraph:
+    """Make the graph of x tanh(softplus(x)), or of what differs a little."""
+    rows = (0, 1)
+    return graph(
+        ("s", "softplus.default", (of("x"), *softplus), rows),
+        ("t", "tanh.default", (of("s"),), rows),
+        ("end", "mul.Tensor", tuple(of(name) for name in factors), rows),
+        returned=returned,
+    )
+
+
+@pytest.mark.parametrize("captured", [chain(), chain(1.0, 20.0, factors=("t", "x"))])
+def test_a_chain_that_is_mish_becomes_mish(captured: CapturedGraph) -> None:
+    joined = join_mish(captured)
+    assert [node.op for node in joined.nodes] == ["aten.mish.default"] and len(joined.proofs) == 1
+    torch.testing.assert_close(run(joined, 0), run(captured, 0), atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("captured", [chain(2.0), chain(1.0, 5.0), chain(returned="t"), chain(factors=("s", "t"))])
+def test_a_chain_that_is_nearly_mish_is_left_alone(captured: CapturedGraph) -> None:
+    assert join_mish(captured) is captured

@@ -46,11 +46,11 @@ def scan(body: str, inputs: str, arguments: str = "x", sizes: str = "B, N, I = 8
     return module(body, sizes, inputs, arguments)
 
 
-def convolution(layer: str, inputs: str, ones: str, few: int = 32, tail: str = "n") -> str:
-    """A convolution of `few` channels and stride S, with a tail of which every part is elementwise."""
+def convolution(layer: str, inputs: str, ones: str, few: int = 32, out: int = 64, tail: str = "n") -> str:
+    """A convolution of `few` channels into `out`, and stride S, with a tail of which every part is elementwise."""
     return module(
         "y = self.conv(x); return F.mish(y) * self.scale + y",
-        f"B, C, N, H, S = 8, {few}, 64, 48, 2", inputs,
+        f"B, C, N, H, S = 8, {few}, {out}, 48, 2", inputs,
         init=f"c, n, s; self.conv = {layer}; self.scale = nn.Parameter(torch.randn({tail}, {ones}))",
         init_args="C, N, S",
     )  # fmt: skip
@@ -362,7 +362,9 @@ CASES: dict[str, Case] = {
         ("tf32/planes",),
     ),
     "convolution_transposed_interleaved": Case(
-        convolution("nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1, (1, 0))", "torch.randn(B, C, H + 1, H)", "1, 1"),
+        convolution(
+            "nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1, (1, 0))", "torch.randn(B, C, H + 1, H)", "1, 1", out=128
+        ),
         ("tf32/planes", "tf32/channels_last"),
         ({"B": 2, "C": 16, "N": 20, "H": 5}, {"B": 1, "C": 20, "N": 16, "H": 17}),
         ("tf32/channels_last",),

@@ -23,8 +23,8 @@ PRODUCTS = {f"tf32/{v}" for v in ("pointer", "tma", "tma_registers", "planes", "
     "bf16/tma",
 }
 SPILLED_BY_FASTEST = 384
-"""Bytes a thread. Implicit GEMMs that gather their rows with 4 warps spill some; an H200 takes 5 to 30 % less time for
-them than with 8 warps, which spill none (docs/results/convolution_survey_h200.json)."""
+"""Bytes a thread. Implicit GEMMs that gather their rows from planes with 4 warps spill some; an H200 takes 5 to 30 %
+less time for them than with 8 warps, which spill none (docs/results/convolution_survey_h200.json)."""
 
 
 def child(mode: str, job: Any, **environment: str) -> Any:
@@ -69,7 +69,8 @@ def test_code_for_an_h200_is_clean(interpreted: Any, compiled: Any, h200: Hardwa
     assert "problem" not in fake, fake["problem"]
     for kernel in compiled[f"{name}/{kind}"]:
         assert "fault" not in kernel, kernel
-        assert kernel["spill_bytes"] <= (SPILLED_BY_FASTEST if kernel["kernel"] == "convolution_kernel" else 0), kernel
+        gathers = kernel["kernel"] == "convolution_kernel" and kind.endswith("/planes")
+        assert kernel["spill_bytes"] <= (SPILLED_BY_FASTEST if gathers else 0), kernel
         assert kernel["shared_bytes"] <= h200.figure("shared_memory_per_block"), kernel
         wide = ("LDG.128", "LDGSTS", "UTMALDG", "LDG.64")
         gathers = kernel["kernel"].startswith(("pack_", "padded_")) or "depthwise" in name or name == "pooling_in_3d"

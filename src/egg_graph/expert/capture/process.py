@@ -15,6 +15,7 @@ from pathlib import Path
 from egg_graph.evaluator import report_progress
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.expert.capture.errors import CannotCapture
+from egg_graph.expert.capture.fold_activation import join_mish
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
@@ -54,7 +55,7 @@ def _capture(source: str, precision: str) -> CapturedGraph:
         raise BadInput(reply["bad_input"])
     if "cannot" in reply:
         raise CannotCapture(reply["cannot"])
-    return fold_linear_steps(CapturedGraph.model_validate(reply["graph"]))
+    return fold_linear_steps(join_mish(CapturedGraph.model_validate(reply["graph"])))
 
 
 class CaptureProcess:

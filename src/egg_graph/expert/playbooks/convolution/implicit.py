@@ -10,6 +10,9 @@ One generator for one, two and three dimensions, plain and transposed. Two ways 
 Output positions of one residue modulo the stride of a transposed convolution form a dense convolution of their own (a
 phase) with its own taps: every STEP-th tap from the first that reaches them. No zero is multiplied. Where the last
 stride is 2 a program sums both phases along the last dimension and interleaves them, so that its stores leave no gaps.
+
+The tail runs on pieces of the columns, one after the other: a whole tile of sums fills half of the registers, and what
+an activation needs for each of them at the same time would spill.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
@@ -19,6 +22,9 @@ from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
 SHORT = 16
 """Rows of the output longer than this are computed at an even length: one position more at most, so that the compiler
 knows pairs of neighbours and lets neighbouring threads read and write neighbours."""
+
+PIECE = 32
+"""Columns of the sums that the tail takes at a time."""
 
 
 def implicit_tile(rank: int) -> Tile:
@@ -38,11 +44,62 @@ def write_implicit(spec: Spec) -> str:
         *(["PHASES: tl.constexpr"] if spec.transposed else []),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
-    lines = [*_place(spec), *_bases(spec), *_sums(spec)]
-    lines += [*_store_place(spec), *spec.tail.lines]
-    lines.append(f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    lines = [*_place(spec), *_bases(spec), *_sums(spec), *_store_place(spec)]
+    lines.append(f"PIECES: tl.constexpr = BLOCK_N // {PIECE} if BLOCK_N > {PIECE} else 1")
+    lines += _store(spec, "tile_n * BLOCK_N")
     doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
-    return kernel(f"{spec.name}_kernel", arguments, doc, lines)
+    return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
+
+
+def _sums_passed(spec: Spec) -> list[str]:
+    """The sums of a tile; where phases are interleaved, those of even positions first."""
+    return ["even", "acc"] if spec.transposed else ["acc"]
+
+
+def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> list[str]:
+    """Call the function that `_write_store` writes, for the columns from `col` on."""
+    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
+    arguments = [
+        *(sums.replace("#", name) for name in _sums_passed(spec)), "out_ptr", *spec.tail.parameters,
+        "sample", "place", *spec.lines("o_#"), "in_rows", "group", col, "BATCH", *constants, pieces,
+    ]  # fmt: skip
+    return call(f"{spec.name}_store", arguments)
+
+
+def _write_store(spec: Spec) -> str:
+    """Write the function that runs the tail on PIECES pieces of the columns and stores them."""
+    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
+    arguments = [
+        *_sums_passed(spec), "out_ptr", *spec.tail.parameters, "sample", "place", *spec.lines("o_#"), "in_rows",
+        "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
+    ]  # fmt: skip
+    halves = [f"    {name}_left, {name}_right = column_halves({name})" for name in _sums_passed(spec)]
+    interleave = [
+        "if PHASES == 2:",
+        "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (2 * acc.shape[0], acc.shape[1]))",
+    ]
+    leaf = [
+        *(interleave if spec.transposed else []),
+        "cols = col + tl.arange(0, acc.shape[1])",
+        "in_cols = cols < N",
+        "channel = group * N + cols",
+        f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
+        "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
+        "inside = in_rows[:, None] & in_cols[None, :]",
+        *spec.tail.lines,
+        f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
+    ]
+    lines = [
+        "if PIECES > 1:",
+        "    HALF: tl.constexpr = acc.shape[1] // 2",
+        *halves,
+        *(f"    {line}" for line in _store(spec, "col", "#_left", "PIECES // 2")),
+        *(f"    {line}" for line in _store(spec, "col + HALF", "#_right", "PIECES // 2")),
+        "else:",
+        *(f"    {line}" for line in leaf),
+    ]
+    doc = "Tail and store of a tile, in pieces of its columns: what its tail needs would not fit in registers."
+    return kernel(f"{spec.name}_store", arguments, doc, lines)
 
 
 def _place(spec: Spec) -> list[str]:
@@ -65,7 +122,7 @@ def _place(spec: Spec) -> list[str]:
         "cols = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)",
         "ks = tl.arange(0, BLOCK_K)",
         "in_rows = rows < BATCH * PLACES",
-        "in_cols = cols < N",
+        *(["in_cols = cols < N"] if spec.flat else []),
         "sample = (rows // PLACES).to(tl.int64)",
     ]
 
@@ -124,8 +181,6 @@ def _sums(spec: Spec) -> list[str]:
         "    even = acc",
         f"    residue_{last} = own + phase",
         *(f"    {line}" for line in [*_phase(last), *lines]),
-        "if PHASES == 2:",
-        "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (BLOCK_M, BLOCK_N))",
     ]
 
 
@@ -236,7 +291,7 @@ def _flat_loop(spec: Spec) -> tuple[list[str], list[str]]:
 
 
 def _store_place(spec: Spec) -> list[str]:
-    """Compute output coordinates and offsets."""
+    """Compute output coordinates, and every row's place in a plane of the output."""
     last = spec.rank - 1
     place = "o_0"
     for d in range(1, spec.rank):
@@ -246,8 +301,6 @@ def _store_place(spec: Spec) -> list[str]:
         whole += f" and {spec.each('S_#', ' * ')} == 1"
     coordinate = "o_# = j_# * S_# + residue_#" if spec.transposed else "o_# = j_#"
     return [
-        "channel = group * N + cols",
-        f"OUT_PIXELS: tl.constexpr = {spec.each('OUT_#', ' * ')}",
         *(_rows_of_all_phases(spec) if spec.transposed else []),
         *spec.lines(coordinate)[: spec.rank - spec.transposed],
         f"if {whole}:  # then neighbouring rows are neighbours in memory",
@@ -255,8 +308,6 @@ def _store_place(spec: Spec) -> list[str]:
         "else:",
         f"    place = {place}",
         f"    in_rows = in_rows & {spec.each('(o_# < OUT_#)', ' & ')}",
-        "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
-        "inside = in_rows[:, None] & in_cols[None, :]",
     ]
 
 

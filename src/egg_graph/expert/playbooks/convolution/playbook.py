@@ -192,7 +192,7 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
         return set()
     if structure == "padded":
         return {"padded_channels_last", "pack_band"}
-    found = {"grouped_tile"} | ({"round_to_tf32"} if spec.round_tf32 else set())
+    found = {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
     if not spec.flat:

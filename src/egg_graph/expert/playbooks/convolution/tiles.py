@@ -134,6 +134,8 @@ RULES = (
     Rule("channels_last", 256, 32, 32, 8, 3, channels_out=(17, 32)),
     Rule("channels_last", 128, 64, 32, 4, 3, transposed=True, channels_out=(33, 64)),
     Rule("channels_last", 128, 64, 32, 8, 3, channels_out=(33, 64)),
+    # The phases of a stride have short sums: smaller programs overlap one's tail with another's sums.
+    Rule("channels_last", 128, 128, 32, 4, 3, transposed=True, summands=(1, 256)),
     Rule("channels_last", 256, 128, 32, 8, 3, transposed=True),
     Rule("channels_last", 128, 128, 32, 4, 3),
 )
