@@ -53,7 +53,8 @@ def get_ready(team: Team) -> None:
 
 def calls_models(model: Any) -> bool:
     """Whether the team that a `model=` argument stands for costs calls of a model; a Team says so by `calls_models`."""
-    return model is not None and bool(getattr(model, "calls_models", not isinstance(model, Team)))
+    told = getattr(model, "calls_models", None)
+    return model is not None and (not isinstance(model, Team) if told is None else bool(told))
 
 
 def check_width(team: Team, width: int) -> None:

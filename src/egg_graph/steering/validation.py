@@ -8,7 +8,8 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from langgraph.types import Overwrite
 from pydantic import TypeAdapter, ValidationError
@@ -26,8 +27,8 @@ def check_state(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BadInput: if a value cannot become what its key holds.
     """
-    ours = _adapters().keys() - InputState.__annotations__.keys()
-    return {key: _check(key, value) if key in ours else value for key, value in values.items()}
+    known = _classes()
+    return {k: v if k not in known or type(v) in known[k] else _check(k, v) for k, v in values.items()}
 
 
 def check_edit(values: Any, keys: frozenset[str]) -> Any:
@@ -91,3 +92,13 @@ def _check(key: str, value: Any) -> Any:
 @cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
     return {key: TypeAdapter(hint) for key, hint in get_type_hints(State).items()}
+
+
+@cache
+def _classes() -> dict[str, frozenset[type]]:
+    """For each key that `check_state` checks, the classes whose instances are already what its annotation says."""
+    hints = {key: hint for key, hint in get_type_hints(State).items() if key not in InputState.__annotations__}
+    members = {
+        key: get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,) for key, hint in hints.items()
+    }
+    return {key: frozenset(m for m in found if isinstance(m, type)) for key, found in members.items()}

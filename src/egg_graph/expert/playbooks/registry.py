@@ -1,6 +1,7 @@
 """The playbooks in order of precedence: what fuses most comes first, elementwise chains take the rest."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from egg_graph.expert.playbooks.attention.playbook import AttentionPlaybook
 from egg_graph.expert.playbooks.channels.planes import PlanesPlaybook
@@ -78,4 +79,9 @@ def guidance_for(operators: Iterable[str]) -> dict[str, str]:
     """
     full = {name.removeprefix("aten.") for name in operators}
     names = frozenset(full | {name.split(".")[0] for name in full})
-    return {playbook.name: playbook.guidance for playbook in _registered if playbook.is_about(names)}
+    return {playbook.name: playbook.guidance for playbook in _about(names, _registered)}
+
+
+@lru_cache(maxsize=64)
+def _about(names: frozenset[str], known: tuple[Playbook, ...]) -> tuple[Playbook, ...]:
+    return tuple(playbook for playbook in known if playbook.is_about(names))
