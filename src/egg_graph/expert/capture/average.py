@@ -7,9 +7,8 @@ floor((n - w q) / (w r)) + 1.
 
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension
+from egg_graph.expert.capture.rewrite import is_private, number, refer, replace
 
 POOLINGS = {"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}
 PARAMETERS = ("x", "window", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
@@ -48,28 +47,6 @@ def average_at(graph: CapturedGraph, node: Node) -> Average | None:
     return Average(node, x, window, stride)
 
 
-def is_private(graph: CapturedGraph, node: Node) -> bool:
-    """Return whether one operator alone reads a node, and the forward does not return it."""
-    return not graph.is_placeholder(node.name) and len(graph.users[node.name]) == 1 and node.name not in graph.returned
-
-
-def number(values: tuple[int, ...]) -> JsonValue:
-    """Write an integer of every capture as an argument."""
-    return values[0] if len(set(values)) == 1 else {"sizes": list(values)}
-
-
-def replace(graph: CapturedGraph, gone: set[str], end: str, made: list[Node], proof: str) -> CapturedGraph:
-    """Return the graph with new nodes where `end` was, without those that are gone, and a proof more."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node.name == end:
-            nodes += made
-        elif node.name not in gone:
-            nodes.append(node)
-    fields = {name: getattr(graph, name) for name in CapturedGraph.model_fields}
-    return CapturedGraph(**{**fields, "nodes": tuple(nodes), "proofs": (*graph.proofs, proof)})
-
-
 def join_averages(graph: CapturedGraph) -> CapturedGraph:
     """Return the graph with every average of averages as one pooling, and the proof of each."""
     for node in graph.nodes:
@@ -80,7 +57,7 @@ def join_averages(graph: CapturedGraph) -> CapturedGraph:
         if first.window != first.stride or not is_private(graph, first.node) or node.dtype != "float32":
             continue
         window, stride = (_times(first.window, other) for other in (second.window, second.stride))
-        args = ({"node": first.x.name}, *([number(n) for n in numbers] for numbers in (window, stride)))
+        args = (refer(first.x), *([number(n) for n in numbers] for numbers in (window, stride)))
         joined = node.model_copy(update={"args": args, "kwargs": {}})
         proof = (
             f"an average of {times(second.window)} averages of {times(first.window)} places side by side: the average "

@@ -7,12 +7,12 @@ the sum passes through them. W is read once in every call, because a weight may 
 one read of the weight, where the product cost 2 M N K operations.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.rewrite import are_new, is_private, new_node, refer, replace
 
 SMALLEST = 64
 """Rows and features at full shape below which the product is little more than one read of its operands."""
@@ -54,17 +54,12 @@ def _chain_to(graph: CapturedGraph, end: Node) -> Chain | None:
         return None
     steps: list[Node] = []
     while source.base not in PRODUCTS:
-        if not _private(graph, source) or (before := _before(graph, source)) is None:
+        if not is_private(graph, source) or (before := _before(graph, source)) is None:
             return None
         steps.append(source)
         source = before
-    linear = _private(graph, source) and source.dtype == "float32" and source.rank == 2
+    linear = is_private(graph, source) and source.dtype == "float32" and source.rank == 2
     return Chain(source, tuple(reversed(steps)), end) if linear and min(source.shape) >= SMALLEST else None
-
-
-def _private(graph: CapturedGraph, node: Node) -> bool:
-    """Return whether the next step alone reads it."""
-    return not graph.is_placeholder(node.name) and len(graph.users[node.name]) == 1 and node.name not in graph.returned
 
 
 def _before(graph: CapturedGraph, step: Node) -> Node | None:
@@ -108,19 +103,19 @@ class _Fold:
             return None
         name, dim = weight
         columns = self._sum("weight", self.graph[name], dim)
-        product = self._add("product", "aten.mul.Tensor", (_of(x), _of(columns)), x.shapes)
+        product = self._add("product", "aten.mul.Tensor", (refer(x), refer(columns)), x.shapes)
         keep = self.chain.end.args[2] if len(self.chain.end.args) > 2 else False
-        dot = self._add("dot", "aten.sum.dim_IntList", (_of(product), [-1], keep), self.chain.end.shapes)
+        dot = self._add("dot", "aten.sum.dim_IntList", (refer(product), [-1], keep), self.chain.end.shapes)
         offset = self._offset()
         if offset == "unknown":
             return None
         for step in self.chain.steps:
             if step.op.removeprefix("aten.") in SCALES:
-                dot = self._add(f"{step.name}_dot", step.op, (_of(dot), step.args[1]), dot.shapes)
+                dot = self._add(f"{step.name}_dot", step.op, (refer(dot), step.args[1]), dot.shapes)
         if isinstance(offset, Node):
-            self._add("total", "aten.add.Tensor", (_of(dot), _of(self._sum("bias", offset, 0))), dot.shapes)
+            self._add("total", "aten.add.Tensor", (refer(dot), refer(self._sum("bias", offset, 0))), dot.shapes)
         self.made[-1] = self.made[-1].model_copy(update={"name": self.chain.end.name})
-        return None if any(node.name in self.graph.by_name for node in self.made[:-1]) else self.made
+        return self.made if are_new(self.graph, self.made) else None
 
     def _weight(self) -> tuple[str, int] | None:
         """Return the tensor that holds the weight, and the dimension of its output features."""
@@ -143,33 +138,26 @@ class _Fold:
             op, other = step.op, step.args[1]
             if op.removeprefix("aten.") in SCALES:
                 if offset is not None:
-                    offset = self._add(f"{step.name}_offset", op, (_of(offset), other), offset.shapes)
+                    offset = self._add(f"{step.name}_offset", op, (refer(offset), other), offset.shapes)
             elif offset is not None:
-                offset = self._add(f"{step.name}_offset", op, (_of(offset), other), offset.shapes)
+                offset = self._add(f"{step.name}_offset", op, (refer(offset), other), offset.shapes)
             elif not _named(other):
                 return "unknown"
             elif "add" in op:
                 offset = self.graph[step.inputs[1]]
             else:
                 vector = self.graph[step.inputs[1]]
-                offset = self._add(f"{step.name}_offset", "aten.neg.default", (_of(vector),), vector.shapes)
+                offset = self._add(f"{step.name}_offset", "aten.neg.default", (refer(vector),), vector.shapes)
         return offset
 
     def _sum(self, part: str, source: Node, dim: int) -> Node:
         """Add the sum, or the mean, of a tensor over its output features."""
         shapes = tuple(tuple(n for i, n in enumerate(shape) if i != dim) for shape in source.shapes)
-        return self._add(part, self.chain.end.op, (_of(source), [dim]), shapes)
+        return self._add(part, self.chain.end.op, (refer(source), [dim]), shapes)
 
     def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: tuple[tuple[int, ...], ...]) -> Node:
-        stride = (shapes[0][1], 1) if len(shapes[0]) == 2 else (1,) * len(shapes[0])
-        name = f"{self.chain.end.name}_{part}"
-        node = Node(name=name, op=op, args=args, shapes=shapes, dtype="float32", stride=stride)
-        self.made.append(node)
-        return node
-
-
-def _of(node: Node) -> JsonValue:
-    return {"node": node.name}
+        self.made.append(new_node(f"{self.chain.end.name}_{part}", op, args, shapes))
+        return self.made[-1]
 
 
 def _swaps(view: Node) -> bool:
@@ -185,19 +173,9 @@ def _replaced(graph: CapturedGraph, chain: Chain, folded: list[Node]) -> Capture
     gone |= {
         name
         for name in chain.product.inputs
-        if graph[name].base in ("permute", "transpose", "t") and _private(graph, graph[name])
+        if graph[name].base in ("permute", "transpose", "t") and is_private(graph, graph[name])
     }
-    nodes = tuple(_in_place(graph, gone, chain.end.name, folded))
-    fields = {name: getattr(graph, name) for name in CapturedGraph.model_fields}
-    return CapturedGraph(**{**fields, "nodes": nodes, "proofs": (*graph.proofs, _proof(chain))})
-
-
-def _in_place(graph: CapturedGraph, gone: set[str], end: str, folded: list[Node]) -> Iterator[Node]:
-    for node in graph.nodes:
-        if node.name == end:
-            yield from folded
-        elif node.name not in gone:
-            yield node
+    return replace(graph, gone, chain.end.name, folded, _proof(chain))
 
 
 def _proof(chain: Chain) -> str:

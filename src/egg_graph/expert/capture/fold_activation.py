@@ -4,6 +4,7 @@ The kernel's formula for mish is shorter and closer to the exact value than the 
 """
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.rewrite import is_private, with_nodes
 
 MISH = "x tanh(softplus(x)) = mish(x), by definition"
 USUAL = (1, 20)
@@ -22,9 +23,7 @@ def join_mish(graph: CapturedGraph) -> CapturedGraph:
             gone |= {tanh.name, softplus.name}
     if not joined:
         return graph
-    nodes = tuple(joined.get(node.name, node) for node in graph.nodes if node.name not in gone)
-    fields = {name: getattr(graph, name) for name in CapturedGraph.model_fields}
-    return CapturedGraph(**{**fields, "nodes": nodes, "proofs": (*graph.proofs, MISH)})
+    return with_nodes(graph, (joined.get(node.name, node) for node in graph.nodes if node.name not in gone), MISH)
 
 
 def _chain_to(graph: CapturedGraph, product: Node) -> tuple[Node, Node] | None:
@@ -32,18 +31,13 @@ def _chain_to(graph: CapturedGraph, product: Node) -> tuple[Node, Node] | None:
     if product.op != "aten.mul.Tensor" or product.kwargs or len(product.inputs) != 2:
         return None
     for tanh in (graph[name] for name in product.inputs):
-        if tanh.base != "tanh" or not _read_once(graph, tanh):
+        if tanh.base != "tanh" or not is_private(graph, tanh):
             continue
         softplus = graph[tanh.inputs[0]]
-        if softplus.base != "softplus" or not _read_once(graph, softplus) or softplus.kwargs:
+        if softplus.base != "softplus" or not is_private(graph, softplus) or softplus.kwargs:
             continue
         x = graph[softplus.inputs[0]]
         plain = all(given == usual for given, usual in zip(softplus.args[1:], USUAL, strict=False))
         if plain and x.name in product.inputs and x.shapes == product.shapes:
             return tanh, softplus
     return None
-
-
-def _read_once(graph: CapturedGraph, node: Node) -> bool:
-    """Return whether one node alone needs it."""
-    return len(graph.users[node.name]) == 1 and node.name not in graph.returned

@@ -8,6 +8,7 @@ The weight is averaged in every call, because it may change in place: one read o
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.rewrite import are_new, is_private, new_node, refer, replace
 
 SMALLEST = 64
 """Rows at full shape below which the product is little more than one read of the weight."""
@@ -20,8 +21,9 @@ def fold_feature_averages(graph: CapturedGraph) -> CapturedGraph:
         if linear is None:
             continue
         folded = _folded(graph, linear, pool)
-        if not any(node.name in graph.by_name for node in folded[:-1]):
-            return fold_feature_averages(_replaced(graph, linear, pool, folded))
+        if are_new(graph, folded):
+            gone = {linear.name, pool.inputs[0]}
+            return fold_feature_averages(replace(graph, gone, pool.name, folded, _proof(linear, pool)))
     return graph
 
 
@@ -35,7 +37,7 @@ def _pooled_linear(graph: CapturedGraph, pool: Node) -> Node | None:
     if view.base != "unsqueeze" or view.rank != 3 or set(view.size(1)) != {1}:
         return None
     linear = graph[view.inputs[0]]
-    alone = all(len(graph.users[n.name]) == 1 and n.name not in graph.returned for n in (view, linear))
+    alone = is_private(graph, view) and is_private(graph, linear)
     tensors = [graph[name] for name in linear.inputs]
     plain = linear.base == "linear" and linear.rank == 2 and all(t.dtype == "float32" for t in (linear, *tensors))
     if not (alone and plain) or len(tensors) != len(linear.args) or linear.shape[0] < SMALLEST:
@@ -61,30 +63,26 @@ def _folded(graph: CapturedGraph, linear: Node, pool: Node) -> list[Node]:
     made: list[Node] = []
 
     def add(part: str, op: str, args: tuple[JsonValue, ...], shapes: tuple[tuple[int, ...], ...]) -> Node:
-        stride = [1]
-        for extent in reversed(shapes[0][1:]):
-            stride.insert(0, stride[0] * extent)
-        name = f"{pool.name}_{part}" if part else pool.name
-        made.append(Node(name=name, op=f"aten.{op}", args=args, shapes=shapes, dtype="float32", stride=tuple(stride)))
+        made.append(new_node(f"{pool.name}_{part}" if part else pool.name, op, args, shapes))
         return made[-1]
 
     def average(part: str, tensor: Node) -> Node:
         rest = [shape[1:] for shape in tensor.shapes]
         cut = [(*dims, k) for k, dims in zip(window, rest, strict=True)]
         windows = add(
-            f"{part}_windows", "unfold.default", ({"node": tensor.name}, 0, size, size), _join(counts, cut)
+            f"{part}_windows", "unfold.default", (refer(tensor), 0, size, size), _join(counts, cut)
         )  # a view, without the features that fill no window
         if rest[0]:
             turned = [(k, *dims) for k, dims in zip(window, rest, strict=True)]
-            windows = add(f"{part}_turned", "transpose.int", ({"node": windows.name}, 1, 2), _join(counts, turned))
-        return add(part, "mean.dim", ({"node": windows.name}, [1]), _join(counts, rest))
+            windows = add(f"{part}_turned", "transpose.int", (refer(windows), 1, 2), _join(counts, turned))
+        return add(part, "mean.dim", (refer(windows), [1]), _join(counts, rest))
 
     operands = [average(part, graph[name]) for part, name in zip(("weight", "bias"), linear.inputs[1:], strict=False)]
-    averaged: list[JsonValue] = [{"node": node.name} for node in operands]
+    averaged: list[JsonValue] = [refer(node) for node in operands]
     args = (linear.args[0], *averaged)
     rows = tuple((m, n) for m, n in zip(linear.size(0), counts, strict=True))
     small = add("linear", "linear.default", args, rows)
-    add("", "unsqueeze.default", ({"node": small.name}, 1), pool.shapes)
+    add("", "unsqueeze.default", (refer(small), 1), pool.shapes)
     return made
 
 
@@ -92,17 +90,11 @@ def _join(first: tuple[int, ...], rest: list[tuple[int, ...]]) -> tuple[tuple[in
     return tuple((n, *dims) for n, dims in zip(first, rest, strict=True))
 
 
-def _replaced(graph: CapturedGraph, linear: Node, pool: Node, folded: list[Node]) -> CapturedGraph:
-    gone = {linear.name, pool.inputs[0]}
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node.name not in gone:
-            nodes += folded if node.name == pool.name else [node]
+def _proof(linear: Node, pool: Node) -> str:
+    """Write why the fold computes the same."""
     window = _window(pool)
     assert window is not None
-    proof = (
+    return (
         f"averages of {window[0]} neighbours among {linear.shape[1]} features of linear: averaging is linear, so it "
         "averages the weight's rows and the bias before a product of so many times fewer features"
     )
-    fields = {name: getattr(graph, name) for name in CapturedGraph.model_fields}
-    return CapturedGraph(**{**fields, "nodes": tuple(nodes), "proofs": (*graph.proofs, proof)})

@@ -20,9 +20,9 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.average import is_private, number
 from egg_graph.expert.capture.borders import Border, Convolution, borders_of, convolution_of
 from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
 
 LEAST_OUTPUTS = 2**20
 """Elements of the convolution's output at full shape below which a handful of small kernels take as long."""
@@ -34,7 +34,6 @@ REDUCTIONS = ("aten.sum.dim_IntList", "aten.mean.dim")
 STEPS = ("mul.Tensor", "div.Tensor", "add.Tensor", "sub.Tensor", "mul.Scalar", "div.Scalar", "add.Scalar", "sub.Scalar")
 LAST = 2**63 - 1
 """The end of a slice that has none."""
-Shapes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def fold_spatial_means(graph: CapturedGraph) -> CapturedGraph:
         chain = _chain_to(graph, node)
         if chain is not None and chain.pays:
             folded = _Fold(graph, chain).nodes()
-            if not any(made.name in graph.by_name for made in folded[:-1]):
+            if are_new(graph, folded):
                 return fold_spatial_means(_replaced(graph, chain, folded))
     return graph
 
@@ -153,13 +152,13 @@ class _Fold:
         value = self._convolution() if chain.rest else self._product()
         for dim in chain.borders:
             shapes = tuple((*shape[: dim + 2], 1, *shape[dim + 2 :]) for shape in value.shapes)
-            value = self._add(f"spread_{dim}", "unsqueeze.default", (_of(value), dim + 2), shapes)
+            value = self._add(f"spread_{dim}", "unsqueeze.default", (refer(value), dim + 2), shapes)
         value = self._steps(self._averaged(value))
         for dim in chain.borders if "sum" in chain.end.op else ():
             count = number(chain.convolution.node.size(dim + 2))
-            value = self._add(f"total_{dim}", "mul.Tensor", (_of(value), count), value.shapes)
+            value = self._add(f"total_{dim}", "mul.Tensor", (refer(value), count), value.shapes)
         if value.shapes != chain.end.shapes:
-            self._add("flat", "squeeze.dims", (_of(value), [dim + 2 for dim in chain.borders]), chain.end.shapes)
+            self._add("flat", "squeeze.dims", (refer(value), [dim + 2 for dim in chain.borders]), chain.end.shapes)
         self.made[-1] = self.made[-1].model_copy(update={"name": chain.name})
         return self.made
 
@@ -177,7 +176,7 @@ class _Fold:
         op = f"conv_transpose{len(rest)}d" if convolution.transposed else f"conv{len(rest)}d"
         overload = "input" if op in ("conv_transpose2d", "conv_transpose3d") else "default"
         shapes = tuple((*shape[:2], *(shape[d] for d in places)) for shape in convolution.node.shapes)
-        args = (_of(rows), _of(filters), None, *convolution.numbers(rest))
+        args = (refer(rows), refer(filters), None, *convolution.numbers(rest))
         return self._add("convolution", f"{op}.{overload}", args, shapes)
 
     def _product(self) -> Node:
@@ -189,12 +188,12 @@ class _Fold:
         filters = self._merged("weight", self._condensed("weight", weight, weigh=True), (*layout, *self._reduced), 1)
         shapes = tuple(shape[:2] for shape in convolution.node.shapes)
         if prod(shapes[0]) * rows.shape[1] > LARGEST_DOT:
-            return self._add("linear", "linear.default", (_of(rows), _of(filters)), shapes)
+            return self._add("linear", "linear.default", (refer(rows), refer(filters)), shapes)
         single = tuple((m, 1, k) for m, k in rows.shapes)
-        rows = self._add("input_single", "unsqueeze.default", (_of(rows), 1), single)
+        rows = self._add("input_single", "unsqueeze.default", (refer(rows), 1), single)
         full = tuple((*mn, mk[-1]) for mn, mk in zip(shapes, rows.shapes, strict=True))
-        products = self._add("products", "mul.Tensor", (_of(rows), _of(filters)), full)
-        return self._add("dot", "sum.dim_IntList", (_of(products), [-1]), shapes)
+        products = self._add("products", "mul.Tensor", (refer(rows), refer(filters)), full)
+        return self._add("dot", "sum.dim_IntList", (refer(products), [-1]), shapes)
 
     @property
     def _reduced(self) -> tuple[int, ...]:
@@ -208,16 +207,16 @@ class _Fold:
         value = source
         if free:
             shapes = tuple(tuple(1 if d in free else n for d, n in enumerate(shape)) for shape in source.shapes)
-            value = self._add(f"{part}_sum", "sum.dim_IntList", (_of(source), free, True), shapes)
+            value = self._add(f"{part}_sum", "sum.dim_IntList", (refer(source), free, True), shapes)
         for dim, (begin, end) in borders.items():
             if dim + 2 not in free:
                 name = f"{part}_{dim}"
                 edges = self._filter_edges if weigh else self._edge_rows
                 total = self._sum(f"{name}_sum", value, dim + 2)
                 if weigh:
-                    total = self._add(f"{name}_negative", "neg.default", (_of(total),), total.shapes)
+                    total = self._add(f"{name}_negative", "neg.default", (refer(total),), total.shapes)
                 parts = [total, *edges(name, value, dim + 2, begin, end)]
-                every: list[JsonValue] = [_of(each) for each in parts]
+                every: list[JsonValue] = [refer(each) for each in parts]
                 value = self._add(name, "cat.default", (every, dim + 2), _joined(parts, dim + 2))
         return value
 
@@ -240,54 +239,44 @@ class _Fold:
         """Turn the dimensions, and make one of the channels and the reduced dimensions behind them."""
         if order != tuple(range(value.rank)):
             shapes = tuple(tuple(shape[d] for d in order) for shape in value.shapes)
-            value = self._add(f"{part}_turned", "permute.default", (_of(value), list(order)), shapes)
+            value = self._add(f"{part}_turned", "permute.default", (refer(value), list(order)), shapes)
         last = channels + len(self._reduced)
         shapes = tuple((*s[:channels], prod(s[channels : last + 1]), *s[last + 1 :]) for s in value.shapes)
-        return self._add(f"{part}_channels", "flatten.using_ints", (_of(value), channels, last), shapes)
+        return self._add(f"{part}_channels", "flatten.using_ints", (refer(value), channels, last), shapes)
 
     def _averaged(self, value: Node) -> Node:
         """Make the mean of what the dimensions summed to, each with the sign of the weight's sum; add the bias."""
         convolution, borders = self.chain.convolution, self.chain.borders
         if sum(bool(begin.reach or end.reach) for begin, end in borders.values()) % 2:
-            value = self._add("sign", "neg.default", (_of(value),), value.shapes)
+            value = self._add("sign", "neg.default", (refer(value),), value.shapes)
         for dim in borders:
             count = number(convolution.node.size(dim + 2))
-            value = self._add(f"mean_{dim}", "div.Tensor", (_of(value), count), value.shapes)
+            value = self._add(f"mean_{dim}", "div.Tensor", (refer(value), count), value.shapes)
         if convolution.bias is None:
             return value
         bias = self.graph[convolution.bias]
         for place in range(convolution.rank):
             shapes = tuple((*shape, 1) for shape in bias.shapes)
-            bias = self._add(f"bias_{place}", "unsqueeze.default", (_of(bias), -1), shapes)
-        return self._add("biased", "add.Tensor", (_of(value), _of(bias)), value.shapes)
+            bias = self._add(f"bias_{place}", "unsqueeze.default", (refer(bias), -1), shapes)
+        return self._add("biased", "add.Tensor", (refer(value), refer(bias)), value.shapes)
 
     def _steps(self, value: Node) -> Node:
         """Apply the steps between the convolution and the mean to the mean."""
         for step in self.chain.steps:
-            value = self._add(f"{step.name}_mean", step.op, (_of(value), step.args[1]), value.shapes)
+            value = self._add(f"{step.name}_mean", step.op, (refer(value), step.args[1]), value.shapes)
         return value
 
     def _sum(self, part: str, source: Node, dim: int) -> Node:
         shapes = tuple((*shape[:dim], 1, *shape[dim + 1 :]) for shape in source.shapes)
-        return self._add(part, "sum.dim_IntList", (_of(source), [dim], True), shapes)
+        return self._add(part, "sum.dim_IntList", (refer(source), [dim], True), shapes)
 
     def _slice(self, part: str, source: Node, dim: int, start: int, stop: int) -> Node:
         shapes = tuple((*s[:dim], len(range(s[dim])[start:stop]), *s[dim + 1 :]) for s in source.shapes)
-        return self._add(part, "slice.Tensor", (_of(source), dim, start, stop), shapes)
+        return self._add(part, "slice.Tensor", (refer(source), dim, start, stop), shapes)
 
     def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: Shapes) -> Node:
-        stride = [1]
-        for extent in reversed(shapes[0][1:]):
-            stride.insert(0, stride[0] * extent)
-        name = f"{self.chain.end.name}_{part}"
-        node = Node(name=name, op=f"aten.{op.removeprefix('aten.')}", args=args, shapes=shapes, dtype="float32",
-                    stride=tuple(stride))  # fmt: skip
-        self.made.append(node)
-        return node
-
-
-def _of(node: Node) -> JsonValue:
-    return {"node": node.name}
+        self.made.append(new_node(f"{self.chain.end.name}_{part}", op, args, shapes))
+        return self.made[-1]
 
 
 def _joined(parts: list[Node], dim: int) -> Shapes:
@@ -299,14 +288,7 @@ def _joined(parts: list[Node], dim: int) -> Shapes:
 def _replaced(graph: CapturedGraph, chain: Chain, folded: list[Node]) -> CapturedGraph:
     """Return the graph with the new nodes in the chain's place."""
     gone = {node.name for node in (chain.convolution.node, *chain.steps, chain.end, *chain.again)}
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node.name == chain.name:
-            nodes += folded
-        elif node.name not in gone:
-            nodes.append(node)
-    fields = {name: getattr(graph, name) for name in CapturedGraph.model_fields}
-    return CapturedGraph(**{**fields, "nodes": tuple(nodes), "proofs": (*graph.proofs, _proof(chain))})
+    return replace(graph, gone, chain.name, folded, _proof(chain))
 
 
 def _proof(chain: Chain) -> str:

@@ -21,8 +21,9 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.average import Average, Numbers, average_at, is_private, number, replace, times
+from egg_graph.expert.capture.average import Average, Numbers, average_at, times
 from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, node_name
+from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
 
 PLAIN = ("x", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = ("x", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
@@ -90,7 +91,7 @@ def fold_pooled_convolutions(graph: CapturedGraph) -> CapturedGraph:
             continue
         fold = _Fold(pool, layer, steps, axes)
         made = fold.nodes()
-        if fold.pays() and not any(new.name in graph.by_name for new in made[:-1]):
+        if fold.pays() and are_new(graph, made):
             gone = {layer.node.name, *(step.name for step in steps)}
             return fold_pooled_convolutions(replace(graph, gone, node.name, made, fold.proof()))
     return graph
@@ -183,10 +184,10 @@ class _Fold:
         layer, axes = self.layer, self.axes
         args: tuple[JsonValue, ...]
         if layer.has_one_tap:
-            args = (_of(self._averaged_input()), _of(layer.weight), layer.bias)
+            args = (refer(self._averaged_input()), refer(layer.weight), layer.bias)
         else:
             weight = self._averaged(self._turned() if layer.transposed else layer.weight)
-            args = (_of(layer.x), _of(weight), layer.bias, self._each("stride"), self._each("padding"))
+            args = (refer(layer.x), refer(weight), layer.bias, self._each("stride"), self._each("padding"))
         result = self._add("convolution", f"conv{len(axes)}d.default", args, self.pool.node.shapes)
         renamed = {layer.node.name: result.name}
         for step in self.steps:
@@ -224,16 +225,16 @@ class _Fold:
         """Add the average of what a convolution of one tap reads."""
         pool, x = self.pool.node, self.layer.x
         shapes = tuple((*own[:2], *places[2:]) for own, places in zip(x.shapes, pool.shapes, strict=True))
-        args = (_of(x), *([number(n) for n in numbers] for numbers in (self.pool.window, self.pool.stride)))
+        args = (refer(x), *([number(n) for n in numbers] for numbers in (self.pool.window, self.pool.stride)))
         return self._add("input", pool.op.removeprefix("aten."), args, shapes)
 
     def _turned(self) -> Node:
         """Add the filter of a transposed convolution as that of a plain one: turned round, input channels second."""
         weight = self.layer.weight
         dims: list[JsonValue] = [d + 2 for d in range(len(self.axes))]
-        turned = self._add("turned", "flip.default", (_of(weight), dims), weight.shapes)
+        turned = self._add("turned", "flip.default", (refer(weight), dims), weight.shapes)
         swapped = tuple((n, c, *taps) for c, n, *taps in weight.shapes)
-        view = self._add("swapped", "transpose.int", (_of(turned), 0, 1), swapped)
+        view = self._add("swapped", "transpose.int", (refer(turned), 0, 1), swapped)
         stride = (turned.stride[1], turned.stride[0], *turned.stride[2:])
         self.made[-1] = view.model_copy(update={"stride": stride})
         return self.made[-1]
@@ -252,9 +253,9 @@ class _Fold:
                 )
                 for i, shape in enumerate(shapes)
             )
-            weight = self._add("padded", "constant_pad_nd.default", (_of(weight), around), grown)
+            weight = self._add("padded", "constant_pad_nd.default", (refer(weight), around), grown)
         averaged = tuple((*shape[:2], *self._taps(shape[2:], i)) for i, shape in enumerate(shapes))
-        args = (_of(weight), self._each("window"), self._each("step"))
+        args = (refer(weight), self._each("window"), self._each("step"))
         return self._add("filter", f"avg_pool{len(self.axes)}d.default", args, averaged)
 
     def _taps(self, taps: tuple[int, ...], capture: int) -> tuple[int, ...]:
@@ -265,18 +266,9 @@ class _Fold:
         """Write one number of every dimension as an argument."""
         return [number(tuple(getattr(axis, name) for axis in axes)) for axes in self.axes]
 
-    def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: tuple[tuple[int, ...], ...]) -> Node:
-        stride = [1]
-        for extent in reversed(shapes[0][1:]):
-            stride.insert(0, stride[0] * extent)
-        name = f"{self.pool.node.name}_{part}"
-        node = Node(name=name, op=f"aten.{op}", args=args, shapes=shapes, dtype="float32", stride=tuple(stride))
-        self.made.append(node)
-        return node
-
-
-def _of(node: Node) -> JsonValue:
-    return {"node": node.name}
+    def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: Shapes) -> Node:
+        self.made.append(new_node(f"{self.pool.node.name}_{part}", op, args, shapes))
+        return self.made[-1]
 
 
 def _renamed(arg: JsonValue, names: dict[str, str]) -> JsonValue:

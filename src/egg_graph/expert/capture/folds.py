@@ -1,4 +1,4 @@
-"""Every way in which a captured graph becomes one that computes the same with less work."""
+"""The folds of linear steps, in their order: each leaves a graph that computes the same with less work."""
 
 from egg_graph.expert.capture.average import join_averages
 from egg_graph.expert.capture.fold import fold_feature_sums
