@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
-from egg_graph.expert.playbooks.planner import expectations, plan_seed
+from egg_graph.expert.playbooks.planner import expectations, make_plan, plan_seed
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
 from egg_graph.schema import Hardware
 
@@ -71,6 +71,7 @@ def test_where_nothing_was_measured_or_nothing_may_be_left_the_product_is_ours(h
     ],
 )
 def test_expected_times_have_the_measured_ratio(h200: Hardware, graph: CapturedGraph, measured: float) -> None:
-    (expected,) = expectations(graph, PLAYBOOKS, "tf32", h200).values()
+    groups = make_plan(graph, PLAYBOOKS).groups
+    (expected,) = expectations(graph, groups, PLAYBOOKS, "tf32", h200).values()
     assert expected.own_ms / expected.library_ms == pytest.approx(measured, rel=0.2)
     assert expected.library_wins == (measured > 1) and expected.hopeless == (measured > 1.2)

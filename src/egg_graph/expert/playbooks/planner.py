@@ -59,8 +59,9 @@ def plan_seed(
     plan = make_plan(graph, playbooks)
     kept: set[str] = set()
     while library:
-        losing = (n for n, g in plan.groups.items() if _loses(graph, g, known, precision, target))
-        slower = next((n for n in losing if not kept & set(plan.groups[n].nodes)), None)
+        times = expectations(graph, plan.groups, playbooks, precision, target)
+        losing = (name for name, expected in times.items() if expected.library_wins)
+        slower = next((name for name in losing if not kept & set(plan.groups[name].nodes)), None)
         if slower is None:
             break
         without = make_plan(graph, playbooks, None, (*plan.dropped, slower))
@@ -76,14 +77,15 @@ def plan_seed(
 
 
 def expectations(
-    graph: CapturedGraph, playbooks: Sequence[Playbook], precision: Precision, target: Hardware
+    graph: CapturedGraph,
+    groups: Mapping[str, Group],
+    playbooks: Sequence[Playbook],
+    precision: Precision,
+    target: Hardware,
 ) -> dict[str, Expected]:
-    """Return what the library and our kernel take for each group of the whole plan, where that was measured."""
+    """Return what the library and our kernel take for each of these groups, by name, where that was measured."""
     known = {playbook.name: playbook for playbook in playbooks}
-    found = {
-        name: known[group.playbook].expected(graph, group, precision, target)
-        for name, group in make_plan(graph, playbooks).groups.items()
-    }
+    found = {n: known[g.playbook].expected(graph, g, precision, target) for n, g in groups.items()}
     return {name: expected for name, expected in found.items() if expected is not None}
 
 
@@ -95,13 +97,6 @@ def drop_some(
         groups = make_plan(graph, playbooks, None, dropped).groups
         dropped = (*dropped, next(name for name, group in groups.items() if group.playbook == playbook))
     return dropped
-
-
-def _loses(
-    graph: CapturedGraph, group: Group, known: Mapping[str, Playbook], precision: Precision, target: Hardware
-) -> bool:
-    expected = known[group.playbook].expected(graph, group, precision, target)
-    return expected is not None and expected.library_wins
 
 
 def write_kernels(

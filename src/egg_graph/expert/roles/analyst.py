@@ -4,7 +4,7 @@ from functools import cache
 
 from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.plan import read_plan
-from egg_graph.expert.playbooks.planner import drop_some, make_plan
+from egg_graph.expert.playbooks.planner import drop_some, expectations, make_plan
 from egg_graph.expert.playbooks.playbook import LIBRARY, Expected
 from egg_graph.expert.playbooks.registry import playbook_names, playbooks, playbooks_by_name
 from egg_graph.expert.roles.switch import Switch, read_switch, switches
@@ -83,10 +83,10 @@ def _hopeless(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) ->
     if not _timed(brief) or brief.task.triton_only:
         return {}
     task = brief.task
-    graph, known = capture_graph(task), playbooks_by_name()
+    graph = capture_graph(task)
     planned = make_plan(graph, playbooks(), groups, dropped).groups
-    times = {n: known[g.playbook].expected(graph, g, task.precision, task.target) for n, g in planned.items()}
-    return {name: expected for name, expected in times.items() if expected is not None and expected.hopeless}
+    times = expectations(graph, planned, playbooks(), task.precision, task.target)
+    return {name: expected for name, expected in times.items() if expected.hopeless}
 
 
 def _told(hopeless: dict[str, Expected]) -> str:

@@ -58,8 +58,9 @@ def _seed(brief: Brief) -> tuple[str, str]:
     timed = brief.baseline.eager_ms is not None
     plan = plan_seed(graph, playbooks(), task.precision, task.target, timed and not task.triton_only)
     kernels = write_kernels(plan, playbooks(), task.precision, task.target)
-    expected = expectations(graph, playbooks(), task.precision, task.target).items() if timed else ()
-    told = "".join(f"; {name}: {times}" for name, times in expected if times.library_wins)
+    whole = make_plan(graph, playbooks()).groups if timed else {}
+    expected = expectations(graph, whole, playbooks(), task.precision, task.target)
+    told = "".join(f"; {name}: {times}" for name, times in expected.items() if times.library_wins)
     return write_module(task.reference, plan, kernels, {}), _note(plan) + told
 
 
