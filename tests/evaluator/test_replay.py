@@ -8,10 +8,21 @@ from typer.testing import CliRunner
 
 from egg_graph.cli import app
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.evidence.confirmation import confirmed
 from egg_graph.evaluator.replay import compare_replay
 from egg_graph.runs.evidence import make_record, read_evidence, write_record
-from egg_graph.schema import BadInput, Check, Environment, Evaluation, EvidenceRecord, Finding, Hardware, Status, Timing
+from egg_graph.schema import (
+    BadInput,
+    Check,
+    Environment,
+    Evaluation,
+    EvidenceRecord,
+    Finding,
+    Hardware,
+    Profile,
+    Status,
+    Timing,
+)
 from egg_graph.schema.record import KEY_VARIABLE
 from tests.evaluator.slow_candidate import RIGHT, candidate, task
 
@@ -163,7 +174,7 @@ def timed(h200: Hardware, status: Status, ratio: float) -> Evaluation:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "status", "agrees"),
+    ("first", "finalist", "status", "agrees"),
     [
         (("faster", 2.0), ("faster", 2.05), "faster", True),
         (("faster", 2.0), ("faster", 1.2), "faster", False),
@@ -174,66 +185,94 @@ def timed(h200: Hardware, status: Status, ratio: float) -> Evaluation:
         (("inconclusive", 1.0), ("faster", 1.5), "inconclusive", False),
     ],
 )
-def test_the_second_measurement_has_to_say_the_same(
-    h200: Hardware, first: tuple, second: tuple, status: Status, agrees: bool
+def test_both_measurements_have_to_say_the_same(
+    h200: Hardware, first: tuple, finalist: tuple, status: Status, agrees: bool
 ) -> None:
-    told = confirmed(timed(h200, *first), timed(h200, *second))
+    told = confirmed(timed(h200, *finalist), timed(h200, *first))
     assert told.status == status
     assert told.timing is not None
+    assert told.timing.ratio == finalist[1], "what is told is measured in fresh processes, not the best of a search"
     assert told.timing.confirmation is not None
-    assert told.timing.confirmation.agrees == agrees
+    assert (told.timing.confirmation.ratio, told.timing.confirmation.agrees) == (first[1], agrees)
     assert told.rungs[-1].outcome == ("passed" if agrees else "failed")
     assert (told.reason == "right") == agrees
 
 
-def test_the_time_of_the_second_measurement_is_told(h200: Hardware) -> None:
-    first, second = (timed(h200, "faster", 2.0).model_copy(update={"seconds": seconds}) for seconds in (6.5, 9.25))
-    told = confirmed(first, second)
-    assert told.seconds == 15.75
-    assert [rung.seconds for rung in told.rungs if rung.name == "confirmation"] == [9.25]
-
-
-def test_a_second_evaluation_that_rejects_the_kernel_rejects_it(h200: Hardware) -> None:
+def test_what_the_finalists_judge_rejects_is_rejected(h200: Hardware) -> None:
     finding = Finding(kind="wrong_values", message="differs")
     told = confirmed(
-        timed(h200, "faster", 2.0), evaluation(h200, status="incorrect", reason="differs", findings=(finding,))
+        evaluation(h200, status="incorrect", reason="differs", findings=(finding,)), timed(h200, "faster", 2.0)
     )
     assert (told.status, told.findings) == ("incorrect", (finding,))
     assert "fresh inputs" in told.reason
-    assert second_seed(1) != second_seed(2) != 2
+    untimed = confirmed(evaluation(h200), timed(h200, "faster", 2.0))
+    assert untimed.status == "inconclusive" and "no speed was told now" in untimed.reason
 
 
-def test_a_finalist_is_measured_again_by_a_judge_of_its_own(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, str, object, object]] = []
+def test_a_finalist_keeps_the_metrics_that_were_measured_before(h200: Hardware) -> None:
+    metrics = Profile(source="ncu", kernel="softmax")
+    first = timed(h200, "faster", 2.0).model_copy(update={"profile": metrics})
+    assert confirmed(timed(h200, "faster", 2.0), first).profile == metrics
+
+
+@pytest.fixture
+def judges(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, object]]:
+    """Judges that answer as one on a GPU would; what each was asked, by its number: 0 is the first one made."""
+    asked: list[tuple[int, str, object]] = []
     made: list[object] = []
 
     class Judge:
-        """Answers as a judge on a GPU would."""
-
         def __init__(self, settings: dict) -> None:
             made.append(self)
             assert settings["seed"] is None
 
         def ask(self, method: str, params: dict, seconds: float) -> object:
-            asked.append((made.index(self), method, params.get("finalist"), params.get("seed")))
-            return timed(h200, "faster", 2.0).model_dump(mode="json") if method == "evaluate" else None
+            asked.append((made.index(self), method, params.get("finalist")))
+            answer = timed(h200, "faster", 2.0).model_copy(update={"seconds": 2.0})
+            return answer.model_dump(mode="json") if method == "evaluate" else []
 
         def interrupt(self) -> None:
             pass
 
         def kill(self) -> None:
-            asked.append((made.index(self), "ended", None, None))
+            asked.append((made.index(self), "ended", None))
 
     monkeypatch.setattr("egg_graph.evaluator.client.JudgeClient", Judge)
     monkeypatch.setattr("egg_graph.evaluator.local.JudgeClient", Judge)
     monkeypatch.setattr("egg_graph.evaluator.local.gpu_present", lambda: True)
+    return asked
+
+
+def of(number: int, asked: list[tuple[int, str, object]]) -> list[tuple[str, object]]:
+    return [(method, finalist) for judge, method, finalist in asked if judge == number]
+
+
+def test_a_finalist_has_a_judge_of_its_own(h200: Hardware, judges: list) -> None:
     told = LocalEvaluator().evaluate(task(h200), candidate(), finalist=True)
     assert told.timing is not None
     assert told.timing.confirmation is not None
-    assert [call for call in asked if call[0] == 0] == [
-        (0, "warm", None, None), (0, "evaluate", False, second_seed(2**61 + 1)), (0, "ended", None, None)
-    ], "it warms up from the beginning, and learns its seed when the first one has revealed its own"  # fmt: skip
-    assert [call for call in asked if call[0] == 1] == [(1, "evaluate", True, None), (1, "release", None, None)]
-    asked.clear()
-    LocalEvaluator().evaluate(task(h200), candidate())
-    assert [method for _, method, _, _ in asked] == ["evaluate"]
+    assert told.seconds == 4.0, "both evaluations were made for it"
+    assert of(0, judges) == [("warm", None), ("evaluate", True), ("ended", None)], "it warms up from the beginning"
+    assert of(1, judges) == [("evaluate", False), ("release", None)]
+
+
+def test_a_kernel_that_was_measured_is_not_measured_once_more_by_the_first_judge(h200: Hardware, judges: list) -> None:
+    evaluator = LocalEvaluator()
+    kernel = candidate().model_copy(update={"config": {"BLOCK": 64}})
+    evaluator.evaluate(task(h200), kernel)
+    assert of(1, judges) == [], "who only evaluates starts no second judge"
+    evaluator.screen(task(h200), [kernel])
+    plain = kernel.model_copy(update={"source": kernel.source + "\nBLOCK = 64\n", "parent": kernel.id})
+    told = evaluator.evaluate(task(h200), plain, finalist=True)
+    assert told.seconds == 2.0
+    assert of(0, judges) == [("evaluate", False), ("screen", None), ("release", None)]
+    assert of(1, judges) == [("warm", None), ("evaluate", True), ("ended", None)]
+    other = plain.model_copy(update={"config": {"BLOCK": 32}})
+    judges.clear()
+    evaluator.evaluate(task(h200), other, finalist=True)
+    assert of(0, judges)[0] == ("evaluate", False), "its parent is another kernel"
+    judges.clear()
+    evaluator.evaluate(task(h200), kernel)
+    assert "warm" in [method for _, method, _ in judges], "the next finalist's judge is made ahead"
+    evaluator.close()
+    assert judges[-1][1] == "ended"

@@ -161,6 +161,10 @@ class WarmingJudge:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, also while it warms up."""
         self.interrupt()
         self._thread.shutdown()
         self._client.kill()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
 from egg_graph.evaluator.client import JudgeClient, JudgeLost, WarmingJudge
 from egg_graph.evaluator.device.detect import environment, gpu_present, resolve_gpu
 from egg_graph.evaluator.device.lease import PATIENCE
-from egg_graph.evaluator.evidence.confirmation import confirmed, second_seed
+from egg_graph.evaluator.evidence.confirmation import confirmed
 from egg_graph.evaluator.gpu.tuned import plan
 from egg_graph.evaluator.problem.imports import require_imports
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.protocol import Profiling
+from egg_graph.evaluator.second_judge import MeasuredKernels, SecondJudge
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import (
     BadInput,
@@ -51,8 +52,8 @@ class LocalEvaluator(AsynchronousTwins):
             the GPU if PyTorch can.
         timeout: seconds that one run of a candidate may take.
         seed: root of all seeds; None draws a secret one, which an evaluation reveals with its verdict. Whoever writes
-            candidates must not see the seed of a judge that goes on judging them. A finalist is always judged on a seed
-            that no evaluation has revealed.
+            candidates must not see the seed of a judge that goes on judging them. Where none is given, a finalist is
+            judged on a seed that no evaluation has revealed.
         profile: collect Nsight Compute metrics of each candidate that is faster than those before it, if `ncu` is on
             the PATH; `"finalists"`: of finalists alone.
         gpu: the GPU, by its index among those that this process may use or by its UUID; None for the first.
@@ -85,6 +86,8 @@ class LocalEvaluator(AsynchronousTwins):
         self._settings = {"device": device, "timeout": timeout, "seed": seed, "profile": profile, "gpu": uuid}
         self._lock = threading.Lock()
         self._judge: JudgeClient | None = None
+        self._second = SecondJudge(self._settings)
+        self._measured = MeasuredKernels()
 
     @property
     def cache_key(self) -> str:
@@ -114,11 +117,13 @@ class LocalEvaluator(AsynchronousTwins):
             "finalist": finalist,
         }
         seconds = WORK_SECONDS + 8 * self.timeout
-        with self._second_judge(params) if finalist else nullcontext() as second:
-            evaluation = Evaluation.model_validate(self._call("evaluate", params, seconds))
-            if second is None or evaluation.timing is None or not evaluation.usable:
-                return evaluation
-            return self._measured_again(evaluation, second, {**params, "finalist": False}, seconds)
+        if finalist and self._may_time:
+            return self._evaluate_finalist(task, candidate, params, seconds)
+        evaluation = Evaluation.model_validate(self._call("evaluate", params, seconds))
+        self._measured.add(task, candidate, evaluation)
+        if self._second.used:
+            self._second.make_ahead(task)
+        return evaluation
 
     def profile(
         self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
@@ -149,6 +154,8 @@ class LocalEvaluator(AsynchronousTwins):
             "task": task.model_dump(mode="json"),
             "candidates": [candidate.model_dump(mode="json") for candidate in candidates],
         }
+        if self._may_time:
+            self._second.make_ahead(task)  # a sweep is a run's, and a run ends with a finalist
         answer = self._call("screen", params, WORK_SECONDS + 2 * self.timeout * max(1, len(candidates)))
         return tuple(Trial.model_validate(trial) for trial in answer)
 
@@ -163,9 +170,10 @@ class LocalEvaluator(AsynchronousTwins):
         self.close()
 
     def close(self) -> None:
-        """End the judge and everything it started. The next call starts a new one."""
+        """End the judges and everything they started. The next call starts a new one."""
         with self._lock:
             self._drop()
+            self._second.close()
 
     def _drop(self) -> None:
         if self._judge is not None:
@@ -200,32 +208,43 @@ class LocalEvaluator(AsynchronousTwins):
             self._drop()
             raise
 
-    @contextmanager
-    def _second_judge(self, params: Mapping[str, Any]) -> Iterator[WarmingJudge | None]:
-        """A judge that warms up while the first one evaluates; None where nothing can be timed."""
-        if self._settings["device"] == "none" or not gpu_present():
-            yield None
-            return
-        with WarmingJudge(self._second_settings, params["task"]) as judge:
-            yield judge
-
     @property
-    def _second_settings(self) -> dict[str, Any]:
-        return {**self._settings, "seed": None, "profile": False}
+    def _may_time(self) -> bool:
+        """Whether there is a GPU that kernels may be timed on."""
+        return self._settings["device"] != "none" and gpu_present()
 
-    def _measured_again(
-        self, first: Evaluation, second: WarmingJudge, params: Mapping[str, Any], seconds: float
+    def _evaluate_finalist(
+        self, task: KernelTask, candidate: Candidate, params: Mapping[str, Any], seconds: float
     ) -> Evaluation:
-        """Repeat a finalist's measurement in a judge of its own; if that is lost, in another one."""
-        assert first.seed is not None, "the judge reveals its seed with every verdict"
-        report_progress("measures again with a new judge")
-        self._call("release", {}, START_SECONDS)
-        params = {**params, "seed": second_seed(first.seed)}
-        try:
-            return confirmed(first, _asked_once(second, params, seconds + self._patience))
-        except JudgeLost:
-            with JudgeClient(self._second_settings) as another:
-                return confirmed(first, _asked_once(another, params, seconds + self._patience))
+        """Judge a finalist in a judge of its own, and hold its time against the first judge's measurement.
+
+        That one is made where this evaluator has not measured the kernel before.
+        """
+        with self._second.started_for(task) as second:
+            first = self._measured.find(task, candidate)
+            made_now = first is None
+            if first is None:
+                first = Evaluation.model_validate(self._call("evaluate", {**params, "finalist": False}, seconds))
+            if not first.usable:
+                return first
+            if first.timing is None:
+                return Evaluation.model_validate(self._call("evaluate", params, seconds))
+            report_progress("judges the finalist with a new judge")
+            self._call("release", {}, START_SECONDS)
+            try:
+                answer = _asked_once(second, params, seconds + self._patience)
+            except JudgeLost:
+                with JudgeClient(self._second.settings) as another:
+                    answer = _asked_once(another, params, seconds + self._patience)
+            told = confirmed(answer, first)
+            return _with_time_of(first, told) if made_now else told
+
+
+def _with_time_of(first: Evaluation, told: Evaluation) -> Evaluation:
+    """An evaluation that tells the time of the first one, too."""
+    return told.model_copy(
+        update={"seconds": round(told.seconds + first.seconds, 3), "spent": told.spent + first.spent}
+    )
 
 
 def _asked_once(judge: JudgeClient | WarmingJudge, params: Mapping[str, Any], seconds: float) -> Evaluation:

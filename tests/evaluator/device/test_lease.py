@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import hear_progress
-from egg_graph.evaluator.device.lease import GpuAccess, Lease
+from egg_graph.evaluator.device.access import GpuAccess, give_way
+from egg_graph.evaluator.device.lease import Lease
+from egg_graph.evaluator.device.reservation import Reservations
 from egg_graph.evaluator.spending import accounted
 from egg_graph.schema import InfrastructureError
 
@@ -40,16 +42,16 @@ def test_a_lease_is_held_by_one_process_and_waiting_for_it_is_bounded(tmp_path: 
         mine.held(),
     ):
         pass
-    with Lease("GPU-y", folder=tmp_path, patience=0.2).held() as waited:
-        assert waited < 0.2, "another GPU is free"
+    with Lease("GPU-y", folder=tmp_path, patience=0.2).held() as turn:
+        assert turn.waited < 0.2, "another GPU is free"
 
 
 def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen) -> None:
     threading.Timer(0.3, holder.kill).start()
     told: list[str] = []
     with hear_progress(lambda progress: told.append(progress.doing)):
-        with Lease("GPU-x", folder=tmp_path, patience=20).held() as waited:
-            assert 0.1 < waited < 20
+        with Lease("GPU-x", folder=tmp_path, patience=20).held() as turn:
+            assert 0.1 < turn.waited < 20
         with Lease("GPU-x", folder=tmp_path, patience=20).held():
             pass
     assert told == ["waits for its turn on the GPU"], "told once, and only by whoever waits"
@@ -113,6 +115,61 @@ def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
     measuring.join()
     newcomer.join()
     assert order == ["measuring", "newcomer"]
+
+
+def test_a_measurement_that_waits_goes_before_the_next_step_of_who_computes(tmp_path: Path) -> None:
+    order: list[str] = []
+    access = GpuAccess(Lease("GPU-x", folder=tmp_path))
+
+    def measure() -> None:
+        with GpuAccess(Lease("GPU-x", folder=tmp_path)).measuring():
+            order.append("measured")
+
+    measuring = threading.Thread(target=measure)
+    with accounted("correctness") as account, access.computing():
+        give_way()
+        assert access.waited < 0.02, "nobody waits"
+        measuring.start()
+        time.sleep(0.2)
+        order.append("first step")
+        give_way()
+        order.append("second step")
+    measuring.join()
+    assert order == ["first step", "measured", "second step"]
+    assert account.spending().seconds["waiting"] == pytest.approx(access.waited, abs=0.02)
+    give_way()  # outside of a block there is no turn to give
+
+
+def test_memory_is_reserved_up_to_what_there_is(tmp_path: Path) -> None:
+    lease = Lease("GPU-x", folder=tmp_path)
+    mine = Reservations(lease, capacity=100.0, patience=0.2)
+    with mine.reserved(60.0) as waited, mine.reserved(40.0):
+        assert waited < 0.1
+        with pytest.raises(InfrastructureError, match="no room for 0 GiB within 0 s: other"), mine.reserved(1.0):
+            pass
+    with mine.reserved(1000.0):
+        pass  # who wants more than there is gets all
+
+
+RESERVE = (
+    "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
+    "from egg_graph.evaluator.device.reservation import Reservations\n"
+    "with Reservations(Lease('GPU-x', folder=Path(sys.argv[1])), 100.0).reserved(90.0):\n"
+    "    print('reserved', flush=True); time.sleep(60)\n"
+)
+
+
+def test_memory_that_a_dead_judge_reserved_is_free_again(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", RESERVE, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        threading.Timer(0.3, other.kill).start()
+        access = GpuAccess(lease := Lease("GPU-x", folder=tmp_path), Reservations(lease, 100.0, patience=20))
+        with accounted("correctness") as account, access.reserved(20.0):
+            assert 0.1 < access.waited < 20
+        assert account.spending().seconds["waiting"] == pytest.approx(access.waited, abs=0.02)
 
 
 def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:

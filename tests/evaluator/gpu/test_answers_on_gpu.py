@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
-from egg_graph.evaluator.device.lease import access_to
+from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.gpu import arena
 from egg_graph.schema import Candidate, Evaluation, Hardware, KernelTask
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed
 from egg_graph.evaluator.judge import gpu_screening
 from egg_graph.evaluator.judge.gpu_screening import GpuScreening
@@ -72,7 +73,10 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     base = SimpleNamespace(pool=ThreadPoolExecutor(4), jobs=SimpleNamespace(job_folder=job_folder))
     ladder: Any = SimpleNamespace(
-        base=base, machine="played", open=lambda folder, watched: Session(given[int(folder.name)].source)
+        base=base,
+        machine="played",
+        access=Access(Session.log),
+        open=lambda folder, watched: Session(given[int(folder.name)].source),
     )
 
     def go(*words: str, capacity: int = 8) -> list[Trial]:
@@ -92,6 +96,24 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
     return go
 
 
+class Access(GpuAccess):
+    """Notes whether the GPU is shared."""
+
+    def __init__(self, log: list[Any]) -> None:
+        super().__init__()
+        self.log = log
+
+    @contextmanager
+    def computing(self) -> Any:
+        self.log.append((-1, "shared"))
+        yield
+
+    @contextmanager
+    def measuring(self) -> Any:
+        self.log.append((-1, "alone"))
+        yield
+
+
 def bursts() -> dict[int, int]:
     timed = [number for number, do in Session.log if do == "time_series"]
     return {number: timed.count(number) for number in timed}
@@ -109,6 +131,17 @@ def test_the_better_half_is_timed_again_with_twice_as_many_bursts(sweep: Any) ->
     )
     last = [number for number, do in Session.log if do == "time_series"][-8:]
     assert last == [1, 3, 3, 1, 1, 3, 3, 1], "the last two take turns"
+
+
+def test_the_gpu_is_held_alone_only_while_a_configuration_is_timed(sweep: Any) -> None:
+    sweep("ms=2", "ms=1", "ms=3")
+    held = ""
+    asked: dict[str, set[str]] = {"shared": set(), "alone": set()}
+    for number, do in Session.log:
+        held = do if number < 0 else held
+        asked[held].add(do)
+    assert asked["alone"] - {"alone"} == {"inputs", "warm_up", "time_series"}
+    assert "first_forward" in asked["shared"] and "time_series" not in asked["shared"]
 
 
 def test_more_than_fit_at_once_pass_through_and_the_fastest_stay(sweep: Any) -> None:

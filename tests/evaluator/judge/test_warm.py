@@ -1,16 +1,13 @@
 """A judge that warms up for another one's finalist."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from egg_graph.evaluator.judge import process
-from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.evaluator.problem import shapes
 from egg_graph.evaluator.problem.case_store import choose_shapes
-from egg_graph.schema import Candidate, Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
 
 
@@ -38,19 +35,3 @@ def test_warming_up_finds_the_shapes_that_the_evaluation_then_needs(monkeypatch:
     process.warm({"reference": REFERENCE})
     monkeypatch.setattr(shapes, "ShapeSearch", None)
     assert choose_shapes(REFERENCE)[1], "nothing is searched for again"
-
-
-def test_a_seed_that_comes_with_the_request_is_judged_on_and_told(tmp_path: Path, h200: Hardware) -> None:
-    settings = {"device": "none", "timeout": 60.0, "seed": None, "profile": False, "gpu": None}
-    judge = Judge(settings, tmp_path, None, None)  # type: ignore[arg-type]
-    broken = Candidate(source="def (", author="test", stage="algorithmic_structure", mode="seed")
-    task = KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee")
-    asked = {
-        "task": task.model_dump(mode="json"),
-        "candidate": broken.model_dump(mode="json"),
-        "stage": None,
-        "finalist": False,
-    }
-    assert judge.answer("evaluate", {**asked, "seed": 11})["seed"] == 11
-    assert judge.answer("evaluate", {**asked, "seed": 12})["seed"] == 12
-    assert judge.answer("evaluate", asked)["seed"] == 12

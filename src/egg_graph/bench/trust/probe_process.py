@@ -18,7 +18,7 @@ def main(reference: Path, device: str, precision: Precision) -> dict[str, Any]:
         import torch
         import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
 
-        from egg_graph.evaluator.device.lease import access_to
+        from egg_graph.evaluator.device.access import access_to
         from egg_graph.evaluator.problem.problem import Problem
         from egg_graph.knowledge import load_hardware
 

@@ -3,7 +3,7 @@
 A `Lease` is a lock (flock) on a file named after the GPU, across all processes and users of this host. The kernel frees
 it when its holder dies. Processes that do not see the same folder (containers with a /tmp of their own) do not see each
 other's leases. Both kinds of holder first pass a gate lock, at which a waiting measurement is next in line: a stream of
-newcomers that share cannot keep it waiting.
+newcomers that share cannot keep it waiting. Whoever shares the GPU for long gives way to it between two steps.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from egg_graph.evaluator.progress import report_progress
-from egg_graph.evaluator.spending import spending_on
 from egg_graph.schema import InfrastructureError
 
 FOLDER = Path("/tmp/egg-graph-leases")
@@ -43,8 +42,8 @@ class Lease:
     patience: float = PATIENCE
 
     @contextmanager
-    def held(self, *, shared: bool = False) -> Iterator[float]:
-        """Hold the lease for the length of the block; yields the seconds waited.
+    def held(self, *, shared: bool = False) -> Iterator[Turn]:
+        """Hold the lease for the length of the block; yields the turn, which knows the seconds waited.
 
         Args:
             shared: hold it beside others who share it, rather than alone.
@@ -52,30 +51,42 @@ class Lease:
         Raises:
             InfrastructureError: if it is not free in time, or the lock file cannot be opened.
         """
-        started = time.monotonic()
-        file, gate = self._open(self._path), self._open(self._path.with_suffix(".gate"))
+        with self.lock_file("lock") as file, self.lock_file("gate") as gate:
+            turn = Turn(self, file, gate, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            turn.take()
+            yield turn
+
+    @contextmanager
+    def lock_file(self, kind: str) -> Iterator[int]:
+        """Open one of the GPU's lock files for the block, whose end frees its lock; yields the file descriptor.
+
+        Raises:
+            InfrastructureError: if it cannot be opened.
+        """
+        file = self._open(self.path(kind))
         try:
-            self._acquire(gate, fcntl.LOCK_EX)
-            self._acquire(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-            fcntl.flock(gate, fcntl.LOCK_UN)
-            yield time.monotonic() - started
+            yield file
         finally:
-            os.close(file)  # frees the locks
-            os.close(gate)
+            os.close(file)
+
+    def path(self, kind: str) -> Path:
+        """The GPU's file of this kind; `lock` is the lease's own."""
+        return self.folder / f"{self.gpu.replace('/', '_')}.{kind}"
 
     def holders(self) -> tuple[int, ...]:
         """Return the process ids of all holders, this process included; empty where /proc/locks cannot be read."""
         with suppress(OSError):
-            inode = self._path.stat().st_ino
+            inode = self.path("lock").stat().st_ino
             words = (line.split() for line in Path("/proc/locks").read_text().splitlines())
             return tuple(int(w[4]) for w in words if w[1] == "FLOCK" and w[5].endswith(f":{inode}"))
         return ()
 
-    @property
-    def _path(self) -> Path:
-        return self.folder / f"{self.gpu.replace('/', '_')}.lock"
+    def acquire(self, file: int, how: int) -> None:
+        """Lock one of the GPU's lock files, as soon as it is free.
 
-    def _acquire(self, file: int, how: int) -> None:
+        Raises:
+            InfrastructureError: if it is not free in time.
+        """
         started, waiting = time.monotonic(), False
         while True:
             with suppress(BlockingIOError):
@@ -111,66 +122,41 @@ class Lease:
 
 
 @dataclass
-class GpuAccess:
-    """One judge's turns on one GPU.
+class Turn:
+    """A lease that is held.
 
     Args:
-        lease: the GPU's lease; None where there is no GPU, and nothing to wait for.
+        lease: whose locks they are.
+        file, gate: file descriptors of its two lock files.
+        how: kind of the lock on `file` (`fcntl.LOCK_SH` or `fcntl.LOCK_EX`).
     """
 
-    lease: Lease | None = None
-    alone: bool = False
-    """Whether the judge is inside `alone_throughout`; `computing` and `measuring` then wait for nothing."""
+    lease: Lease
+    file: int
+    gate: int
+    how: int
     waited: float = 0.0
-    """Total seconds spent waiting for others."""
-    crowded: bool = False
-    """Whether others were seen on the GPU while answers were computed."""
+    """Seconds waited so far."""
 
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Share the GPU with others who compute answers, while nobody measures."""
-        with self._holding(shared=True):
-            self._look_for_others()
-            try:
-                yield
-            finally:
-                self._look_for_others()
+    def take(self) -> None:
+        """Wait for the turn: first at the gate, then for the holders before. Raises as `Lease.acquire`."""
+        started = time.monotonic()
+        self.lease.acquire(self.gate, fcntl.LOCK_EX)
+        self.lease.acquire(self.file, self.how)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        self.waited += time.monotonic() - started
 
-    @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Hold the GPU alone, to time something."""
-        with self._holding(shared=False):
-            yield
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits at the gate."""
+        try:
+            fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        return False
 
-    @contextmanager
-    def alone_throughout(self) -> Iterator[None]:
-        """Hold the GPU alone for a whole evaluation, answers included: to repeat what others may have disturbed."""
-        with self._holding(shared=False):
-            self.alone = True
-            try:
-                yield
-            finally:
-                self.alone = False
-
-    @contextmanager
-    def _holding(self, *, shared: bool) -> Iterator[None]:
-        if self.lease is None or self.alone:
-            yield
-            return
-        with ExitStack() as stack:
-            with spending_on("waiting"):
-                self.waited += stack.enter_context(self.lease.held(shared=shared))
-            yield
-
-    def _look_for_others(self) -> None:
-        if self.lease is not None and not self.alone:
-            self.crowded |= any(holder != os.getpid() for holder in self.lease.holders())
-
-
-def access_to(device: str) -> GpuAccess:
-    """Return access to PyTorch's first GPU if `device` is `"gpu"`; else access that waits for nothing."""
-    import torch
-
-    if device != "gpu":
-        return GpuAccess()
-    return GpuAccess(Lease(f"GPU-{torch.cuda.get_device_properties(0).uuid}"))
+    def give_way(self) -> None:
+        """Let those at the gate go first, and wait for the turn again. Raises as `Lease.acquire`."""
+        fcntl.flock(self.file, fcntl.LOCK_UN)
+        self.take()

@@ -51,6 +51,8 @@ class EvaluationBuilder:
     log: str = ""
     launched: tuple[Launch, ...] = ()
     """Launches at full shape, as far as they are known without a GPU."""
+    short_of_memory: str = ""
+    """What the GPU's memory did not hold; empty where it held everything."""
 
     @property
     def failed(self) -> bool:

@@ -1,92 +1,70 @@
-"""Confirm the timing of a finalist by a second measurement in fresh processes on fresh inputs."""
+"""Confirm the timing of a finalist, which a judge of its own evaluated, by the measurement that stood before."""
 
 from __future__ import annotations
 
-import hashlib
-
-from egg_graph.schema import Confirmation, Evaluation, Rung, Status
+from egg_graph.schema import Confirmation, Evaluation, Profile, Rung, Status
 
 RUNG = "confirmation"
 FAR = 0.1
 """Two ratios disagree if the gap between their intervals exceeds this fraction of the smaller ratio."""
 
 
-def second_seed(root: int) -> int:
-    """Derive the root seed of the second measurement from the first one's."""
-    return int.from_bytes(hashlib.sha256(f"{root}/second measurement".encode()).digest()[:8], "big") >> 2
+def confirmed(finalist: Evaluation, first: Evaluation) -> Evaluation:
+    """Hold a finalist's evaluation, made in fresh processes on fresh inputs, against the first judge's.
 
+    `faster` and `slower` stay only where both say so. What the finalist's judge rejects is rejected.
 
-def confirmed(first: Evaluation, second: Evaluation) -> Evaluation:
-    """Add the result of the second evaluation to the first.
-
-    `faster` and `slower` stay only where both say so; a second evaluation that rejects the kernel rejects it. The
-    seconds of the second one are the rung's, and count with the first one's.
+    Args:
+        finalist: the evaluation that is told.
+        first: an earlier evaluation of the same kernel, usable and timed.
     """
-    answer = _with_second(first, second)
-    took = {"seconds": second.seconds}
-    return answer.model_copy(
-        update={
-            "seconds": round(first.seconds + second.seconds, 3),
-            "spent": first.spent + second.spent,
-            "rungs": tuple(r.model_copy(update=took) if r.name == RUNG else r for r in answer.rungs),
-        }
+    assert first.timing is not None, "nothing was measured that could confirm a time"
+    finalist = finalist.model_copy(update={"profile": _profile(finalist, first)})
+    if not finalist.usable:
+        words = f"right at first, but in fresh processes on fresh inputs: {finalist.reason}"
+        return _told(finalist.model_copy(update={"reason": words}), finalist.status, words, passed=False)
+    earlier = f"{first.timing.ratio:.2f}x ({first.timing.ratio_low:.2f} to {first.timing.ratio_high:.2f})"
+    if finalist.timing is None:
+        words = f"measured before, by another judge: {earlier}, {first.status}; no speed was told now"
+        return _told(finalist, "inconclusive", words, passed=False)
+    agrees = _agree(finalist, first)
+    confirmation = Confirmation(
+        ratio=first.timing.ratio,
+        ratio_low=first.timing.ratio_low,
+        ratio_high=first.timing.ratio_high,
+        pairs=first.timing.pairs,
+        agrees=agrees,
     )
-
-
-def _with_second(first: Evaluation, second: Evaluation) -> Evaluation:
-    if not second.usable:
-        return _rejected(first, second)
-    if first.timing is None:
-        return first
-    if second.timing is None:
-        return _told(first, "inconclusive", f"the second measurement told no speed: {second.reason}", passed=False)
-    agrees = _agree(first, second)
-    timing = first.timing.model_copy(
-        update={
-            "confirmation": Confirmation(
-                ratio=second.timing.ratio,
-                ratio_low=second.timing.ratio_low,
-                ratio_high=second.timing.ratio_high,
-                pairs=second.timing.pairs,
-                agrees=agrees,
-            )
-        }
-    )
-    measured = first.model_copy(update={"timing": timing})
-    interval = f"{second.timing.ratio:.2f}x ({second.timing.ratio_low:.2f} to {second.timing.ratio_high:.2f})"
-    if second.status != first.status:
-        words = f"measured again in fresh processes: {interval}, {second.status} where the first was {first.status}"
+    timing = finalist.timing.model_copy(update={"confirmation": confirmation})
+    measured = finalist.model_copy(update={"timing": timing})
+    if finalist.status != first.status:
+        words = f"measured before, by another judge: {earlier}, {first.status} where it is {finalist.status} now"
         return _told(measured, "inconclusive", words, passed=False)
-    words = f"measured again in fresh processes on fresh inputs: {interval}, {second.status} as before"
+    words = f"measured twice, by two judges on inputs of their own: {earlier} before, {first.status} as now"
     if not agrees:
-        return _told(measured, first.status, f"{words}, but by another factor", passed=False)
-    return _told(measured, first.status, words, passed=True)
+        return _told(measured, finalist.status, f"{words}, but by another factor", passed=False)
+    return _told(measured, finalist.status, words, passed=True)
 
 
-def _agree(first: Evaluation, second: Evaluation) -> bool:
+def _profile(finalist: Evaluation, first: Evaluation) -> Profile:
+    """The profile that holds measured metrics; the finalist's where both do."""
+    return first.profile if finalist.profile.source != "ncu" and first.profile.source == "ncu" else finalist.profile
+
+
+def _agree(finalist: Evaluation, first: Evaluation) -> bool:
     """Whether both have the same status and intervals close to each other."""
-    assert first.timing is not None and second.timing is not None
-    lower, upper = sorted((first.timing, second.timing), key=lambda timing: timing.ratio)
-    return first.status == second.status and upper.ratio_low - lower.ratio_high <= FAR * lower.ratio
+    assert finalist.timing is not None and first.timing is not None
+    lower, upper = sorted((finalist.timing, first.timing), key=lambda timing: timing.ratio)
+    return finalist.status == first.status and upper.ratio_low - lower.ratio_high <= FAR * lower.ratio
 
 
 def _told(evaluation: Evaluation, status: Status, words: str, *, passed: bool) -> Evaluation:
     rung = Rung(name=RUNG, outcome="passed" if passed else "failed", statement=words)
-    reason = evaluation.reason if passed else f"{evaluation.reason}; {words}"
+    said = passed or words in evaluation.reason
     return evaluation.model_copy(
-        update={"status": status, "reason": reason, "rungs": (*evaluation.rungs, rung)},
-    )
-
-
-def _rejected(first: Evaluation, second: Evaluation) -> Evaluation:
-    words = f"right at first, but in fresh processes on fresh inputs: {second.reason}"
-    return first.model_copy(
         update={
-            "status": second.status,
-            "reason": words,
-            "findings": (*first.findings, *second.findings),
-            "rungs": (*first.rungs, Rung(name=RUNG, outcome="failed", statement=words)),
-            "checks": (*first.checks, *(check for check in second.checks if not check.passed)),
-            "log": second.log or first.log,
-        }
+            "status": status,
+            "reason": evaluation.reason if said else f"{evaluation.reason}; {words}",
+            "rungs": (*evaluation.rungs, rung),
+        },
     )

@@ -165,6 +165,7 @@ class GpuCorrectness:
         torch.cuda.empty_cache()
         why = f"{what}: {self.problem.memory_plan} ({one_line(error)})"
         self.builder.skipped(rung, why, time.monotonic() - started, shape=shape)
+        self.builder.short_of_memory = why
 
     # ----------------------------------------------------------------------------------------- where it refuses some
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.gpu.answers import (
     arena,
@@ -81,6 +82,7 @@ class GpuExecutor:
             CandidateFailed: if a call does not come back.
             torch.OutOfMemoryError: if the judge's part does not fit.
         """
+        give_way()
         _return_cached_memory()
         with arena(self.session) as weights, arena(self.session) as shared:
             if group.loading == "module":

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from egg_graph.evaluator.aot.resources import occupancy
-from egg_graph.evaluator.device.lease import GpuAccess
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
@@ -174,7 +174,8 @@ class GpuLadder:
             return False
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            builder.skipped(integrity.RUNG, f"not examined: the GPU's memory does not hold the full shape ({error})")
+            builder.short_of_memory = f"the GPU's memory does not hold the full shape ({error})"
+            builder.skipped(integrity.RUNG, f"not examined: {builder.short_of_memory}")
             return True
 
     def baseline(self, problem: Problem) -> PyTorchBaseline:
@@ -206,7 +207,8 @@ class GpuLadder:
             result = time_candidate(session, problem, baseline, self.machine)
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            return self._untimed(builder, f"the GPU's memory does not hold candidate and baseline at once ({error})")
+            builder.short_of_memory = f"the GPU's memory does not hold candidate and baseline at once ({error})"
+            return self._untimed(builder, builder.short_of_memory)
         if result.check is not None:
             builder.checks.append(result.check)
         if result.skipped:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.gpu.ladder import GpuLadder
 
 TOGETHER = 8
-"""Configurations that start and compile side by side; they are checked and timed one by one, while the others'
-processes do nothing."""
+"""Configurations that start and compile side by side, while other judges compute; they are checked and timed one by
+one, and nobody else uses the GPU while one is timed."""
 READY = 12
 """Most configurations that are ready at once; where more are to come, a third of them stays."""
 MEMORY_PART = 0.4
@@ -93,13 +93,16 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     """
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
-    case = ladder.baseline(problem).case
+    with ladder.access.measuring():
+        case = ladder.baseline(problem).case
     capacity = _capacity(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
-        with case.held():
-            _, forms = share_inputs(case, shared)
-        screening = GpuScreening(ladder, problem, case, candidates, forms, load(case, problem, shared), stack)
+        with ladder.access.computing():
+            with case.held():
+                _, forms = share_inputs(case, shared)
+            state = load(case, problem, shared)
+        screening = GpuScreening(ladder, problem, case, candidates, forms, state, stack)
         stack.callback(screening.close)
         screening.sweep(capacity)
     return [trial for _, trial in sorted(screening.trials.items())]
@@ -182,24 +185,27 @@ class GpuScreening:
 
     def close(self) -> None:
         """End all processes at once: the driver's clearing up after one would disturb the timing of the next."""
-        list(self.ladder.base.pool.map(WorkerSession.close, self.sessions))
+        self._close(self.sessions)
+
+    def _close(self, sessions: Sequence[WorkerSession]) -> None:
+        """End processes side by side, while nobody measures."""
+        with self.ladder.access.computing():
+            list(self.ladder.base.pool.map(WorkerSession.close, sessions))
 
     # -------------------------------------------------------------------------------------------- one configuration
 
     def _enter(self, numbers: Sequence[int], gated: Sequence[Trial | None]) -> list[Entrant]:
         """Compile some configurations side by side, then check and time each once; those that pass."""
-        with spending_on("compile"):
-            compiled = self._compile([number for number in numbers if gated[number] is None])
-        entrants: list[Entrant] = []
-        for number in numbers:
-            entrant = gated[number] or compiled[number]
-            if isinstance(entrant, Entrant):
-                entrant = self._checked(entrant)
-            if isinstance(entrant, Entrant):
-                entrants.append(entrant)
-            else:
+        with self.ladder.access.computing():
+            with spending_on("compile"):
+                compiled = self._compile([number for number in numbers if gated[number] is None])
+            entered = [self._checked(gated[number] or compiled[number]) for number in numbers]
+        with self.ladder.access.measuring():
+            entered = [self._timed_once(entrant) for entrant in entered]
+        for number, entrant in zip(numbers, entered, strict=True):
+            if isinstance(entrant, Trial):
                 self._settle(number, entrant)
-        return entrants
+        return [entrant for entrant in entered if isinstance(entrant, Entrant)]
 
     def _compile(self, numbers: Sequence[int]) -> dict[int, Entrant | Trial]:
         """Start a process for each and compile its kernels; a Trial of those that fail or are pruned."""
@@ -252,17 +258,29 @@ class GpuScreening:
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(f"of its launches: {error}") from error
 
-    def _checked(self, entrant: Entrant) -> Entrant | Trial:
-        """Check the answer once, then time one burst, while the other processes are idle."""
+    def _checked(self, entrant: Entrant | Trial) -> Entrant | Trial:
+        """Check the answer of a configuration once; the trial of one that failed before stays."""
         from egg_graph.evaluator.gpu.executor import GpuExecutor
         from egg_graph.evaluator.problem.plan import loaded_group
 
-        session = entrant.session
+        if isinstance(entrant, Trial):
+            return entrant
         try:
             with spending_on("correctness"):
-                outcome = GpuExecutor(session, self.problem, self.ladder.machine).carry_out(loaded_group(self.case))
-            if outcome.failed:
-                return rejected_trial(entrant.candidate, outcome.findings, entrant.resources)
+                executor = GpuExecutor(entrant.session, self.problem, self.ladder.machine)
+                outcome = executor.carry_out(loaded_group(self.case))
+        except CandidateFailed as failure:
+            return rejected_trial(entrant.candidate, [failure.finding], entrant.resources)
+        if outcome.failed:
+            return rejected_trial(entrant.candidate, outcome.findings, entrant.resources)
+        return entrant
+
+    def _timed_once(self, entrant: Entrant | Trial) -> Entrant | Trial:
+        """Time one burst of a right configuration, while the other processes are idle."""
+        if isinstance(entrant, Trial):
+            return entrant
+        session = entrant.session
+        try:
             with spending_on("timing"):
                 session.ask("inputs", inputs=self.forms, seed=self.case.forward_seed)
                 latency = session.ask("warm_up", seconds=0.05)
@@ -279,7 +297,7 @@ class GpuScreening:
     def _time(self, entrants: list[Entrant], bursts: int) -> list[Entrant]:
         """Time some bursts of each, in turns, forth and back; those that did not fail meanwhile."""
         running = list(entrants)
-        with spending_on("timing"):
+        with self.ladder.access.measuring(), spending_on("timing"):
             for turn in range(bursts):
                 for entrant in running[:: -1 if turn % 2 else 1]:
                     try:
@@ -296,7 +314,7 @@ class GpuScreening:
         leaving = fastest[count:]
         for entrant in leaving:
             self._settle(entrant.number, _timed_trial(entrant, rank))
-        list(self.ladder.base.pool.map(WorkerSession.close, [entrant.session for entrant in leaving]))
+        self._close([entrant.session for entrant in leaving])
         return sorted(fastest[:count], key=lambda entrant: entrant.number)
 
     def _settle(self, number: int, trial: Trial) -> None:

@@ -6,13 +6,14 @@ import gc
 import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.device.detect import environment
-from egg_graph.evaluator.device.lease import access_to
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.statements import unvaried_statement
 from egg_graph.evaluator.gpu.ladder import GpuLadder
@@ -60,6 +61,8 @@ REFERENCE_SECONDS = 600
 """Time limit of the reference's own runs before any candidate [s]."""
 DISTURBED: frozenset[FindingKind] = frozenset({"memory_exceeded", "timeout", "crashed"})
 """Findings that another judge on the same GPU may have caused."""
+DISTURBED_TRIALS: frozenset[Status] = frozenset({"out_of_memory", "timeout", "runtime_error"})
+"""Outcomes of a configuration that another judge on the same GPU may have caused."""
 CORRECTNESS = "correctness_"
 """Prefix of the rungs that judge answers at a shape."""
 Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
@@ -122,9 +125,6 @@ class Judge:
         if method == "baseline":
             return _with_spending(self.baseline(task, tuned=bool(params.get("tuned"))))
         if method == "evaluate":
-            if "seed" in params:  # its owner knew it only now; it has judged nothing yet
-                self.release()
-                self.root_seed, self.told = int(params["seed"]), False
             candidate = Candidate.model_validate(params["candidate"])
             return _with_spending(self.evaluate(task, candidate, params["stage"], bool(params["finalist"])))
         if method == "screen":
@@ -160,15 +160,12 @@ class Judge:
         problem = self._problem(task)
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        with self.access.computing(), spending_on("correctness"):
+        with self._room(problem), self.access.computing(), spending_on("correctness"):
             surveyed = self._surveyed(problem)
         if self.gpu is not None and not surveyed.unevaluable:
             report_progress("times the reference, eager and compiled")
             try:
-                with self.access.computing():
-                    self.gpu.compiled_baseline(problem)
-                with self.access.measuring(), spending_on("timing"):
-                    baseline = self.gpu.baseline(problem)
+                baseline = self._measured_baseline(self.gpu, problem)
             except Unevaluable as error:
                 known["unevaluable"] = str(error)
             except torch.OutOfMemoryError as error:
@@ -183,12 +180,33 @@ class Judge:
             known["tuned"] = TunedBaseline(reason=surveyed.unevaluable or "there is no GPU here")
         return surveyed.model_copy(update=known)
 
+    def _measured_baseline(self, gpu: GpuLadder, problem: Problem) -> PyTorchBaseline:
+        """The measured baseline; where others may have taken the memory that it lacked, made again without them."""
+
+        def measure() -> PyTorchBaseline:
+            with self.access.computing():
+                gpu.compiled_baseline(problem)
+            with self.access.measuring(), spending_on("timing"):
+                return gpu.baseline(problem)
+
+        self.access.crowded = False
+        try:
+            with self._room(problem):
+                return measure()
+        except torch.OutOfMemoryError:
+            if not self.access.crowded:
+                raise
+        gpu.baselines.drop(problem.task.digest)
+        torch.cuda.empty_cache()
+        with self.access.alone_throughout():
+            return measure()
+
     def _tuned(self, task: KernelTask, operators: tuple[str, ...], baseline: PyTorchBaseline) -> TunedBaseline:
         """Tuned PyTorch of a task, measured once; tried again where a busy GPU kept it from being measured."""
         found = self.tuned.get(task.digest)
         if found is None or found.reason:
             kept = KeptBaselines(self.kept, self.environment)
-            with self.access.measuring(), spending_on("timing"):
+            with self._room(baseline.problem), self.access.measuring(), spending_on("timing"):
                 found = self.tuned[task.digest] = establish_tuned(baseline, operators, self.folder, kept)
         return found
 
@@ -201,7 +219,7 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            with self.access.computing(), spending_on("correctness"):
+            with self._room(problem), self.access.computing(), spending_on("correctness"):
                 unevaluable = self._surveyed(problem).unevaluable
                 kind = problem.validity.kind
         except BadInput as error:
@@ -237,13 +255,25 @@ class Judge:
         """A stage's metrics of a kernel that was judged before; without a GPU what follows from its resources."""
         if self.gpu is None:
             return profile_from_compiler(resources, stage, task.target)
-        return self.gpu.profile(self._problem(task), candidate, stage, resources, triton_share)
+        problem = self._problem(task)
+        with self._room(problem):
+            return self.gpu.profile(problem, candidate, stage, resources, triton_share)
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
         if self.gpu is None:
             return screen_without_gpu(self.ladder, self._problem(task), candidates)
+        problem = self._problem(task)
+        self.access.crowded = False
+        with self._room(problem):
+            trials = screen_on_gpu(self.gpu, problem, candidates)
+        if not (self.access.crowded and any(trial.status in DISTURBED_TRIALS for trial in trials)):
+            return trials
         with self.access.alone_throughout():
-            return screen_on_gpu(self.gpu, self._problem(task), candidates)
+            return screen_on_gpu(self.gpu, problem, candidates)
+
+    def _room(self, problem: Problem) -> AbstractContextManager[None]:
+        """Room on the GPU for judging a task at full shape. Raises BadInput if the reference fails at its own shape."""
+        return self.access.reserved(problem.memory_plan.usual_bytes) if self.on_gpu else nullcontext()
 
     def release(self) -> None:
         """Free the GPU memory that tasks hold; the next call builds them again."""
@@ -259,9 +289,9 @@ class Judge:
         A fault of the machine in the second evaluation is reported as that.
         """
         self.access.waited, self.access.crowded = 0.0, False
-        builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
-        disturbed = [f for f in builder.findings if f.kind in DISTURBED] if self.access.crowded else []
-        if not (spoilt := [*_machine_faults(builder), *disturbed]):
+        with self._room(problem):
+            builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        if not (spoilt := self._spoilt(builder)):
             return builder, verdict
         for fork_server in self.fork_servers:
             fork_server.stop()
@@ -270,10 +300,16 @@ class Judge:
         if _machine_faults(builder):
             builder.findings.sort(key=lambda finding: finding.kind != "infrastructure")  # nothing else is to be blamed
         else:
-            builder.passed(
-                "clean_workers", f"evaluated twice, for the machine spoilt the first time: {spoilt[0].message}"
-            )
+            builder.passed("clean_workers", f"evaluated twice, for the machine spoilt the first time: {spoilt[0]}")
         return builder, verdict
+
+    def _spoilt(self, builder: EvaluationBuilder) -> list[str]:
+        """What the machine, or others on its GPU, may have spoilt."""
+        spoilt = [finding.message for finding in _machine_faults(builder)]
+        if self.access.crowded:
+            spoilt += [finding.message for finding in builder.findings if finding.kind in DISTURBED]
+            spoilt += [builder.short_of_memory] if builder.short_of_memory else []
+        return spoilt
 
     def _evaluate_once(
         self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool

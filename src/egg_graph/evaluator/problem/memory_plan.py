@@ -17,6 +17,8 @@ LEAST, USUAL = 3.0, 6.0
 """Memory for judging at full shape, in sizes of inputs, weights and answer together: what the judge's own part needs at
 the least, and what it usually takes with both sides' forwards."""
 GIB = float(1 << 30)
+DRIVER_BYTES = 2 * GIB
+"""What the driver and the compiled kernels of judge and candidate take [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class MemoryPlan:
     def fits(self) -> bool:
         """Whether it may fit; if not, it is not tried."""
         return LEAST * self.compulsory_bytes <= self.capacity
+
+    @property
+    def usual_bytes(self) -> float:
+        """What judge and candidate usually take, the driver's own part for both processes included [bytes]."""
+        return USUAL * self.compulsory_bytes + DRIVER_BYTES
 
     def __str__(self) -> str:
         return (

@@ -23,7 +23,7 @@ def ground(h200: Hardware) -> Iterator["Ground"]:  # noqa: F821 - imports torch
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
     """Nobody else measures or computes on this GPU meanwhile."""
-    from egg_graph.evaluator.device.lease import access_to
+    from egg_graph.evaluator.device.access import access_to
 
     with access_to("gpu").alone_throughout():
         yield

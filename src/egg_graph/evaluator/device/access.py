@@ -1,0 +1,125 @@
+"""One judge's turns on one GPU, and its part of the GPU's memory.
+
+While one judge measures, nobody else uses the GPU; answers are computed and kernels are compiled side by side. A judge
+that computes for long calls `give_way` between two steps: a measurement that waits goes first, so that it waits for one
+step of each of the others and not for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from egg_graph.block_values import set_in_block
+from egg_graph.evaluator.device.lease import Lease, Turn
+from egg_graph.evaluator.device.reservation import Reservations
+from egg_graph.evaluator.spending import spending_on
+
+_GIVE_WAY: ContextVar[Callable[[], None] | None] = ContextVar("egg_graph_give_way", default=None)
+
+
+def give_way() -> None:
+    """Let a measurement that waits for the GPU go first; nothing happens outside of `GpuAccess.computing`.
+
+    Call it where this process runs nothing on the GPU and holds little of its memory.
+    """
+    if (yield_turn := _GIVE_WAY.get()) is not None:
+        yield_turn()
+
+
+@dataclass
+class GpuAccess:
+    """One judge's turns on one GPU.
+
+    Args:
+        lease: the GPU's lease; None where there is no GPU, and nothing to wait for.
+        reservations: of the GPU's memory; None where none is reserved.
+    """
+
+    lease: Lease | None = None
+    reservations: Reservations | None = None
+    alone: bool = False
+    """Whether the judge is inside `alone_throughout`; `computing` and `measuring` then wait for nothing."""
+    waited: float = 0.0
+    """Total seconds spent waiting for others."""
+    crowded: bool = False
+    """Whether others were seen on the GPU while answers were computed."""
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Share the GPU with others who compute answers, while nobody measures; `give_way` lets those go first."""
+        with self._holding(shared=True) as turn:
+            self._look_for_others()
+            try:
+                with set_in_block(_GIVE_WAY, None if turn is None else lambda: self._give_way(turn)):
+                    yield
+            finally:
+                self._look_for_others()
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Hold the GPU alone, to time something."""
+        with self._holding(shared=False):
+            yield
+
+    @contextmanager
+    def alone_throughout(self) -> Iterator[None]:
+        """Hold the GPU alone for a whole evaluation, answers included: to repeat what others may have disturbed.
+
+        No other judge has memory reserved meanwhile; call it where this one has none.
+        """
+        with self.reserved(float("inf")), self._holding(shared=False):
+            self.alone = True
+            try:
+                yield
+            finally:
+                self.alone = False
+
+    @contextmanager
+    def reserved(self, nbytes: float) -> Iterator[None]:
+        """Reserve memory of the GPU for the block [bytes], as soon as other judges leave so much."""
+        if self.reservations is None or self.alone:
+            yield
+            return
+        with ExitStack() as stack:
+            with spending_on("waiting"):
+                self.waited += stack.enter_context(self.reservations.reserved(nbytes))
+            yield
+
+    @contextmanager
+    def _holding(self, *, shared: bool) -> Iterator[Turn | None]:
+        if self.lease is None or self.alone:
+            yield None
+            return
+        with ExitStack() as stack:
+            with spending_on("waiting"):
+                turn = stack.enter_context(self.lease.held(shared=shared))
+                self.waited += turn.waited
+            yield turn
+
+    def _give_way(self, turn: Turn) -> None:
+        if not turn.wanted:
+            return
+        before = turn.waited
+        with spending_on("waiting"):
+            turn.give_way()
+        self.waited += turn.waited - before
+        self._look_for_others()
+
+    def _look_for_others(self) -> None:
+        if self.lease is not None and not self.alone:
+            self.crowded |= any(holder != os.getpid() for holder in self.lease.holders())
+
+
+def access_to(device: str) -> GpuAccess:
+    """Return access to PyTorch's first GPU if `device` is `"gpu"`; else access that waits for nothing."""
+    import torch
+
+    if device != "gpu":
+        return GpuAccess()
+    gpu = torch.cuda.get_device_properties(0)
+    lease = Lease(f"GPU-{gpu.uuid}")
+    return GpuAccess(lease, Reservations(lease, float(gpu.total_memory)))

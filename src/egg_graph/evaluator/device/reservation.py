@@ -1,0 +1,92 @@
+"""Who may take how much of a GPU's memory: judges of one host reserve their part before they allocate it.
+
+A reservation is a file that its owner holds locked (flock) as long as it counts; the kernel frees it when the owner
+dies. Judges ask one after another: a large request that waits is not overtaken by small ones. What a judge keeps
+between two answers is not reserved, and is little.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from egg_graph.evaluator.device.lease import PATIENCE, POLL, Lease
+from egg_graph.evaluator.progress import report_progress
+from egg_graph.schema import InfrastructureError
+
+
+@dataclass
+class Reservations:
+    """All reservations on one GPU.
+
+    Args:
+        lease: the GPU's lease, beside whose files the reservations lie.
+        capacity: memory that can be reserved [bytes].
+        patience: seconds to wait for room.
+    """
+
+    lease: Lease
+    capacity: float
+    patience: float = PATIENCE
+
+    @contextmanager
+    def reserved(self, nbytes: float) -> Iterator[float]:
+        """Reserve memory for the block, as soon as there is room; yields the seconds waited.
+
+        Args:
+            nbytes: memory [bytes]; who wants more than there is gets all, and has the GPU's memory to itself.
+
+        Raises:
+            InfrastructureError: if there is no room in time.
+        """
+        started, wanted = time.monotonic(), min(nbytes, self.capacity)
+        with self.lease.lock_file("reservations") as asking:
+            self.lease.acquire(asking, fcntl.LOCK_EX)
+            self._wait_for_room(wanted, started)
+            own = self._folder / f"{os.getpid()}-{time.monotonic_ns()}"
+            file = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.write(file, f"{wanted:.0f}".encode())
+        try:
+            yield time.monotonic() - started
+        finally:
+            own.unlink(missing_ok=True)
+            os.close(file)
+
+    def _wait_for_room(self, wanted: float, started: float) -> None:
+        waiting = False
+        while (taken := sum(map(self._size, self._folder.iterdir()))) + wanted > self.capacity:
+            if time.monotonic() - started >= self.patience:
+                gib = float(1 << 30)
+                raise InfrastructureError(
+                    f"{self.lease.gpu}: no room for {wanted / gib:.0f} GiB within {self.patience:.0f} s: other judges "
+                    f"reserve {taken / gib:.0f} of {self.capacity / gib:.0f} GiB; run fewer at a time"
+                )
+            if not waiting:
+                report_progress("waits for memory of the GPU")
+                waiting = True
+            time.sleep(POLL)
+
+    def _size(self, path: Path) -> float:
+        """Memory that one file reserves [bytes]; 0 of one whose owner has died or lets it go just now."""
+        with suppress(FileNotFoundError, PermissionError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return float(file.read() or 0)
+            path.unlink(missing_ok=True)
+        return 0.0
+
+    @property
+    def _folder(self) -> Path:
+        folder = self.lease.path("memory")
+        if not folder.is_dir():
+            with suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                folder.chmod(0o1777)
+        return folder
