@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
 from egg_graph.evaluator.gpu.ladder import GpuLadder
@@ -101,6 +102,7 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(
         GpuLadder, "baseline", lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
     )
+    monkeypatch.setattr(GpuLadder, "compiled_baseline", lambda self, problem: None)
     return GpuLadder(Base(tmp_path), "stand-in")  # type: ignore[arg-type]
 
 
@@ -119,6 +121,24 @@ def test_a_right_kernel_climbs_to_the_clock(ladder: GpuLadder, problem: Problem)
     assert outcomes["full_shape_launches"] == outcomes["roofline"] == "skipped"
     assert "unknown instruction" in next(r.statement for r in builder.rungs if r.name == "full_shape_launches")
     assert "repeats" not in outcomes
+
+
+def test_the_baseline_is_compiled_while_others_use_the_gpu(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    class Access(GpuAccess):
+        @contextmanager
+        def measuring(self) -> Any:
+            done.append("measuring")
+            yield
+
+    ladder.access = Access()
+    monkeypatch.setattr(GpuLadder, "compiled_baseline", lambda self, problem: done.append("compiled"))
+    builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
+    assert builder.outcome_of("timing") is not None
+    assert done[:2] == ["compiled", "measuring"]
 
 
 def test_the_time_of_each_rung_is_counted_for_what_it_is(

@@ -117,6 +117,7 @@ class GpuLadder:
                     return None
                 if not session.alive:
                     session = self.open(folder)
+                self._compile_baseline(problem)
             with self.access.measuring(), spending_on("timing"):
                 return self._timed(session, problem, builder)
         except CandidateFailed as failure:
@@ -193,6 +194,13 @@ class GpuLadder:
                 return PyTorchBaseline(problem)
 
         return self.baselines.get_or_make(problem.task.digest, make)
+
+    def _compile_baseline(self, problem: Problem) -> None:
+        """Compile the baseline while others use the GPU; where its memory does not hold it now, timing tries again."""
+        try:
+            self.compiled_baseline(problem)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
 
     # ----------------------------------------------------------------------------------------------------- timing
 
