@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import secrets
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -271,9 +272,21 @@ class Judge:
         with self.access.alone_throughout():
             return screen_on_gpu(self.gpu, problem, candidates)
 
-    def _room(self, problem: Problem) -> AbstractContextManager[None]:
-        """Room on the GPU for judging a task at full shape. Raises BadInput if the reference fails at its own shape."""
-        return self.access.reserved(problem.memory_plan.usual_bytes) if self.on_gpu else nullcontext()
+    @contextmanager
+    def _room(self, problem: Problem) -> Iterator[None]:
+        """Room on the GPU for judging a task at full shape; what PyTorch keeps for reuse goes back with it.
+
+        Raises:
+            BadInput: if the reference fails at its own shape.
+        """
+        if not self.on_gpu:
+            yield
+            return
+        with self.access.reserved(problem.memory_plan.usual_bytes):
+            try:
+                yield
+            finally:
+                torch.cuda.empty_cache()
 
     def release(self) -> None:
         """Free the GPU memory that tasks hold; the next call builds them again."""
