@@ -205,6 +205,7 @@ def full_size(
 def survey(
     references: Annotated[list[Path] | None, typer.Argument(help="References in KernelBench's form.")] = None,
     compiled: Annotated[bool, typer.Option("--compile", help="Time torch.compile too.")] = False,
+    switches: Annotated[bool, typer.Option("--switches", help="Time cudnn.benchmark and channels_last too.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="Calls of which the median is taken.")] = 9,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; survey the rest.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="References at work at once; one call a GPU is timed.")] = 1,
@@ -221,7 +222,7 @@ def survey(
     console = stdout()
 
     def print_row(row: SurveyRow) -> None:
-        best = min((times.best for times in row.kernels.values()), default=math.nan)
+        best = row.best if row.kernels else math.nan
         base = row.base if row.pytorch else math.nan
         console.print(f"{row.problem}  PyTorch {base:.3f} ms  best {best:.3f} ms  {plain(str(row.failed or ''))[:200]}")
 
@@ -232,6 +233,7 @@ def survey(
             precision=precision,
             repeats=repeats,
             compiled=compiled,
+            switches=switches,
             keep=keep,
             workers=workers,
             gpus=gpus,

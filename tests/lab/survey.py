@@ -78,7 +78,7 @@ class SurveyRow(Value):
 
     problem: str
     pytorch: dict[str, float] = {}
-    """`eager`, `compile` [ms]."""
+    """`eager`, `compile`, and eager with PyTorch's switches turned, by their names [ms]."""
     convolution: dict[str, Any] | None = None
     """The shape of its only convolution, in the fields of `tiles.Shape`; None where that is depthwise, or not one."""
     kernels: dict[str, KernelTimes] = {}
@@ -88,7 +88,17 @@ class SurveyRow(Value):
 
     @property
     def base(self) -> float:
-        """The faster of what was measured of PyTorch [ms]."""
+        """The faster of PyTorch's forwards as they come [ms]."""
+        return min(self.pytorch[name] for name in ("eager", "compile") if name in self.pytorch)
+
+    @property
+    def best(self) -> float:
+        """The least time of all kernels [ms]."""
+        return min(times.best for times in self.kernels.values())
+
+    @property
+    def tuned(self) -> float:
+        """The fastest of PyTorch's forwards, its switches included [ms]."""
         return min(self.pytorch.values())
 
 
@@ -111,6 +121,7 @@ def run_survey(
     precision: Precision = "tf32",
     repeats: int = 9,
     compiled: bool = False,
+    switches: bool = False,
     keep: bool = False,
     workers: int = 1,
     gpus: int = 1,
@@ -124,6 +135,7 @@ def run_survey(
         precision: the policy.
         repeats: calls of which the median is taken.
         compiled: time `torch.compile` too.
+        switches: time eager convolutions with `cudnn.benchmark` and channels-last weights too.
         keep: keep the rows that `out` has, and survey the rest.
         workers: references at work at once; on each GPU one call at a time is timed.
         gpus: GPUs of this host to deal them over.
@@ -137,7 +149,8 @@ def run_survey(
         results = read_earlier(out, results, {"terms": {"environment"}, "precision": True, "repeats": True})
     done = {row.problem for row in results.rows}
     left = [reference for reference in references if name_of(reference) not in done]
-    for row in _surveyed(left, precision, {"repeats": repeats, "compile": compiled}, workers, gpus):
+    terms = {"repeats": repeats, "compile": compiled, "switches": switches}
+    for row in _surveyed(left, precision, terms, workers, gpus):
         results = results.model_copy(update={"rows": (*results.rows, row)})
         if out is not None:
             write_survey(out, results)
@@ -334,11 +347,32 @@ def survey_page(results: SurveyResults) -> str:
         "",
         f"{len(results.rows)} references.",
     ]
+    lines += _against_pytorch(results)
     if told["convolutions"]:
         lines += ["", "## Rules of convolutions", "", *_rules(results, told)]
     header = ("reference", "PyTorch [ms]", "kernel", "begun [ms]", "best [ms]", "best knobs")
     rows = [line for row in results.rows for line in _lines(row)]
     return "\n".join([*lines, "", "## References", "", *markdown_table(header, rows)]) + "\n"
+
+
+def _against_pytorch(results: SurveyResults) -> list[str]:
+    """PyTorch's time over the kernels', over the references where PyTorch's switches were turned."""
+    rows = [row for row in results.rows if row.kernels and len(row.pytorch) > 2]
+    if not rows:
+        return []
+    found = []
+    for against in ("base", "tuned"):
+        ratios = [
+            (getattr(row, against) / row.kernels["seed"].begun, getattr(row, against) / row.best)
+            for row in rows
+            if "seed" in row.kernels
+        ]
+        begun, best = zip(*ratios, strict=True)
+        kept = [geometric_mean(max(1.0, ratio) for ratio in side) for side in (begun, best)]
+        names = {"base": "eager and torch.compile", "tuned": "these, cudnn.benchmark and channels_last"}
+        found.append((names[against], *(f"{x:.2f}" for x in (geometric_mean(begun), geometric_mean(best), *kept))))
+    header = ("against the fastest of", "begun", "best", "begun, PyTorch kept where faster", "best, likewise")
+    return ["", f"{len(rows)} references with convolutions, geometric means:", "", *markdown_table(header, found)]
 
 
 def _rules(results: SurveyResults, told: Mapping[str, float | int]) -> list[str]:

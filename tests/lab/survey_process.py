@@ -4,6 +4,7 @@ Reads a JSON request on standard input and prints an answer, a line of JSON, aft
 The kernels are the expert's own: they run with all rights. Knobs are turned one after the other, from the best so far.
 """
 
+import copy
 import fcntl
 import functools
 import json
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,6 +56,8 @@ def measured(request: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     if request["compile"]:
         compiled = torch.compile(model)
         yield "compile", "pytorch", milliseconds(lambda: compiled(*inputs), repeats)
+    for label, call in switched(model, inputs) if request["switches"] else ():
+        yield label, "pytorch", in_a_thread(functools.partial(milliseconds, call, repeats))
     for label, kernel in request["kernels"].items():
         written = module(f"kernel_{label}", kernel["source"])
         try:
@@ -65,6 +69,36 @@ def measured(request: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             yield label, "failed", f"{type(error).__name__}: {error}"[:300]
         else:
             yield label, "kernels", times
+
+
+def switched(model: Any, inputs: Sequence[Any]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the forwards of a model with convolutions under PyTorch's own switches; the inputs come as they are."""
+    import torch
+
+    convolutions = [m for m in model.modules() if isinstance(m, torch.nn.modules.conv._ConvNd)]
+    if not convolutions:
+        return
+    layout = {4: torch.channels_last, 5: torch.channels_last_3d}.get(convolutions[0].weight.dim())
+    laid = None if layout is None else copy.deepcopy(model).to(memory_format=layout)
+    for benchmark, label in ((False, ""), (True, "cudnn.benchmark")):
+        torch.backends.cudnn.benchmark = benchmark
+        if benchmark:
+            yield label, lambda: model(*inputs)
+        if laid is not None:
+            yield " ".join(filter(None, (label, "channels_last"))), lambda: laid(*inputs)
+    torch.backends.cudnn.benchmark = False
+
+
+def in_a_thread(time: Callable[[], float]) -> float:
+    """Call `time` in a thread of its own: cuDNN keeps its choices per thread, and searches for none that it guessed."""
+    import torch
+
+    def act() -> float:
+        with torch.no_grad():
+            return time()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(act).result()
 
 
 def turned(
