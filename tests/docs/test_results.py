@@ -2,11 +2,13 @@
 
 import json
 
+import torch
+
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.values import Results
 from tests.lab.figures import read_figures
 from tests.lab.survey import read_survey, summary, survey_page
-from tests.lab.survey_process import turned
+from tests.lab.survey_process import in_a_thread, switched, turned
 from tests.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,3 +57,20 @@ def test_knobs_are_turned_from_the_best_so_far():
     times = turned(config, space, time)
     assert [(t["BLOCK"], t["num_warps"], ms) for t, ms in times] == [(128, 4, 2.0), (256, 4, 1.0), (256, 8, 0.5)]
     assert config == {"BLOCK": 256, "num_warps": 8, "num_stages": 3}
+
+
+def test_pytorchs_switches_are_turned_for_convolutions_alone():
+    images = torch.randn(2, 3, 8, 8)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU())
+    turned_on = {}
+    for label, call in switched(model, [images]):
+        laid = call().is_contiguous(memory_format=torch.channels_last)
+        turned_on[label] = (in_a_thread(lambda: float(torch.backends.cudnn.benchmark)), laid)
+    assert turned_on == {
+        "channels_last": (0.0, True),
+        "cudnn.benchmark": (1.0, False),
+        "cudnn.benchmark channels_last": (1.0, True),
+    }
+    assert not torch.backends.cudnn.benchmark
+    assert [label for label, _ in switched(torch.nn.Conv1d(3, 8, 3), [images[0]])] == ["cudnn.benchmark"]
+    assert not list(switched(torch.nn.Linear(8, 8), [images]))
