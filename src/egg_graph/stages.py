@@ -76,9 +76,10 @@ def swept_knobs(space: ConfigSpace, stage: StageName, context: Context) -> dict[
     Args:
         space: of the kernel.
         stage: whose tuner it is.
-        context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all.
+        context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all; what `auto` means
+            is settled before (`Services.settle_sweep`).
     """
-    if context.sweep == "stage":
+    if context.sweep != "whole":
         return space.get(stage, {})
     if stage != next((one.name for one in STAGES if one.name in context.stages), None):
         return {}
