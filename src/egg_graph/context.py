@@ -138,9 +138,9 @@ class Context:
         default="auto",
         metadata=describe(
             "What a sweep turns. stage: the knobs that the kernel leaves to the stage; whole: all knobs of the kernel "
-            "together, once, in the first stage that runs; without a clock none is chosen, and a winner that is not "
-            "faster by more than the noise is not judged. auto: whole where the embedded expert plays the team and "
-            "kernels are timed, otherwise stage."
+            "together, once, in the first stage that runs; without a clock none is chosen, and a winner that is faster "
+            "by no more than the noise is not judged. auto: where the embedded expert plays the team and kernels are "
+            "timed as whole, but only the knobs of the stages that run; otherwise stage."
         ),
     )
     accept: Accept = field(

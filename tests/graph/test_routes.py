@@ -427,6 +427,15 @@ def test_a_team_that_only_sweeps_later_has_all_knobs_swept_at_once_where_a_clock
     assert not any(summary.cut_short for summary in state["summaries"])
 
 
+def test_a_stage_that_is_left_out_keeps_its_knobs_from_the_one_sweep():
+    """Unless the knobs say `whole`; so leaving out a stage tells what its knobs are worth."""
+    for sweep, screened in (("auto", [2]), ("whole", [4])):
+        evaluator, team = ScriptedEvaluator(clock=True), ScriptedTeam([TWO_KNOBS], worth=[False])
+        team.one_sweep = True
+        go(team, evaluator, sweep=sweep, stages=(STAGES[0], "tensor_tiling"))
+        assert evaluator.screened == screened
+
+
 @pytest.mark.parametrize(("sweep", "judged"), [("whole", ["seed"]), ("stage", ["seed", "tune"])])
 def test_a_winner_within_the_noise_is_not_judged_where_all_knobs_were_swept(sweep, judged):
     team = ScriptedTeam([tunable("timed", 3.0, STAGES[2], [3.0, 2.98])], worth=[False])

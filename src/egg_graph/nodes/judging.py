@@ -182,7 +182,7 @@ class JudgingNodes:
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
         winner, kernel = best(trials), candidates[0]
-        if context.sweep == "whole" and winner is not None and winner.milliseconds is None:
+        if context.sweep != "stage" and winner is not None and winner.milliseconds is None:
             winner = trials[0]  # no clock told which one is fast
         sweep = Sweep(
             stage=self.stage.name,
@@ -192,7 +192,7 @@ class JudgingNodes:
             winner=None if winner is None else winner.config,
         )
         chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
-        alike = context.sweep == "whole" and winner is not None and _are_alike(winner, trials[0])
+        alike = context.sweep != "stage" and winner is not None and _are_alike(winner, trials[0])
         return sweep, None if chosen is kernel or alike else chosen
 
     def _tell_cut(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> None:

@@ -125,11 +125,10 @@ class Services:
         return calls_models(self.model if self.team is None else self.team)
 
     def settle_sweep(self, context: Context, state: OutputState) -> Context:
-        """The knobs with the `sweep` that `auto` means: whole where the team wants one sweep and kernels are timed."""
-        if context.sweep != "auto":
+        """The knobs, with `auto` as the `sweep` only where the team wants one sweep and kernels are timed."""
+        if context.sweep != "auto" or (timed(state) and wants_one_sweep(self.get_team())):
             return context
-        whole = timed(state) and wants_one_sweep(self.get_team())
-        return replace(context, sweep="whole" if whole else "stage")
+        return replace(context, sweep="stage")
 
     def get_evaluator(self, context: Context) -> Evaluator:
         """The evaluator that was given, or the one of this machine."""
