@@ -25,7 +25,7 @@ SAME_NAME = 0.85
 
 Device = Literal["auto", "gpu", "none"]
 Accept = Literal["faster", "right"]
-SweepOf = Literal["stage", "whole"]
+SweepOf = Literal["auto", "stage", "whole"]
 Count = Annotated[int, Field(ge=0)]
 MEASURES = ("calls", "tokens", "dollars")
 """What a budget of a part of the run may limit."""
@@ -135,10 +135,12 @@ class Context:
     )
     tune: bool = field(default=True, metadata=describe("Sweep each stage's knobs when the stage has its kernel."))
     sweep: SweepOf = field(
-        default="stage",
+        default="auto",
         metadata=describe(
             "What a sweep turns. stage: the knobs that the kernel leaves to the stage; whole: all knobs of the kernel "
-            "together, once, in the first stage that runs, and without a clock none is chosen."
+            "together, once, in the first stage that runs; without a clock none is chosen, and a winner that is faster "
+            "by no more than the noise is not judged. auto: where the embedded expert plays the team and kernels are "
+            "timed as whole, but only the knobs of the stages that run; otherwise stage."
         ),
     )
     accept: Accept = field(

@@ -76,13 +76,16 @@ def swept_knobs(space: ConfigSpace, stage: StageName, context: Context) -> dict[
     Args:
         space: of the kernel.
         stage: whose tuner it is.
-        context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all.
+        context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all, or all that belong
+            to stages that run (`auto`, where `Services.settle_sweep` leaves it so).
     """
     if context.sweep == "stage":
         return space.get(stage, {})
     if stage != next((one.name for one in STAGES if one.name in context.stages), None):
         return {}
     whole: dict[str, tuple[Knob, ...]] = {}
-    for knobs in space.values():
+    for owner, knobs in space.items():
+        if context.sweep == "auto" and owner not in context.stages:
+            continue
         whole |= {knob: (*whole.get(knob, ()), *values) for knob, values in knobs.items()}
     return whole

@@ -16,8 +16,10 @@ class Team(Protocol):
     A team whose answers cost calls of a model says so by an attribute `calls_models = True`. No call is made before the
     embedded expert's kernel is judged, and none for hardware tuning that nothing times; `Context` has a knob for each.
     One that makes nothing of profiling metrics may say so by `reads_metrics = False`: no kernel is profiled again for
-    it. One whose drafts of one brief are always the same says so by `drafts_alike = True`: none are written side by
-    side then. Of any other team `write` is called from several threads at once where `Context.width` is more than 1.
+    it. One whose later stages plan nothing but sweeps says so by `one_sweep = True`: where kernels are timed, all knobs
+    are swept together then, unless `Context.sweep` says otherwise. One whose drafts of one brief are always the same
+    says so by `drafts_alike = True`: none are written side by side then. Of any other team `write` is called from
+    several threads at once where `Context.width` is more than 1.
     """
 
     name: str
@@ -43,6 +45,11 @@ def plan_refusal(team: Team) -> str:
 def reads_metrics(team: object) -> bool:
     """Whether profiling metrics are any use to this team, its attribute `reads_metrics`; they are unless it says no."""
     return bool(getattr(team, "reads_metrics", True))
+
+
+def wants_one_sweep(team: Team) -> bool:
+    """Whether all knobs of this team's kernels are best swept together, its attribute `one_sweep`; most have none."""
+    return bool(getattr(team, "one_sweep", False))
 
 
 def get_ready(team: Team) -> None:

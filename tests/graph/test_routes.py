@@ -397,6 +397,53 @@ def test_without_a_clock_a_sweep_stays_small():
     assert evaluator.screened == [4]
 
 
+TWO_KNOBS = kernel("timed", 3.0) + (
+    'CONFIG = {"NUMBER": 3.0, "warps": 4}\n'
+    'SPACE = {"tensor_tiling": {"NUMBER": [2.0]}, "parallel_mapping": {"warps": [8]}}\n'
+    'print(CONFIG["NUMBER"], CONFIG["warps"])\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("one_sweep", "clock", "sweep", "screened"),
+    [
+        (True, True, "auto", [4]),
+        (True, False, "auto", [2, 2]),
+        (False, True, "auto", [2, 2]),
+        (True, True, "stage", [2, 2]),
+    ],
+)
+def test_a_team_that_only_sweeps_later_has_all_knobs_swept_at_once_where_a_clock_ranks_them(
+    one_sweep, clock, sweep, screened
+):
+    evaluator = ScriptedEvaluator(clock=clock)
+    team = ScriptedTeam([TWO_KNOBS if clock else TWO_KNOBS.replace("timed", "ok")], worth=[False])
+    team.one_sweep = one_sweep
+    state = go(team, evaluator, sweep=sweep)
+    assert evaluator.screened == screened and modes(state) == ["seed", "tune"]
+    assert state["best"].config == {"NUMBER": 2.0, "warps": 4}
+    stages = [each.stage for each in state["sweeps"]]
+    assert stages == ([STAGES[0]] if screened == [4] else ["parallel_mapping", "tensor_tiling"])
+    assert not any(summary.cut_short for summary in state["summaries"])
+
+
+def test_a_stage_that_is_left_out_keeps_its_knobs_from_the_one_sweep():
+    """Unless the knobs say `whole`; so leaving out a stage tells what its knobs are worth."""
+    for sweep, screened in (("auto", [2]), ("whole", [4])):
+        evaluator, team = ScriptedEvaluator(clock=True), ScriptedTeam([TWO_KNOBS], worth=[False])
+        team.one_sweep = True
+        go(team, evaluator, sweep=sweep, stages=(STAGES[0], "tensor_tiling"))
+        assert evaluator.screened == screened
+
+
+@pytest.mark.parametrize(("sweep", "judged"), [("whole", ["seed"]), ("stage", ["seed", "tune"])])
+def test_a_winner_within_the_noise_is_not_judged_where_all_knobs_were_swept(sweep, judged):
+    team = ScriptedTeam([tunable("timed", 3.0, STAGES[2], [3.0, 2.98])], worth=[False])
+    state = go(team, ScriptedEvaluator(clock=True), sweep=sweep)
+    assert modes(state) == judged and state["sweeps"][0].winner == {"NUMBER": 2.98}
+    assert state["best"].config == {"NUMBER": 3.0}
+
+
 # ablation and input
 
 

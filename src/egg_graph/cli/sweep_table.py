@@ -8,6 +8,7 @@ from rich.table import Table
 
 from egg_graph.cli.console import plain
 from egg_graph.context import make_context
+from egg_graph.nodes.improvement import NOISE
 from egg_graph.schema import USABLE, KernelResources, Sweep, Trial
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ def _gain(run: "Run", sweep: Sweep) -> str:
     before = None if own is None else own.evaluation.timing
     after = None if tuned is None else tuned.evaluation.timing
     if tuned is None:
-        return f"the kernel's own configuration is the fastest of {len(sweep.trials)}"
+        count = len(sweep.trials)
+        if sweep.winner in (None, sweep.trials[0].config):
+            return f"the kernel's own configuration is the fastest of {count}"
+        return f"the fastest of {count} gains no more than the noise ({NOISE:.0%}) over the kernel's own configuration"
     if before is None or after is None:
         return f"the fastest configuration was not timed when it was judged: {tuned.evaluation.reason}"
     gain = (

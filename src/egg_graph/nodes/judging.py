@@ -13,11 +13,11 @@ from egg_graph.nodes.announce import announced
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.drafts import gather_drafts
 from egg_graph.nodes.events import Event, attempt_event, configuration_event, cut_event, trial_event
-from egg_graph.nodes.improvement import improves, measure_effect, undecided
+from egg_graph.nodes.improvement import NOISE, improves, measure_effect, undecided
 from egg_graph.nodes.roles import TUNER, edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import evaluation_of, evaluation_of_best, exhausted, next_number, unjudged
+from egg_graph.routing import evaluation_of, evaluation_of_best, exhausted, next_number, timed, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
 from egg_graph.stages import Stage, swept_knobs
 from egg_graph.state import StageState, merge_attempts
@@ -69,7 +69,7 @@ class JudgingNodes:
         The evaluator ranks the configurations by cheaper evidence. The winner is evaluated like any other candidate,
         and kept only if it is better.
         """
-        context = resolve(runtime.context, state)
+        context = self._knobs(state, runtime)
         if exhausted(state, context):
             return StageState()
         judged = await self._judge_best(state, runtime)
@@ -83,6 +83,10 @@ class JudgingNodes:
         sweep, winner = await self._sweep(configurations, state, runtime)
         swept: StageState = {**judged, "sweeps": [sweep]}
         return swept if winner is None else _join(swept, await self._record(winner, state, runtime))
+
+    def _knobs(self, state: StageState, runtime: Runtime[Context]) -> Context:
+        """The knobs of the run, with what its sweeps turn."""
+        return self.services.settle_sweep(resolve(runtime.context, state), state)
 
     def _waiting(self, state: StageState) -> Candidate | None:
         """The candidate that waits for its evaluation; None where there is none.
@@ -159,11 +163,12 @@ class JudgingNodes:
         """Screen the configurations, of which the first is the best kernel's own.
 
         Returns:
-            What was tried, and the winner; None where none is usable or the kernel's own configuration wins.
+            What was tried, and the winner; None where none is usable, the kernel's own configuration wins, or the
+            sweep of a whole kernel told them apart by no more than the noise.
         """
         from egg_graph.tuning import best, spanned
 
-        context = resolve(runtime.context, state)
+        context = self._knobs(state, runtime)
         evaluator = self.services.get_evaluator(context)
         self._tell_cut(candidates, state, runtime)
         trials: tuple[Trial, ...]
@@ -177,7 +182,7 @@ class JudgingNodes:
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
         winner, kernel = best(trials), candidates[0]
-        if context.sweep == "whole" and winner is not None and winner.milliseconds is None:
+        if context.sweep != "stage" and winner is not None and winner.milliseconds is None:
             winner = trials[0]  # no clock told which one is fast
         sweep = Sweep(
             stage=self.stage.name,
@@ -187,13 +192,14 @@ class JudgingNodes:
             winner=None if winner is None else winner.config,
         )
         chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
-        return sweep, None if chosen is kernel else chosen
+        alike = context.sweep != "stage" and winner is not None and _are_alike(winner, trials[0])
+        return sweep, None if chosen is kernel or alike else chosen
 
     def _tell_cut(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> None:
         """Tell which configurations are left out, and which limit leaves them out."""
         from egg_graph.tuning import left_out, spanned
 
-        kernel, context = candidates[0], resolve(runtime.context, state)
+        kernel, context = candidates[0], self._knobs(state, runtime)
         values = spanned(kernel.config, swept_knobs(kernel.space, self.stage.name, context))
         if left := left_out(values, [candidate.config for candidate in candidates]):
             _, limit = _sweep_limit(state, context)
@@ -259,11 +265,16 @@ class JudgingNodes:
         return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
+def _are_alike(winner: Trial, own: Trial) -> bool:
+    """Whether the winner of a sweep is faster than the kernel's own configuration by no more than the noise."""
+    if winner.milliseconds is None or own.milliseconds is None:
+        return False
+    return winner.milliseconds >= own.milliseconds * (1 - NOISE)
+
+
 def _sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
     """The most configurations of a sweep, and in words what limits them."""
-    evaluation = evaluation_of_best(state)
-    timed = evaluation is not None and evaluation.timing is not None
-    if timed or context.max_configs <= UNTIMED_CONFIGS:
+    if timed(state) or context.max_configs <= UNTIMED_CONFIGS:
         return context.max_configs, f"max_configs is {context.max_configs}"
     return UNTIMED_CONFIGS, f"where nothing is timed, a sweep tries at most {UNTIMED_CONFIGS} configurations"
 

@@ -248,7 +248,7 @@ class RoleNodes:
     @announced
     async def close(self, state: StageState, runtime: Runtime[Context]) -> StageState:
         """Summarize the stage for those that follow."""
-        context = resolve(runtime.context, state)
+        context = self.services.settle_sweep(resolve(runtime.context, state), state)
         summary = summarize(state, self.stage.name, context, paid=self.services.paid)
         self._send(
             state,

@@ -15,6 +15,7 @@ from egg_graph.evaluator.protocol import Evaluator, Profiling
 from egg_graph.nodes.answer_cache import CachedAnswers, about
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.shared_costs import SharedCosts
+from egg_graph.routing import timed
 from egg_graph.schema import (
     Baseline,
     Brief,
@@ -32,7 +33,16 @@ from egg_graph.schema import (
     TunedBaseline,
 )
 from egg_graph.stages import Stage
-from egg_graph.team import Team, calls_models, check_model, playbook_guidance, reads_metrics, resolve_team
+from egg_graph.state import OutputState
+from egg_graph.team import (
+    Team,
+    calls_models,
+    check_model,
+    playbook_guidance,
+    reads_metrics,
+    resolve_team,
+    wants_one_sweep,
+)
 
 _LOCK = threading.RLock()
 """Held while a service is made: a server runs nodes in several threads."""
@@ -113,6 +123,12 @@ class Services:
     def paid(self) -> bool:
         """Whether the team's answers cost calls of a model."""
         return calls_models(self.model if self.team is None else self.team)
+
+    def settle_sweep(self, context: Context, state: OutputState) -> Context:
+        """The knobs, with `auto` as the `sweep` only where the team wants one sweep and kernels are timed."""
+        if context.sweep != "auto" or (timed(state) and wants_one_sweep(self.get_team())):
+            return context
+        return replace(context, sweep="stage")
 
     def get_evaluator(self, context: Context) -> Evaluator:
         """The evaluator that was given, or the one of this machine."""

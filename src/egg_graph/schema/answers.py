@@ -219,7 +219,8 @@ class Sweep(Value):
     trials: tuple[Trial, ...]
     """One for each configuration tried, in order; the kernel's own configuration comes first."""
     winner: dict[str, Knob] | None = None
-    """The best configuration; None where none was usable."""
+    """The best configuration; None where none was usable. It is judged, unless all knobs were swept together and it
+    gained no more than the noise."""
 
     @property
     def possible(self) -> int:

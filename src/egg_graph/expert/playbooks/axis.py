@@ -12,7 +12,8 @@ from egg_graph.expert.codegen.reductions import Space, is_reduction, space_of
 from egg_graph.expert.playbooks.grow import grow, without_last_views
 from egg_graph.expert.playbooks.knobs import power_of_two
 from egg_graph.expert.playbooks.playbook import Playbook
-from egg_graph.schema import Hardware
+from egg_graph.expert.playbooks.survey import survey_of
+from egg_graph.schema import Hardware, Precision
 
 REDUCING_OPERATORS = frozenset({
     "softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp", "linalg_vector_norm", "sum", "mean", "amax",
@@ -70,6 +71,10 @@ class AxisPlaybook(Playbook):
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return `whole` only where the padded axis can be held at all."""
         return ("looped", "whole") if self._can_be_held(graph, group) else ("looped",)
+
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return the survey: no other structure was faster by more than times scattered there."""
+        return survey_of(graph, group, precision, target)
 
     def _can_be_held(self, graph: CapturedGraph, group: Group) -> bool:
         """Return whether the padded axis fits into a multiprocessor's registers."""

@@ -143,6 +143,13 @@ class Playbook(ABC):
         """Choose the structure of a seed: what paid on hardware like the target, else what `match` chose."""
         return group.variant
 
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return where the preferred structure was measured against the others, for groups like this one on the target.
+
+        The analyst then proposes no other structure of ours. In words; empty where it was not, and one may pay.
+        """
+        return ""
+
     def expected(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> Expected | None:
         """Return what the library and our preferred structure take for a group; None where nothing was measured.
 

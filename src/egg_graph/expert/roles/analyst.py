@@ -1,17 +1,17 @@
 """The embedded analyst: how far a kernel is from the hardware's bound, and what is left to try."""
 
-from functools import cache
+from collections.abc import Mapping
 
-from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.plan import read_plan
-from egg_graph.expert.playbooks.planner import drop_some, expectations, make_plan
 from egg_graph.expert.playbooks.playbook import LIBRARY, Expected
-from egg_graph.expert.playbooks.registry import playbook_names, playbooks, playbooks_by_name
+from egg_graph.expert.roles.prospects import Prospects
 from egg_graph.expert.roles.switch import Switch, read_switch, switches
 from egg_graph.schema import Analysis, Attempt, Brief, Candidate, Expectation, StageName
 
 NEAR_THE_BOUND = 1.10
 """Propose no other structure for a kernel within this factor of its roofline bound."""
+MOST_ALTERNATIVES = 1
+"""Other structures that a run tries at most: each costs an evaluation."""
 SWEPT: dict[StageName, tuple[str, Expectation]] = {
     "parallel_mapping": ("warps and work per program", Expectation(metric="occupancy", direction="up")),
     "tensor_tiling": ("block shapes", Expectation(metric="registers", direction="down")),
@@ -37,33 +37,48 @@ def plan_structure(brief: Brief, kernel: Candidate) -> Analysis:
             root_cause=f"nothing but what {_kernels(groups)} must read and write is moved; no structure moves less",
             principles=_cited(brief, ("fuse_pointwise_chain", "one_read_per_row", "fewer_launches")),
         )
-    if library := _library_is_all(brief, dropped):
+    prospects = Prospects(brief.task, groups, dropped, _timed(brief))
+    if library := _library_is_all(brief, prospects):
         return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=library)
-    structures = cache(lambda: _structures(brief, groups, dropped))  # plans, which takes a while, where it is asked
-    hopeless = _hopeless(brief, groups, dropped)
-    for switch in switches(groups):
-        if _tried(brief.attempts, switch) or not _promising(brief, switch):
-            continue
-        if switch.to.variant == LIBRARY:
-            possible = _leaves_kernels(brief, groups, dropped, switch)
-        else:
-            ours = not hopeless.keys() & set(switch.groups)
-            possible = ours and all(switch.to.variant in structures().get(name, ()) for name in switch.groups)
-        if possible:
-            return Analysis(
-                worth_optimizing=True,
-                bottleneck=bottleneck,
-                root_cause=f"{' and '.join(switch.groups)}: written as {switch.now or 'the first structure'}",
-                category=switch.to.category,
-                plan=switch.sentence(),
-                expected=Expectation(metric="milliseconds" if _timed(brief) else "bound_ms", direction="down"),
-                principles=_cited(brief, switch.to.principles),
-            )
+    switch = _next_switch(brief, prospects)
+    if switch is None:
+        told = _told(prospects.hopeless) or _no_more(brief, prospects)
+        return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=told)
     return Analysis(
-        worth_optimizing=False,
+        worth_optimizing=True,
         bottleneck=bottleneck,
-        root_cause=_told(hopeless) or "no playbook offers a further structure that this evidence speaks for",
+        root_cause=f"{' and '.join(switch.groups)}: written as {switch.now or 'the first structure'}",
+        category=switch.to.category,
+        plan=switch.sentence(),
+        expected=Expectation(metric="milliseconds" if _timed(brief) else "bound_ms", direction="down"),
+        principles=_cited(brief, switch.to.principles),
     )
+
+
+def _next_switch(brief: Brief, prospects: Prospects) -> Switch | None:
+    """Choose the next structure that is worth an evaluation; None where as many were tried as a run tries."""
+    if _alternatives(brief) >= MOST_ALTERNATIVES:
+        return None
+    for switch in switches(prospects.groups):
+        if not _tried(brief.attempts, switch) and _promising(brief, switch) and prospects.may_pay(switch):
+            return switch
+    return None
+
+
+def _alternatives(brief: Brief) -> int:
+    """Count the other structures that this stage has tried."""
+    return sum(attempt.candidate.mode == "optimize" for attempt in brief.attempts)
+
+
+def _no_more(brief: Brief, prospects: Prospects) -> str:
+    """Tell why no other structure is tried."""
+    if _alternatives(brief) >= MOST_ALTERNATIVES:
+        return "another structure was tried; the playbooks' order says that the rest are less likely to pay"
+    if prospects.settled:
+        where = dict.fromkeys(prospects.settled.values())
+        names = _kernels({name: prospects.groups[name] for name in prospects.settled})
+        return f"the structure of {names} was the fastest for others like it ({', '.join(where)})"
+    return "no playbook offers a further structure that this evidence speaks for"
 
 
 def _promising(brief: Brief, switch: Switch) -> bool:
@@ -75,58 +90,19 @@ def _promising(brief: Brief, switch: Switch) -> bool:
     return spills and switch.to.saves_registers
 
 
-def _hopeless(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) -> dict[str, Expected]:
-    """Return the groups that the library is expected to beat in any structure of ours; none without a clock.
-
-    Under `triton_only` there is no library to lose against.
-    """
-    if not _timed(brief) or brief.task.triton_only:
-        return {}
-    task = brief.task
-    graph = capture_graph(task)
-    planned = make_plan(graph, playbooks(), groups, dropped).groups
-    times = expectations(graph, planned, playbooks(), task.precision, task.target)
-    return {name: expected for name, expected in times.items() if expected.hopeless}
-
-
-def _told(hopeless: dict[str, Expected]) -> str:
+def _told(hopeless: Mapping[str, Expected]) -> str:
     return "; ".join(f"no structure of ours makes {name} good: {expected}" for name, expected in hopeless.items())
 
 
-def _library_is_all(brief: Brief, dropped: tuple[str, ...]) -> str:
+def _library_is_all(brief: Brief, prospects: Prospects) -> str:
     """Return, if what was left to the library takes nearly all of the time, a sentence on that; else nothing."""
-    evaluation, task = brief.evaluation, brief.task
-    if not dropped or evaluation is None or evaluation.timing is None:
+    evaluation = brief.evaluation
+    if not prospects.dropped or evaluation is None or evaluation.timing is None:
         return ""
-    graph = capture_graph(task)
-    expected = 0.0
-    for node in make_plan(graph, playbooks(), None, dropped).left:
-        for playbook in playbooks():
-            group = playbook.match(graph, node.name, frozenset({node.name}))
-            times = playbook.expected(graph, group, task.precision, task.target) if group is not None else None
-            expected += times.library_ms if times is not None else 0.0
-    ms = evaluation.timing.candidate_ms
+    ms, expected = evaluation.timing.candidate_ms, prospects.library_ms()
     if ms > NEAR_THE_BOUND * expected:
         return ""
     return f"of {ms:.3g} ms the library's product takes about {expected:.3g}; no structure of the rest matters"
-
-
-def _leaves_kernels(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...], switch: Switch) -> bool:
-    """Return whether there is a kernel left to write where these groups' anchors are PyTorch's."""
-    if brief.task.triton_only:
-        return False
-    graph, playbook = capture_graph(brief.task), playbook_names(groups)[switch.groups[0]]
-    return bool(
-        make_plan(graph, playbooks(), None, drop_some(graph, playbooks(), dropped, playbook, len(switch.groups))).groups
-    )
-
-
-def _structures(brief: Brief, groups: dict[str, str], dropped: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return for each group the structures that can be written and run, at the task's own shape."""
-    graph = capture_graph(brief.task)
-    known = playbooks_by_name()
-    planned = make_plan(graph, playbooks(), groups, dropped).groups
-    return {name: known[group.playbook].structures(graph, group, brief.task.target) for name, group in planned.items()}
 
 
 def _tried(attempts: tuple[Attempt, ...], switch: Switch) -> bool:
@@ -152,8 +128,14 @@ def plan_tuning(brief: Brief, kernel: Candidate) -> Analysis:
         return Analysis(
             worth_optimizing=False, bottleneck=bottleneck, root_cause="the structure stands; only the sweep is left"
         )
+    if knobs.keys() <= {knob for sweep in brief.sweeps if sweep.stage != brief.stage for knob in sweep.knobs}:
+        return Analysis(
+            worth_optimizing=False,
+            bottleneck=bottleneck,
+            root_cause="all knobs were swept together in an earlier stage",
+        )
     groups, dropped = read_plan(kernel.source)
-    hopeless = _hopeless(brief, groups, dropped) if groups else {}
+    hopeless = Prospects(brief.task, groups, dropped, _timed(brief)).hopeless if groups else {}
     if hopeless and hopeless.keys() == groups.keys():
         return Analysis(worth_optimizing=False, bottleneck=bottleneck, root_cause=_told(hopeless))
     what, expected = SWEPT[brief.stage]
@@ -194,7 +176,7 @@ def _bottleneck(brief: Brief) -> tuple[str, float | None]:
     return f"{bound.limiter}: bound {bound.milliseconds * 1e3:.4g} µs is {against}", ratio
 
 
-def _kernels(groups: dict[str, str]) -> str:
+def _kernels(groups: Mapping[str, str]) -> str:
     return " and ".join(groups) if len(groups) <= 3 else f"each of {len(groups)} kernels"
 
 

@@ -86,6 +86,20 @@ def _other_knobs(kernel: Candidate, names: Iterable[str]) -> dict[str, Knob]:
     return {k: v for k, v in kernel.config.items() if not k.startswith(prefixes)}
 
 
+def pointless_repair(brief: Brief) -> str:
+    """Return why a broken alternative is left as it is: its remedy takes back the structure that it was to try.
+
+    The kernel that it was made from is right in another one. Empty where a repair may lead somewhere.
+    """
+    plan = brief.analysis.plan if brief.mode == "repair" and brief.analysis is not None else ""
+    choice = read_switch(plan)
+    if choice is None or brief.kernel is None or brief.evaluation is None or brief.best is None:
+        return ""
+    if choose_remedy(brief.evaluation, brief.kernel).action in ("shrink", "spread", "none"):
+        return ""
+    return f"{', '.join(choice[0])} as {choice[1]} did not come out right; the kernel before it stands"
+
+
 def _repair(brief: Brief, kernel: Candidate) -> tuple[str, str]:
     """Apply the remedy; where its result was tried before, take the group back to PyTorch."""
     assert brief.evaluation is not None

@@ -6,7 +6,7 @@ from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.process import start_process
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.roles.analyst import plan_structure, plan_tuning
-from egg_graph.expert.roles.coder import write_source
+from egg_graph.expert.roles.coder import pointless_repair, write_source
 from egg_graph.expert.roles.debugger import diagnose
 from egg_graph.expert.roles.switch import read_switch
 from egg_graph.schema import Analysis, Brief, Diagnosis, Draft, Usage
@@ -22,6 +22,8 @@ class EmbeddedExpert:
     """Its analyst goes by times, bounds and spills: no kernel is profiled again for it."""
     drafts_alike = True
     """One brief gets one draft, however often it is asked."""
+    one_sweep = True
+    """Its later stages only turn the knobs that the kernel was written with."""
 
     def get_ready(self) -> None:
         """Start the process that captures references: it imports PyTorch for seconds."""
@@ -41,7 +43,8 @@ class EmbeddedExpert:
     def write(self, brief: Brief) -> Draft:
         """Write a seed, the structure that the analysis names, or the remedy of the failure.
 
-        A plan of somebody else's is declined: the source stays as it is.
+        A plan of somebody else's is declined: the source stays as it is. So is a repair of an alternative that would
+        only take its structure back.
         Where there is no kernel to be written, because the reference has no graph, no playbook matches it, or every
         group was taken back to PyTorch, the draft is declined, with the reason as its `problem`.
 
@@ -50,6 +53,8 @@ class EmbeddedExpert:
             InfrastructureError: if the capturing process failed.
         """
         started = time.monotonic()
+        if why := pointless_repair(brief):
+            return Draft(declined=why, usage=_usage_since(started))
         try:
             source, note = write_source(brief)
             own = brief.mode != "optimize" or brief.kernel is None or source != brief.kernel.source or _own_plan(brief)

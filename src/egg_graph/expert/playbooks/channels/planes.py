@@ -1,5 +1,7 @@
 """Elementwise chains with numbers by channel, such as normalizing: a piece of one plane a program."""
 
+from math import prod
+
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import is_pointwise
 from egg_graph.expert.codegen.fusion import is_flat_view, is_moving
@@ -22,8 +24,11 @@ from egg_graph.expert.playbooks.channels.tile import (
 )
 from egg_graph.expert.playbooks.grow import grow
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook
+from egg_graph.expert.playbooks.survey import survey_of
 from egg_graph.schema import Hardware, Precision
 
+SURVEYED_PLANE = 126 * 126
+"""Pixels of the shortest plane that was surveyed."""
 LEAST_BY_CHANNEL = 2
 """Operands by channel from which on a chain is worth programs that each stay in one channel."""
 
@@ -69,6 +74,11 @@ class PlanesPlaybook(Playbook):
         group = _trimmed(graph, group)
         by_channel = [r for r in write(group).body.roots if _is_by_channel(graph[r], node)]
         return Group.of(graph, self.name, set(group)) if len(by_channel) >= LEAST_BY_CHANNEL else None
+
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return the survey for planes as long as those that moved at the rate of memory there."""
+        plane = prod(graph[group.outputs[0]].shape[2:])
+        return survey_of(graph, group, precision, target) if plane >= SURVEYED_PLANE else ""
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None

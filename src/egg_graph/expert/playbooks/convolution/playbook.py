@@ -31,7 +31,8 @@ from egg_graph.expert.playbooks.convolution.padded import (
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
-from egg_graph.schema import Hardware, Knob, Precision
+from egg_graph.expert.playbooks.survey import survey_of
+from egg_graph.schema import TF32, Hardware, Knob, Precision
 
 CHANNELS_WORTH_PADDING = 16
 """Up to this many input channels of a group, a padded copy with its channels innermost costs less than the tests and
@@ -85,6 +86,10 @@ class ConvolutionPlaybook(Playbook):
         convolution = _convolution_of(graph, group)
         return tuple(v for v in self.variants if _structure(graph, convolution, v) == v)
 
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them."""
+        return survey_of(graph, group, precision, target, TF32)
+
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
@@ -127,7 +132,7 @@ def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
-    if wish in ("", "padded") and _can_be_padded(graph, convolution):
+    if _can_be_padded(graph, convolution) and (wish == "padded" or (not wish and _has_bands(convolution))):
         return "padded"
     structure = tiles.structure_for(shape_of(graph, convolution), "" if wish == "padded" else wish)
     return "planes" if structure == "flat" else structure
@@ -156,6 +161,11 @@ def _can_be_padded(graph: CapturedGraph, convolution: Convolution) -> bool:
     sizes = graph[convolution.x].shape[2:]
     pixels = prod(size + 2 * padding[0] for size, padding in zip(sizes, convolution.padding, strict=True))
     return pixels * padded_width(channels) < ADDRESSABLE
+
+
+def _has_bands(convolution: Convolution) -> bool:
+    """Return whether a window has several numbers side by side: a run of outputs shares no input otherwise."""
+    return convolution.taps[-1][0] > 1
 
 
 def _spec(

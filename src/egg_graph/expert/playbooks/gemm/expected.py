@@ -14,6 +14,7 @@ from egg_graph.expert.codegen.fusion import is_flat_view
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.playbooks.gemm.match import PRODUCTS, Product, product_at
 from egg_graph.expert.playbooks.playbook import Expected
+from egg_graph.expert.playbooks.survey import SURVEYS
 from egg_graph.schema import TF32, Hardware, Precision
 
 
@@ -41,7 +42,7 @@ class Rates:
 
 RATES = {
     "sm_90": Rates(
-        source="survey of KernelBench levels 1 and 2 on an H200",
+        source=SURVEYS["sm_90"],
         flops=418e12,
         transposed_flops=264e12,
         unaligned_flops=119e12,

@@ -69,6 +69,11 @@ class GemmPlaybook(Playbook):
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_TMA_PRODUCT
         return "tma" if large else group.variant
 
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return the survey where a large product begins with TMA; small ones were not measured."""
+        times = self.expected(graph, group, precision, target)
+        return "" if times is None else times.source
+
     def expected(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> Expected | None:
         """Return the times measured for large products; see `egg_graph.expert.playbooks.gemm.expected`."""
         return expected_times(graph, group, precision, target, self.preferred_variant(graph, group, precision, target))

@@ -10,6 +10,7 @@ from egg_graph.expert.playbooks.playbook import Alternative, Playbook
 from egg_graph.expert.playbooks.scan.body import ScanBody, ScanBodyWriter
 from egg_graph.expert.playbooks.scan.kernels import KERNELS, LAUNCHES
 from egg_graph.expert.playbooks.scan.match import Scan, group_of, scan_at
+from egg_graph.expert.playbooks.survey import survey_of
 from egg_graph.schema import Hardware, Knob, Precision
 
 SHORTEST_IN_PIECES, LONGEST_IN_PIECES = 2048, 65536
@@ -51,6 +52,10 @@ class ScanPlaybook(Playbook):
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return what fits the group's scan."""
         return structures(_scan(graph, group))
+
+    def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
+        """Return the survey, which the choice by the number of rows stands on."""
+        return survey_of(graph, group, precision, target)
 
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
