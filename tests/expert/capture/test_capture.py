@@ -102,6 +102,18 @@ def test_a_number_of_layers_is_no_size():
     assert len(graph.knobs) > 1 and all("DEPTH" not in knobs for knobs in graph.knobs)
 
 
+def test_numbers_that_shrink_together_to_their_defaults_are_told_apart():
+    """At a stride and a dilation of 1 the exported call has neither argument, and the two are equal."""
+    up = "self.up = nn.ConvTranspose3d(C, C, 2, S, 1, dilation=D, bias=False)"
+    graph = export_graph(module("return self.up(x)", init=up, inputs="torch.randn(2, C, W, W, W)",
+                                sizes="W, C, S, D = 20, 17, 2, 2"), "ieee")  # fmt: skip
+    assert graph.notes == () and {"D": 1} in graph.knobs
+    smaller = [knobs for knobs in graph.knobs if knobs.get("S") == 1]
+    assert len(smaller) == 2 and all(knobs["D"] == 1 for knobs in smaller)
+    for argument, knob in ((3, "S"), (7, "D")):
+        assert graph.nodes[0].args[argument] == [{"sizes": [knobs.get(knob, 2) for knobs in graph.knobs]}] * 3
+
+
 def test_the_process_stays_whatever_a_reference_does():
     capture_graph(task(module("return x + 1.0")))
     first = running_process()

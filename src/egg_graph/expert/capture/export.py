@@ -5,7 +5,7 @@ The export runs under fake tensors, so that it takes no memory at any size.
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ def _quiet() -> Iterator[None]:
 
 @_quiet()
 def export_graph(source: str, precision: str) -> CapturedGraph:
-    """Capture a reference at its full shape, at the evaluator's two smaller shapes and at one that tells sizes apart.
+    """Capture a reference at its full shape, at the evaluator's two smaller shapes and at some that tell sizes apart.
 
     Args:
         source: The reference's source.
@@ -60,7 +60,8 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
     form = forward_form(source, {})
-    for overrides in (*choose_shapes(source), _varied(source, form)):
+    smaller_shapes = choose_shapes(source)
+    for overrides in (*smaller_shapes, _varied(source, form), *_parted(source, form, smaller_shapes)):
         if overrides in knobs:
             continue
         if form is not None and forward_form(source, overrides, form) is None:
@@ -143,6 +144,7 @@ class _ProgramReader:
         value = node.meta.get("val")
         entry = {"name": node.name, "op": op, "args": [_arg(a) for a in node.args]}
         entry["kwargs"] = {k: _arg(v) for k, v in node.kwargs.items()}
+        entry["defaults"], entry["keyword_defaults"] = _left_out(node)
         self.capture.nodes.append(entry | (_tensor(value) if isinstance(value, torch.Tensor) else {"shape": None}))
 
     def _output(self, node: Any, specs: list[Any]) -> None:
@@ -178,6 +180,22 @@ def _varied(source: str, form: Form | None) -> dict[str, int]:
                 chosen = trial
                 break
     return chosen
+
+
+def _parted(source: str, form: Form | None, shapes: Sequence[dict[str, int]]) -> Iterator[dict[str, int]]:
+    """Yield overrides that tell apart small integers which the given shapes move together: one moves, and no other.
+
+    A stride and a dilation of 2 that are both 1 at a smaller shape could be taken for each other.
+    """
+    full = shape_knobs(source)
+    together: dict[tuple[bool, ...], list[str]] = {}
+    for name in (name for name, value in full.items() if value <= SMALLEST_SIZE):
+        together.setdefault(tuple(name in overrides for overrides in shapes), []).append(name)
+    for moved, names in together.items():
+        for name in names[1:] if any(moved) else ():
+            alone = {name: shapes[moved.index(True)][name]}
+            if forward_form(source, alone, form) is not None:
+                yield alone
 
 
 def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:
@@ -216,6 +234,20 @@ def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
                         new = torch.nn.Parameter(new)
                     cast[id(tensor)] = tensor, new
                     tensors[name] = new
+
+
+def _left_out(node: Any) -> tuple[list[JsonValue], dict[str, JsonValue]]:
+    """Return the defaults of the arguments that a call leaves out: those after its last, and those by keyword.
+
+    The exporter leaves out what equals its default: at a dilation of 1 a convolution has an argument less.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return [], {}
+    arguments = [a for a in node.target._schema.arguments if a.has_default_value() and a.name not in node.kwargs]
+    positional = {a.name for a in node.target._schema.arguments[: len(node.args)]}
+    missing = [a for a in arguments if a.name not in positional]
+    after = [_arg(a.default_value) for a in missing if not a.kwarg_only]
+    return after, {a.name: _arg(a.default_value) for a in missing if a.kwarg_only}
 
 
 def _tensor(value: torch.Tensor) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class ShapeCapture:
     """Integers and finite floats that the module holds, by their qualified names."""
     placeholders: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    """Operator calls; `defaults` and `keyword_defaults` of one are those of the arguments that it leaves out."""
     outputs: JsonValue = None
     mutations: dict[str, str] = field(default_factory=dict)
     """Qualified buffer name -> the node whose value it takes."""
@@ -27,8 +28,13 @@ def skeleton(capture: ShapeCapture) -> list[Any]:
     """Return what must agree between captures: the operators and their data flow, without numbers."""
     return [
         *((p["kind"], p["target"]) for p in capture.placeholders),
-        *((n["op"], _shape_of_args(n["args"]), _shape_of_args(n["kwargs"])) for n in capture.nodes),
+        *((n["op"], *(_shape_of_args(part) for part in _all_arguments(n))) for n in capture.nodes),
     ]
+
+
+def _all_arguments(node: dict[str, Any]) -> tuple[list[JsonValue], dict[str, JsonValue]]:
+    """Return a call's arguments with the defaults of those that it leaves out."""
+    return [*node["args"], *node["defaults"]], {**node["keyword_defaults"], **node["kwargs"]}
 
 
 def _shape_of_args(arg: Any) -> Any:
@@ -57,9 +63,8 @@ def merge(captures: Sequence[ShapeCapture], knobs: tuple[dict[str, int], ...], n
             placeholders.append(Placeholder(**_merged_tensor(rows), **_only(rows[0], "kind", "target", "value")))
     nodes = []
     for rows in zip(*(c.nodes for c in captures), strict=True):
-        args = [_merged_arg(list(column)) for column in zip(*(r["args"] for r in rows), strict=True)]
-        kwargs = {k: _merged_arg([r["kwargs"][k] for r in rows]) for k in rows[0]["kwargs"]}
-        nodes.append(Node(**_merged_tensor(rows), op=rows[0]["op"], args=tuple(args), kwargs=kwargs))
+        args, kwargs = _merged_arguments(rows)
+        nodes.append(Node(**_merged_tensor(rows), op=rows[0]["op"], args=args, kwargs=kwargs))
     attributes = {
         name: tuple(c.attributes[name] for c in captures)
         for name in full.attributes
@@ -69,6 +74,15 @@ def merge(captures: Sequence[ShapeCapture], knobs: tuple[dict[str, int], ...], n
         placeholders=tuple(placeholders), nodes=tuple(nodes), outputs=full.outputs, mutations=full.mutations,
         attributes=attributes, knobs=knobs, notes=notes,
     )  # fmt: skip
+
+
+def _merged_arguments(rows: tuple[dict[str, Any], ...]) -> tuple[tuple[JsonValue, ...], dict[str, JsonValue]]:
+    """Merge a call's arguments. What one capture gives and another leaves out is its default there."""
+    every = [_all_arguments(row) for row in rows]
+    longest = max(len(row["args"]) for row in rows)
+    columns = zip(*(args[:longest] for args, _ in every), strict=True)
+    keywords = dict.fromkeys(k for row in rows for k in row["kwargs"])
+    return tuple(_merged_arg(list(c)) for c in columns), {k: _merged_arg([kw[k] for _, kw in every]) for k in keywords}
 
 
 def _merged_tensor(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:

@@ -138,6 +138,8 @@ class TileBody(Body):
         self.span: Vector | None = None
         """The elements of a span, where that loop does: neighbours in a row that have one operand in common."""
         self.results: dict[str, str] = {}
+        self.deviations: dict[str, tuple[str, str]] = {}
+        """Variables of a variance of the whole tile: about the mean, and each element's distance from it."""
         self.states: list[State] = []
         """The running values of the passes written so far."""
         self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
@@ -207,12 +209,21 @@ class TileBody(Body):
 
     def _whole(self, node: Node) -> str:
         names = self.names
+        twin = next((n for n in self.reductions if n.base == "var" and n.inputs[0] == node.inputs[0]), None)
+        if node.base == "mean" and twin is not None:
+            self.reduce(twin, names.kept)
+            near, apart = self.deviations[twin.name]
+            # where the mean is large against the spread, a sum of distances is rounded less than one of elements
+            distance = f"tl.sum({apart}, axis={names.axis}, keep_dims=True)"
+            return self.assign(node.name, f"{near} + {distance} / {names.count}", names.kept)
         value = self.value(node.inputs[0], names.full)
         picked = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept) if node.base == "gather" else ""
         steps = whole_tile(node, value, names.limit, names.axis, names.count, names.along.text, picked)
         variables: list[str] = []
         for suffix, text in zip(("_mean", "_deviation"), steps[:-1], strict=False):
             variables.append(self.assign(node.name + suffix, text.format(*variables), names.full))
+        if node.base == "var":
+            self.deviations[node.name] = variables[0], variables[1]
         return self.assign(node.name, steps[-1].format(*variables), names.kept)
 
     def levels(self) -> list[list[Node]]:
@@ -339,7 +350,11 @@ class TileBody(Body):
         end.append(f"{name} = tl.min(tl.where({name}_best == {name}_top, {name}_place, 2147483647), {keep})")
 
     def _welford(self, name: str, value: str, bessel: float, start: list[str], end: list[str]) -> None:
-        """Keep mean and squared deviations in each lane. Lanes with elements left have all seen one for each round."""
+        """Keep mean and squared deviations in each lane. Lanes with elements left have all seen one for each round.
+
+        The lanes' means are joined as distances from about their mean: where it is large against the spread, their sum
+        and its division would be off by more than rounding the mean is.
+        """
         names = self.names
         keep = f"axis={names.axis}, keep_dims=True"
         mean, m2 = f"{name}_mean", f"{name}_m2"
@@ -348,14 +363,17 @@ class TileBody(Body):
         self.emit(f"{mean} += {name}_delta * one_of", names.full)
         self.emit(f"{m2} += {name}_delta * tl.where({names.full.mask}, {value} - {mean}, 0.0)", names.full)
         divisor = names.count if bessel == 0 else f"({names.count} - {bessel:g})"
+        near, apart = f"{name}_near", f"{name}_apart"
+        about, distance = f"{near} = tl.sum(count * {mean}, {keep})", f"tl.sum(count * ({mean} - {near}), {keep})"
         end += [
-            f"{name}_total = tl.sum(count * {mean}, {keep}) / {names.count}",
-            f"{name}_apart = {mean} - {name}_total",
-            f"{name} = tl.sum({m2} + count * {name}_apart * {name}_apart, {keep}) / {divisor}",
+            f"{about} / {names.count}",
+            f"{name}_total = {near} + {distance} / {names.count}",
+            f"{apart} = {mean} - {name}_total",
+            f"{name} = tl.sum({m2} + count * {apart} * {apart}, {keep}) / {divisor}",
         ]
-        apart = f"{name}_apart"
+        every = f"tl.sum(count, {keep})"
         self.states += [
-            State(mean, f"tl.sum(count * {mean}, {keep}) / tl.sum(count, {keep})", "0.0"),
+            State(mean, f"{near} + {distance} / {every}", "0.0", f"{about} / {every}"),
             State(m2, f"tl.sum({m2} + count * {apart} * {apart}, {keep})", "0.0", f"{apart} = {mean} - {mean}_part"),
         ]
 
