@@ -201,6 +201,7 @@ REFERENCES = {
     "attention": ("aten.mm.default", "aten.mul.Tensor", "aten.masked_fill.Scalar", "aten._softmax.default"),
     "linear and ReLU": ("aten.addmm.default", "aten.relu.default"),
     "transpose": ("aten.t.default", "aten.clone.default"),
+    "ELU": ("aten.elu.default",),
 }
 
 
@@ -212,6 +213,7 @@ REFERENCES = {
         ("softmax", ()),
         ("attention", ("aten._scaled_dot_product_flash_attention_for_cpu.default",)),
         ("linear and ReLU", ("aten.addmm.default", "aten.clamp_min.default")),
+        ("ELU", ("aten.elu.default",)),
     ],
 )
 def test_kernels_that_only_hand_on_what_others_computed(
@@ -224,7 +226,12 @@ def test_kernels_that_only_hand_on_what_others_computed(
 
 @pytest.mark.parametrize(
     ("reference", "library"),
-    [("linear and ReLU", ("aten.addmm.default",)), ("transpose", ()), ("product", ("aten.clone.default",))],
+    [
+        ("linear and ReLU", ("aten.addmm.default",)),
+        ("transpose", ()),
+        ("product", ("aten.clone.default",)),
+        ("ELU", ()),  # of positive numbers it is the number
+    ],
 )
 def test_kernels_that_move_where_moving_is_the_work(h200: Hardware, reference: str, library: tuple[str, ...]) -> None:
     integrity = Integrity(kernels=("k",), operators=library, computing=computing(library))
