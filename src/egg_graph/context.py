@@ -92,7 +92,11 @@ class Context:
         ),
     )
     max_configs: Count = field(
-        default=12, metadata=describe("Most configurations in one sweep of the tuner, the current one included.")
+        default=12,
+        metadata=describe(
+            "Most configurations in one sweep of the tuner, the current one included; twice as many where one sweep "
+            "stands for those of all stages (`sweep`)."
+        ),
     )
     max_seconds: Annotated[float, Field(gt=0)] = field(
         default=3600.0, metadata=describe("Start no new attempt after this much work [s].")
@@ -140,7 +144,8 @@ class Context:
             "What a sweep turns. stage: the knobs that the kernel leaves to the stage; whole: all knobs of the kernel "
             "together, once, in the first stage that runs; without a clock none is chosen, and a winner that is faster "
             "by no more than the noise is not judged. auto: where the embedded expert plays the team and kernels are "
-            "timed as whole, but only the knobs of the stages that run; otherwise stage."
+            "timed, once as whole, of the stages that run, each knob alone and then what paid together; otherwise "
+            "stage."
         ),
     )
     accept: Accept = field(

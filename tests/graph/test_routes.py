@@ -407,7 +407,7 @@ TWO_KNOBS = kernel("timed", 3.0) + (
 @pytest.mark.parametrize(
     ("one_sweep", "clock", "sweep", "screened"),
     [
-        (True, True, "auto", [4]),
+        (True, True, "auto", [3]),
         (True, False, "auto", [2, 2]),
         (False, True, "auto", [2, 2]),
         (True, True, "stage", [2, 2]),
@@ -423,8 +423,36 @@ def test_a_team_that_only_sweeps_later_has_all_knobs_swept_at_once_where_a_clock
     assert evaluator.screened == screened and modes(state) == ["seed", "tune"]
     assert state["best"].config == {"NUMBER": 2.0, "warps": 4}
     stages = [each.stage for each in state["sweeps"]]
-    assert stages == ([STAGES[0]] if screened == [4] else ["parallel_mapping", "tensor_tiling"])
+    assert stages == ([STAGES[0]] if screened == [3] else ["parallel_mapping", "tensor_tiling"])
     assert not any(summary.cut_short for summary in state["summaries"])
+
+
+class EveryKnobCounts(ScriptedEvaluator):
+    """A kernel takes the sum of its knobs [ms]."""
+
+    def _right(self, task, candidate, word, number):
+        return super()._right(task, candidate, word, float(sum(candidate.config.values())))
+
+
+@pytest.mark.parametrize(
+    ("values", "screened", "best"),
+    [
+        ({"a": [4, 3], "b": [4, 2, 5], "c": [4, 6]}, [5, 2], {"a": 3, "b": 2, "c": 4}),
+        ({"a": [4, 3], "b": [4, 2], "c": [4, 1]}, [4, 5], {"a": 3, "b": 2, "c": 1}),
+        ({"a": [4, 3], "b": [4, 5]}, [3], {"a": 3, "b": 4}),
+    ],
+)
+def test_one_sweep_turns_each_knob_alone_and_then_joins_what_paid(values, screened, best):
+    config = dict.fromkeys(values, 4)
+    text = f"CONFIG = {config}\nSPACE = {{'tensor_tiling': {values}}}\nprint({[f'CONFIG[{k!r}]' for k in values]})\n"
+    text = text.replace('"', "")
+    evaluator, team = EveryKnobCounts(clock=True), ScriptedTeam([kernel("timed", 3.0) + text], worth=[False])
+    team.one_sweep = True
+    state = go(team, evaluator)
+    (sweep,) = state["sweeps"]
+    assert evaluator.screened == screened and state["best"].config == best == sweep.winner
+    assert len(sweep.trials) == sum(screened) - (len(screened) - 1), "the leader is screened twice and told once"
+    assert modes(state) == ["seed", "tune"]
 
 
 def test_a_stage_that_is_left_out_keeps_its_knobs_from_the_one_sweep():

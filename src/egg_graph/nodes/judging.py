@@ -13,17 +13,15 @@ from egg_graph.nodes.announce import announced
 from egg_graph.nodes.call_ledger import ledger_entry
 from egg_graph.nodes.drafts import gather_drafts
 from egg_graph.nodes.events import Event, attempt_event, configuration_event, cut_event, trial_event
-from egg_graph.nodes.improvement import NOISE, improves, measure_effect, undecided
-from egg_graph.nodes.roles import TUNER, edited, hand_in
+from egg_graph.nodes.improvement import improves, measure_effect, undecided
+from egg_graph.nodes.roles import edited, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
-from egg_graph.routing import evaluation_of, evaluation_of_best, exhausted, next_number, timed, unjudged
+from egg_graph.nodes.sweeping import are_alike, choose_configurations, join_changes, variants, what_is_left_out
+from egg_graph.routing import evaluation_of, evaluation_of_best, exhausted, next_number, unjudged
 from egg_graph.schema import Attempt, Candidate, Evaluation, Finding, Knob, Rung, Spending, Sweep, Trial, Usage
 from egg_graph.stages import Stage, swept_knobs
 from egg_graph.state import StageState, merge_attempts
-
-UNTIMED_CONFIGS = 4
-"""Most configurations in a sweep without a clock: there only the lower bound and large spills rank them."""
 
 
 @dataclass
@@ -77,10 +75,11 @@ class JudgingNodes:
         best = state.get("best")
         if best is None or not self._sweepable(best, context) or (judged and exhausted(state, context)):
             return judged
-        configurations = self._configurations(best, state, context, await self._winner_before(best, state, context))
-        if len(configurations) < 2:
+        favourite = await self._winner_before(best, state, context)
+        configs = choose_configurations(best, self.stage.name, state, context, favourite)
+        if len(configs) < 2:
             return judged
-        sweep, winner = await self._sweep(configurations, state, runtime)
+        sweep, winner = await self._sweep(variants(best, configs, self.stage.name), state, runtime)
         swept: StageState = {**judged, "sweeps": [sweep]}
         return swept if winner is None else _join(swept, await self._record(winner, state, runtime))
 
@@ -131,36 +130,10 @@ class JudgingNodes:
         winner: dict[str, Knob] | None = await Call(remembered, state["task"], state["baseline"], best)
         return winner
 
-    def _configurations(
-        self, best: Candidate, state: StageState, context: Context, favourite: dict[str, Knob] | None
-    ) -> list[Candidate]:
-        """The best kernel in each configuration to try, its own first."""
-        from egg_graph.tuning import bake, configurations
-
-        knobs = swept_knobs(best.space, self.stage.name, context)
-        limit, _ = _sweep_limit(state, context)
-        return [
-            best
-            if config == best.config
-            else best.model_copy(
-                update={
-                    "source": bake(best.source, config),
-                    "author": TUNER,
-                    "stage": self.stage.name,
-                    "mode": "tune",
-                    "parent": best.id,
-                    "plan": _changes(best.config, config),
-                    "config": config,
-                    "mended": (),
-                }
-            )
-            for config in configurations(best.config, knobs, limit, favourite)
-        ]
-
     async def _sweep(
         self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]
     ) -> tuple[Sweep, Candidate | None]:
-        """Screen the configurations, of which the first is the best kernel's own.
+        """Screen the configurations, of which the first is the best kernel's own; then those that join what paid.
 
         Returns:
             What was tried, and the winner; None where none is usable, the kernel's own configuration wins, or the
@@ -168,9 +141,32 @@ class JudgingNodes:
         """
         from egg_graph.tuning import best, spanned
 
-        context = self._knobs(state, runtime)
-        evaluator = self.services.get_evaluator(context)
-        self._tell_cut(candidates, state, runtime)
+        context, stage, kernel = self._knobs(state, runtime), self.stage.name, candidates[0]
+        if left := what_is_left_out(kernel, candidates, stage, state, context):
+            runtime.stream_writer(cut_event(stage, left))
+        trials = await self._screen(candidates, state, runtime)
+        winner = best(trials)
+        if joined := variants(kernel, join_changes(trials, context), stage):
+            leader = next(number for number, trial in enumerate(trials) if trial is winner)
+            trials[leader], *more = await self._screen([candidates[leader], *joined], state, runtime)
+            candidates, trials = [*candidates, *joined], [*trials, *more]
+            winner = best([trials[leader], *more]) or best(trials)
+        if context.sweep != "stage" and winner is not None and winner.milliseconds is None:
+            winner = trials[0]  # no clock told which one is fast
+        sweep = Sweep(
+            stage=stage,
+            kernel=kernel.id,
+            knobs=spanned(kernel.config, swept_knobs(kernel.space, stage, context)),
+            trials=tuple(trials),
+            winner=None if winner is None else winner.config,
+        )
+        chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
+        alike = context.sweep != "stage" and winner is not None and are_alike(winner, trials[0])
+        return sweep, None if chosen is kernel or alike else chosen
+
+    async def _screen(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> list[Trial]:
+        """The trials of some configurations, each told as it is done."""
+        evaluator = self.services.get_evaluator(resolve(runtime.context, state))
         trials: tuple[Trial, ...]
         with (
             self._trials_told(candidates, state, runtime) as told,
@@ -181,29 +177,7 @@ class JudgingNodes:
         for number, trial in enumerate(trials):
             if number not in told:
                 runtime.stream_writer(trial_event(self.stage.name, trial))
-        winner, kernel = best(trials), candidates[0]
-        if context.sweep != "stage" and winner is not None and winner.milliseconds is None:
-            winner = trials[0]  # no clock told which one is fast
-        sweep = Sweep(
-            stage=self.stage.name,
-            kernel=kernel.id,
-            knobs=spanned(kernel.config, swept_knobs(kernel.space, self.stage.name, context)),
-            trials=trials,
-            winner=None if winner is None else winner.config,
-        )
-        chosen = next((c for c, trial in zip(candidates, trials, strict=True) if trial is winner), kernel)
-        alike = context.sweep != "stage" and winner is not None and _are_alike(winner, trials[0])
-        return sweep, None if chosen is kernel or alike else chosen
-
-    def _tell_cut(self, candidates: list[Candidate], state: StageState, runtime: Runtime[Context]) -> None:
-        """Tell which configurations are left out, and which limit leaves them out."""
-        from egg_graph.tuning import left_out, spanned
-
-        kernel, context = candidates[0], self._knobs(state, runtime)
-        values = spanned(kernel.config, swept_knobs(kernel.space, self.stage.name, context))
-        if left := left_out(values, [candidate.config for candidate in candidates]):
-            _, limit = _sweep_limit(state, context)
-            runtime.stream_writer(cut_event(self.stage.name, f"{left}: {limit}"))
+        return list(trials)
 
     @contextmanager
     def _trials_told(
@@ -265,20 +239,6 @@ class JudgingNodes:
         return await self.services.evaluate(resolve(runtime.context, state), state["task"], candidate, self.stage.name)
 
 
-def _are_alike(winner: Trial, own: Trial) -> bool:
-    """Whether the winner of a sweep is faster than the kernel's own configuration by no more than the noise."""
-    if winner.milliseconds is None or own.milliseconds is None:
-        return False
-    return winner.milliseconds >= own.milliseconds * (1 - NOISE)
-
-
-def _sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
-    """The most configurations of a sweep, and in words what limits them."""
-    if timed(state) or context.max_configs <= UNTIMED_CONFIGS:
-        return context.max_configs, f"max_configs is {context.max_configs}"
-    return UNTIMED_CONFIGS, f"where nothing is timed, a sweep tries at most {UNTIMED_CONFIGS} configurations"
-
-
 def _apply(update: StageState, state: StageState) -> StageState:
     """The state after an update, as LangGraph would make it."""
     attempts = merge_attempts(state.get("attempts", []), [update.get("attempts", [])])
@@ -323,7 +283,3 @@ def no_code_evaluation(candidate: Candidate, state: StageState) -> Evaluation:
         findings=(Finding(kind="no_code", message=candidate.problem, where="the coder's answer", cure=cure),),
         rungs=(Rung(name="draft", outcome="failed", statement=candidate.problem),),
     )
-
-
-def _changes(old: dict[str, Knob], new: dict[str, Knob]) -> str:
-    return ", ".join(f"{knob} {old[knob]} -> {value}" for knob, value in new.items() if value != old[knob])

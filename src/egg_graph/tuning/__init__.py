@@ -8,7 +8,7 @@ works on text and on the syntax tree: it runs no candidate. A store remembers wh
 from egg_graph.tuning.literals import Knobs, parse, read_knobs
 from egg_graph.tuning.reading import unread
 from egg_graph.tuning.rewrite import bake, finish
-from egg_graph.tuning.sweep import best, configurations, left_out, spanned
+from egg_graph.tuning.sweep import best, configurations, joined, left_out, spanned
 from egg_graph.tuning.winners import (
     Winner,
     add_winner,
@@ -30,6 +30,7 @@ __all__ = [
     "configurations",
     "find_winner",
     "finish",
+    "joined",
     "left_out",
     "parse",
     "read_knobs",

@@ -12,6 +12,7 @@ def configurations(
     knobs: Mapping[str, Sequence[Knob]],
     limit: int,
     favourite: Mapping[str, Knob] | None = None,
+    farthest: int | None = None,
 ) -> list[dict[str, Knob]]:
     """Choose configurations to try, nearest first, always the same for the same arguments.
 
@@ -24,6 +25,8 @@ def configurations(
         knobs: the values that each turned knob may take; a knob not named here keeps its value.
         limit: the most configurations to return, the current one included.
         favourite: values that won before; left out where one of them is none that its knob may take.
+        farthest: the most knobs in which a configuration differs from the current one, the favourite aside; None for
+            any number.
 
     Returns:
         Complete configurations (every knob of `config`), without duplicates.
@@ -36,7 +39,7 @@ def configurations(
     for knob in knobs:
         if knob not in config:
             raise BadInput(f"knob {knob!r} is not in the configuration ({', '.join(config) or 'which is empty'})")
-    nearest = _nearest_first(config, knobs)
+    nearest = _nearest_first(config, knobs, farthest)
     second = None if favourite is None else _turned(config, knobs, favourite)
     if second is not None:
         ahead = [next(nearest), second]
@@ -55,12 +58,43 @@ def _turned(
     return None if repr(turned) == repr(dict(config)) else turned
 
 
-def _nearest_first(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> Iterator[dict[str, Knob]]:
+def _nearest_first(
+    config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]], farthest: int | None
+) -> Iterator[dict[str, Knob]]:
     others = {knob: values[1:] for knob, values in spanned(config, knobs).items()}
-    for distance in range(len(others) + 1):
+    for distance in range(min(len(others), farthest or len(others)) + 1):
         for turned in itertools.combinations(others, distance):
             for values in itertools.product(*(others[knob] for knob in turned)):
                 yield {**config, **dict(zip(turned, values, strict=True))}
+
+
+def joined(trials: Sequence[Trial], limit: int, gain: float) -> list[dict[str, Knob]]:
+    """Choose configurations that join changes of single knobs which each paid alone.
+
+    All of them together come first, then subsets, the larger ones and those that paid most before.
+
+    Args:
+        trials: of a sweep, the current configuration first.
+        limit: the most configurations to return.
+        gain: the relative gain in time beyond which a change paid.
+
+    Returns:
+        Complete configurations that were not tried; none where fewer than two knobs paid, or nothing was timed.
+    """
+    own, tried = trials[0], {repr(trial.config) for trial in trials}
+    most = 0.0 if own.milliseconds is None else own.milliseconds * (1 - gain)
+    paid: dict[str, tuple[float, Knob]] = {}
+    for trial in trials[1:]:
+        turned = [knob for knob, value in trial.config.items() if repr(value) != repr(own.config[knob])]
+        if len(turned) != 1 or trial.status not in USABLE or trial.milliseconds is None:
+            continue
+        (knob,) = turned
+        if trial.milliseconds < (paid[knob][0] if knob in paid else most):
+            paid[knob] = trial.milliseconds, trial.config[knob]
+    best_first = sorted(paid, key=lambda knob: paid[knob][0])
+    subsets = (s for size in range(len(paid), 1, -1) for s in itertools.combinations(best_first, size))
+    found = ({**own.config, **{knob: paid[knob][1] for knob in subset}} for subset in subsets)
+    return list(itertools.islice((config for config in found if repr(config) not in tried), limit))
 
 
 def spanned(config: Mapping[str, Knob], knobs: Mapping[str, Sequence[Knob]]) -> dict[str, tuple[Knob, ...]]:
