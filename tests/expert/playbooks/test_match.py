@@ -16,6 +16,7 @@ from egg_graph.expert.codegen.plan import Plan
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
+from egg_graph.knowledge import load_hardware
 from egg_graph.schema import Figure, Hardware
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
@@ -231,6 +232,15 @@ def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:
     ]
     fp32 = playbook.write(graph, groups[0], "c", "ieee").config
     assert fp32["c_num_warps"] == 8, "without tensor cores the accumulators need more threads"
+
+
+def test_a_structure_counts_as_measured_only_where_the_survey_was_made() -> None:
+    graph, groups = convolutions()
+    playbook, h200, a100 = playbooks_by_name()["convolution"], load_hardware("h200"), load_hardware("a100")
+    for group in groups:
+        assert playbook.measured(graph, group, "tf32", h200).startswith("survey of KernelBench")
+        for precision, target in (("tf32", a100), ("ieee", h200), ("bf16", h200)):
+            assert not playbook.measured(graph, group, precision, target)
 
 
 def test_only_structures_that_differ_are_proposed_for_a_convolution() -> None:
