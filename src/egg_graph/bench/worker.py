@@ -154,7 +154,8 @@ class Worker:
             return {"model": settings.model, "evaluator": evaluator_by_name(settings.evaluator)}
         from egg_graph.evaluator import LocalEvaluator
 
-        evaluator = LocalEvaluator(device=settings.device, profile=settings.profile, gpu=settings.gpu)  # type: ignore[arg-type]
+        profile = settings.profile and settings.model is not None  # the embedded expert reads no metrics
+        evaluator = LocalEvaluator(device=settings.device, profile=profile, gpu=settings.gpu)  # type: ignore[arg-type]
         return {"model": settings.model, "evaluator": evaluator}
 
 

@@ -140,6 +140,20 @@ def test_a_measurement_that_waits_goes_before_the_next_step_of_who_computes(tmp_
     give_way()  # outside of a block there is no turn to give
 
 
+def test_who_computes_can_measure_in_between(tmp_path: Path) -> None:
+    lease = Lease("GPU-x", folder=tmp_path, patience=5)
+    access, other = GpuAccess(lease), Lease("GPU-x", folder=tmp_path, patience=0.1)
+    with access.computing():
+        with access.measuring():
+            give_way()
+            with pytest.raises(InfrastructureError), other.held(shared=True):
+                pass
+        with other.held(shared=True):
+            pass
+        with pytest.raises(InfrastructureError), other.held():
+            pass
+
+
 def test_memory_is_reserved_up_to_what_there_is(tmp_path: Path) -> None:
     lease = Lease("GPU-x", folder=tmp_path)
     mine = Reservations(lease, capacity=100.0, patience=0.2)

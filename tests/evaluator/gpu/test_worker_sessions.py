@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import gpu_present
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.host.fork_server import ForkServer
 
@@ -73,6 +76,26 @@ def test_a_worker_that_dies_is_told_by_its_signal(fork_server: ForkServer, tmp_p
         opened.ask("release", handles=[])
     assert failed.value.finding.kind == "crashed"
     assert "SIGSEGV" in failed.value.finding.message
+
+
+def test_a_worker_at_work_is_paused_while_another_judge_measures(fork_server: ForkServer, tmp_path: Path) -> None:
+    opened = session(fork_server, tmp_path / "one", timeout=2.0)
+    (worker,) = _workers(tmp_path / "one")
+    os.kill(worker, signal.SIGSTOP)  # it is long at work; when it is paused and goes on, it does so
+    lease, measured = Lease("GPU-x", folder=tmp_path / "leases"), []
+
+    def measure() -> None:
+        with GpuAccess(lease).measuring():
+            time.sleep(2.5)
+            measured.append(Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0])
+
+    measuring = threading.Thread(target=measure)
+    with GpuAccess(lease).computing(), pytest.raises(CandidateFailed) as failed:
+        measuring.start()
+        opened.ask("nonsense")
+    assert measured == ["T"], "a measurement waits for no answer of a worker"
+    assert "KeyError" in str(failed.value), "it went on, and the pause does not count as its time"
+    measuring.join()
 
 
 def _workers(folder: Path, wait: float = 30.0) -> list[int]:

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,9 @@ class Session:
     log: list[tuple[int, str]] = []
     open = 0
     most = 0
+    paused_now = 0
+    compiling = Event()
+    """Kernels are compiled once this is set."""
 
     def __init__(self, source: str) -> None:
         self.says = {key: float(value) for key, value in (word.split("=") for word in source.split() if "=" in word)}
@@ -34,6 +38,7 @@ class Session:
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         self.log.append((int(self.says["n"]), do))
         if do == "first_forward":
+            self.compiling.wait()
             spills = int(self.says.get("spills", 0))
             launch = {
                 "kernel": "k", "grid": [1], "num_warps": 4, "num_stages": 1, "registers": 64, "shared": 0,
@@ -50,6 +55,12 @@ class Session:
             return {"event_ms": [self.says["ms"]] * arguments["calls"]}
         return {}
 
+    @contextmanager
+    def paused(self) -> Any:
+        Session.paused_now += 1
+        yield
+        Session.paused_now -= 1
+
     def close(self) -> None:
         Session.open -= self.alive
         self.alive = False
@@ -58,7 +69,8 @@ class Session:
 @pytest.fixture
 def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sweep configurations, each as its words; the trials in their order."""
-    Session.log, Session.open, Session.most = [], 0, 0
+    Session.log, Session.open, Session.most, Session.paused_now = [], 0, 0, 0
+    Session.compiling.set()
     monkeypatch.setattr(gpu_screening, "WorkerSession", Session)
     monkeypatch.setattr(gpu_screening, "gate_each", lambda base, candidates: [None] * len(candidates))
     right = SimpleNamespace(failed=False)
@@ -142,6 +154,22 @@ def test_the_gpu_is_held_alone_only_while_a_configuration_is_timed(sweep: Any) -
         asked[held].add(do)
     assert asked["alone"] - {"alone"} == {"inputs", "warm_up", "time_series"}
     assert "first_forward" in asked["shared"] and "time_series" not in asked["shared"]
+
+
+def test_processes_that_compile_are_paused_for_a_measurement(sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Session.compiling.clear()
+
+    def give_way(paused: Any) -> None:
+        if Session.open == 2 and ("first_forward" in [do for _, do in Session.log]):
+            with paused():
+                most.append(Session.paused_now)
+            Session.compiling.set()
+
+    most: list[int] = []
+    monkeypatch.setattr(gpu_screening, "GLANCE", 0.01)
+    monkeypatch.setattr(gpu_screening, "give_way", give_way)
+    assert [trial.status for trial in sweep("ms=2", "ms=1")] == ["correct", "correct"]
+    assert max(most) >= 1 and Session.paused_now == 0
 
 
 def test_more_than_fit_at_once_pass_through_and_the_fastest_stay(sweep: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -18,16 +18,19 @@ from egg_graph.evaluator.device.lease import Lease, Turn
 from egg_graph.evaluator.device.reservation import Reservations
 from egg_graph.evaluator.spending import spending_on
 
-_GIVE_WAY: ContextVar[Callable[[], None] | None] = ContextVar("egg_graph_give_way", default=None)
+Paused = Callable[[], AbstractContextManager[object]]
+"""Makes a block in which what runs for this judge on the GPU is stopped."""
+_GIVE_WAY: ContextVar[Callable[[Paused], None] | None] = ContextVar("egg_graph_give_way", default=None)
 
 
-def give_way() -> None:
+def give_way(paused: Paused = nullcontext) -> None:
     """Let a measurement that waits for the GPU go first; nothing happens outside of `GpuAccess.computing`.
 
-    Call it where this process runs nothing on the GPU and holds little of its memory.
+    Args:
+        paused: stops what runs for this judge on the GPU; for a caller for whom nothing runs, nothing.
     """
     if (yield_turn := _GIVE_WAY.get()) is not None:
-        yield_turn()
+        yield_turn(paused)
 
 
 @dataclass
@@ -47,23 +50,34 @@ class GpuAccess:
     """Total seconds spent waiting for others."""
     crowded: bool = False
     """Whether others were seen on the GPU while answers were computed."""
+    _sharing: Turn | None = None
+    """The turn of `computing`, while it is held."""
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Share the GPU with others who compute answers, while nobody measures; `give_way` lets those go first."""
         with self._holding(shared=True) as turn:
+            self._sharing = turn
             self._look_for_others()
             try:
-                with set_in_block(_GIVE_WAY, None if turn is None else lambda: self._give_way(turn)):
+                with set_in_block(_GIVE_WAY, None if turn is None else self._give_way):
                     yield
             finally:
                 self._look_for_others()
+                self._sharing = None
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Hold the GPU alone, to time something."""
-        with self._holding(shared=False):
-            yield
+        """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
+        sharing, self._sharing = self._sharing, None
+        if sharing is not None:
+            sharing.let_go()
+        try:
+            with self._holding(shared=False):
+                yield
+        finally:
+            if sharing is not None:
+                self._take_again(sharing)
 
     @contextmanager
     def alone_throughout(self) -> Iterator[None]:
@@ -100,13 +114,20 @@ class GpuAccess:
                 self.waited += turn.waited
             yield turn
 
-    def _give_way(self, turn: Turn) -> None:
-        if not turn.wanted:
+    def _give_way(self, paused: Paused) -> None:
+        sharing = self._sharing
+        if sharing is None or not sharing.wanted:
             return
+        with paused():
+            sharing.let_go()
+            self._take_again(sharing)
+
+    def _take_again(self, turn: Turn) -> None:
         before = turn.waited
         with spending_on("waiting"):
-            turn.give_way()
+            turn.take()
         self.waited += turn.waited - before
+        self._sharing = turn
         self._look_for_others()
 
     def _look_for_others(self) -> None:

@@ -156,7 +156,6 @@ class Turn:
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         return False
 
-    def give_way(self) -> None:
-        """Let those at the gate go first, and wait for the turn again. Raises as `Lease.acquire`."""
+    def let_go(self) -> None:
+        """Let others have the GPU, until `take`."""
         fcntl.flock(self.file, fcntl.LOCK_UN)
-        self.take()

@@ -6,12 +6,22 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.host.fork_server import GRACE, ChildExit, ForkServer, Limits, collect_exit, wait_for_exit
+from egg_graph.evaluator.device.access import give_way
+from egg_graph.evaluator.host.fork_server import (
+    GO_ON,
+    GRACE,
+    PAUSE,
+    ChildExit,
+    ForkServer,
+    Limits,
+    collect_exit,
+    wait_for_exit,
+)
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.spending import shift_time
 from egg_graph.evaluator.wire.untrusted import parse
@@ -23,7 +33,7 @@ START_SECONDS = 120.0
 """Time limit of a worker's start [s]; a restarted fork server imports for some of it."""
 KILL = b"k"
 GLANCE = 0.1
-"""Time between two checks of the worker's GPU memory [s]."""
+"""Time between two checks of the worker's GPU memory, and of measurements that wait for the GPU [s]."""
 LONGEST_ANSWER = 16 << 20
 """Longest answer of a worker [bytes]."""
 
@@ -62,6 +72,8 @@ class WorkerSession:
                 "egg_graph.evaluator.worker.gpu_worker:serve", {}, folder, limits, theirs.fileno()
             )
         self.received = b""
+        self._paused_since: float | None = None
+        self._paused_seconds = 0.0
 
     @property
     def alive(self) -> bool:
@@ -95,6 +107,26 @@ class WorkerSession:
         """
         return self._ask(do, self.timeout, arguments)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the worker's processes for the block; the time does not count as its own.
+
+        What it has queued on the GPU is still done.
+        """
+        self._send(PAUSE)
+        self._paused_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._paused_seconds += time.monotonic() - self._paused_since
+            self._paused_since = None
+            self._send(GO_ON)
+
+    def _send(self, word: bytes) -> None:
+        if self.exit_socket is not None:
+            with suppress(OSError):  # it has ended, and its end is told
+                self.exit_socket.sendall(word)
+
     def _ask(self, do: str, limit: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.control.settimeout(limit)
         asked = time.monotonic()
@@ -127,14 +159,15 @@ class WorkerSession:
             TimeoutError: after `limit` seconds.
             CandidateFailed: if `watch` finds something, or the line has no end.
         """
-        until = time.monotonic() + limit
+        until = time.monotonic() + limit - self._paused_seconds
         while b"\n" not in self.received:
+            give_way(self.paused)
             if len(self.received) > LONGEST_ANSWER:
                 raise self._stopped(Finding(kind="exited", message="the process gave no readable answer: no end of it"))
-            left = until - time.monotonic()
-            if left <= 0:
+            left = until + self._paused_seconds - time.monotonic()
+            if left <= 0 and self._paused_since is None:
                 raise TimeoutError
-            ready, _, _ = select.select([self.control], [], [], min(left, GLANCE))
+            ready, _, _ = select.select([self.control], [], [], min(max(left, 0.0), GLANCE))
             if ready:
                 piece = self.control.recv(1 << 16)
                 if not piece:
@@ -158,10 +191,10 @@ class WorkerSession:
 
     def _end(self, *, kill: bool) -> ChildExit:
         assert self.exit_socket is not None
-        exit_socket, self.exit_socket = self.exit_socket, None
+        exit_socket = self.exit_socket
         if kill:
-            with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already, and its end is told
-                exit_socket.sendall(KILL)
+            self._send(KILL)
+        self.exit_socket = None
         self.control.close()
         return collect_exit(wait_for_exit(exit_socket, GRACE), b"", self.folder, time.monotonic() - self.started)
 

@@ -27,6 +27,8 @@ LOG_TAIL = 4000
 """Last characters of a child's output that are kept."""
 GRACE = 10.0
 """Seconds beyond a job's own limit after which the fork server itself counts as lost."""
+PAUSE, GO_ON = b"p", b"g"
+"""Sent on an exit socket, they stop a job for a while, and let it go on; anything else ends it."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ class ForkServer:
             channel: file descriptor (file or socket) that the child gets, to report on.
 
         Returns:
-            The exit socket: it receives how the child ended. Sending on it, or closing it, ends the child.
+            The exit socket: it receives how the child ended. `PAUSE` and `GO_ON` stop the child for a while; to send
+            anything else on it, or to close it, ends the child.
 
         Raises:
             InfrastructureError: if the fork server was lost.

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.garbage_collection import garbage_collection_off
+from egg_graph.evaluator.host.fork_server import GO_ON, PAUSE
 from egg_graph.evaluator.sandbox import confine, namespaces, procfs
 from egg_graph.evaluator.sandbox.policy import SandboxPolicy, find_policy
 
@@ -57,6 +58,20 @@ class Child:
     """How it ended (`cause`, `code`); None while it runs."""
     reap_deadline: float = 0.0
     """Monotonic time at which its exit is reported although descendants are left."""
+
+    def obey(self) -> None:
+        """Do what the judge sends on the exit socket: pause, go on, or end; it has gone where nothing can be read."""
+        word = os.read(self.exit_socket, 1)
+        if word in (PAUSE, GO_ON):
+            self.signal(signal.SIGSTOP if word == PAUSE else signal.SIGCONT)
+        else:
+            self.kill("timeout")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the job and all its descendants."""
+        for pid in procfs.process_tree((self.pid, self.init_pid), self.request["processes"] + 2):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def kill(self, reason: str = "") -> None:
         """Kill the job and all its descendants. The first reason given stays."""
@@ -112,8 +127,8 @@ class _Server:
             ready, _, _ = select.select(watched, [], [], POLL if self.children else 0.5)
             if self.wakeup_fd in ready:
                 os.read(self.wakeup_fd, 4096)
-            for exit_socket in running.keys() & set(ready):  # the judge wants it ended, or has gone
-                running[exit_socket].kill("timeout")
+            for exit_socket in running.keys() & set(ready):
+                running[exit_socket].obey()
             if self.control.fileno() not in ready:
                 continue
             data, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 2, socket.MSG_CMSG_CLOEXEC)

@@ -8,16 +8,19 @@ many bursts, in turns, and so on until two are left: so the last ones are compar
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from egg_graph.evaluator.aot.pruning import any_pruned
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.gpu.ladder import launch_resources
 from egg_graph.evaluator.gpu.timing.statistics import median
-from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.gpu.worker_session import GLANCE, CandidateFailed, WorkerSession
 from egg_graph.evaluator.judge.screening import gate_each, rejected_trial
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
@@ -28,6 +31,7 @@ from egg_graph.schema import Candidate, Finding, KernelResources, Trial
 if TYPE_CHECKING:
     from egg_graph.evaluator.gpu.ladder import GpuLadder
 
+T = TypeVar("T")
 TOGETHER = 8
 """Configurations that start and compile side by side, while other judges compute; they are checked and timed one by
 one, and nobody else uses the GPU while one is timed."""
@@ -140,8 +144,13 @@ class GpuScreening:
     trials: dict[int, Trial] = field(default_factory=dict)
     """By number of the configuration."""
     sessions: list[WorkerSession] = field(default_factory=list)
+    may_start: Event = field(default_factory=Event)
+    """Cleared while others measure: no further process starts then."""
     pruning: bool = True
     """Whether configurations may be pruned: not where the kernel's own would be, or is not known."""
+
+    def __post_init__(self) -> None:
+        self.may_start.set()
 
     def sweep(self, capacity: int) -> None:
         """Fill `trials`.
@@ -210,18 +219,36 @@ class GpuScreening:
     def _compile(self, numbers: Sequence[int]) -> dict[int, Entrant | Trial]:
         """Start a process for each and compile its kernels; a Trial of those that fail or are pruned."""
         folders = {n: self.folders.enter_context(self.ladder.base.jobs.job_folder(self.candidates[n])) for n in numbers}
-        pool = self.ladder.base.pool
 
         def start(number: int) -> Entrant | Trial | Pruned:
             return self._start(number, folders[number], prune=self.pruning and number > 0)
 
-        started = dict(zip(numbers, pool.map(heard_here(start), numbers), strict=True))
+        started = dict(zip(numbers, self._side_by_side(start, numbers), strict=True))
         if 0 in started:
             own = started[0]
             self.pruning = isinstance(own, Entrant) and not any_pruned(self.problem.task.target, own.resources)
         unpruned = [] if self.pruning else [n for n, one in started.items() if isinstance(one, Pruned)]
-        started |= dict(zip(unpruned, pool.map(heard_here(start), unpruned), strict=True))
+        started |= dict(zip(unpruned, self._side_by_side(start, unpruned), strict=True))
         return {n: _pruned_trial(self.candidates[n], e) if isinstance(e, Pruned) else e for n, e in started.items()}
+
+    def _side_by_side(self, start: Callable[[int], T], numbers: Sequence[int]) -> list[T]:
+        """Call `start` for each number in threads; a measurement that waits for the GPU goes first meanwhile."""
+        futures = [self.ladder.base.pool.submit(heard_here(start), number) for number in numbers]
+        while wait(futures, GLANCE).not_done:
+            give_way(self._paused)
+        return [future.result() for future in futures]
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Stop all processes for the block, and start none."""
+        self.may_start.clear()
+        try:
+            with ExitStack() as stack:
+                for session in self.sessions:
+                    stack.enter_context(session.paused())
+                yield
+        finally:
+            self.may_start.set()
 
     def _start(self, number: int, folder: Path, *, prune: bool) -> Entrant | Trial | Pruned:
         """Start and warm one process.
@@ -233,6 +260,7 @@ class GpuScreening:
         own_tuner = "autotune" in candidate.source
         hardware = target.model_dump(mode="json") if prune and not own_tuner else None
         try:
+            self.may_start.wait()
             session = self.ladder.open(folder, watched=False)
             self.sessions.append(session)
             session.ask("load", **self.state)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
@@ -173,6 +174,7 @@ class ReferenceRunner:
         recorder: AbstractContextManager[Any] | None,
     ) -> ReferenceAnswer:
         """Run one forward on a model and inputs that it may change; `inputs` tell what the copies were before."""
+        give_way()
         before = copy_state(model)
         seed_generators(self.seed if seed is None else seed)
         try:

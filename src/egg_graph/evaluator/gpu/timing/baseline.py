@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.device.driver import CudaDriver
 from egg_graph.evaluator.device.interference import measure_clock_resolution
 from egg_graph.evaluator.device.layout import Layout
@@ -44,6 +45,35 @@ WARMUP_SECONDS = 0.3
 """Warm-up of each forward before its first recorded call [s]."""
 
 
+@contextmanager
+def considerate_compiler(alone: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Let torch.compile give way to measurements of others between two kernels, and have the GPU alone for its own.
+
+    At the first call of what it compiled it measures the configurations of its kernels, and keeps the fastest. Others
+    on the GPU would spoil that choice, and so flatter candidates.
+
+    Args:
+        alone: makes a block in which nobody else uses the GPU.
+    """
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    precompile, measure = CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs
+
+    def give_way_first(self: CachingAutotuner, *arguments: Any, **keywords: Any) -> Any:
+        give_way()
+        return precompile(self, *arguments, **keywords)
+
+    def measure_alone(self: CachingAutotuner, *arguments: Any, **keywords: Any) -> Any:
+        with alone():
+            return measure(self, *arguments, **keywords)
+
+    CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs = give_way_first, measure_alone
+    try:
+        yield
+    finally:
+        CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs = precompile, measure
+
+
 class PyTorchBaseline:
     """PyTorch's forwards of one task at full shape, compiled once and kept. `measure` times them.
 
@@ -51,13 +81,15 @@ class PyTorchBaseline:
 
     Args:
         problem: the task.
+        alone: makes a block in which nobody else uses the GPU.
 
     Raises:
         Unevaluable: if the reference's answer cannot be judged.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, alone: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
         self.problem = problem
+        self._alone = alone
         self.case: Case = next(problem.full_cases())
         self.precision = problem.task.precision
         self.driver = CudaDriver()
@@ -225,6 +257,7 @@ class PyTorchBaseline:
         try:
             with (
                 deadline(COMPILE_SECONDS, late),
+                considerate_compiler(self._alone),
                 pytorch_at(self.precision, self.problem.device),
                 torch.no_grad(),
             ):
