@@ -266,7 +266,7 @@ def test_no_speed_is_told_where_the_full_shape_could_not_be_compared(
 def test_screening_ranks_right_configurations_and_names_what_is_wrong(ladder: GpuLadder, problem: Problem) -> None:
     wrong = candidate(RIGHT.replace("torch.relu(", "torch.neg("))
     broken = candidate(RIGHT.replace("torch.relu(", "torch.missing("))
-    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT), wrong, broken])
+    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT), wrong, broken], 3)
     assert [trial.status for trial in trials] == ["correct", "incorrect", "runtime_error"]
     assert trials[0].merit == (0.0, 1.0)
     assert all(session.watch is None for session in Session.opened)
@@ -276,7 +276,7 @@ def test_a_task_too_large_to_be_kept_is_screened(ladder: GpuLadder, problem: Pro
     case = ladder.baseline(problem).case
     case.make_transient()
     assert case.inputs[0].device.type == "meta"
-    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT)])
+    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT)], 1)
     assert [trial.status for trial in trials] == ["correct"], trials
     assert case.inputs[0].device.type == "meta"
     case.transient = False

@@ -1,46 +1,96 @@
-"""What other judges on the same GPU may have spoilt is judged again without them."""
+"""What ran short of memory beside other judges on the same GPU is done again with more of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.judge.judge import Judge
+from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
+from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
+
+PLAN = MemoryPlan(compulsory_bytes=1 * GIB, capacity=100 * GIB)
+
+
+class Reservations:
+    """Notes what is reserved."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    @contextmanager
+    def reserved(self, nbytes: float) -> Iterator[float]:
+        self.asked.append(nbytes / GIB)
+        yield 0.0
 
 
 class Ladder:
     """Runs out of memory at first."""
 
     def __init__(self, judge: Judge, crowded: bool) -> None:
-        self.judge, self.crowded = judge, crowded
-        self.alone: list[bool] = []
+        self.judge, self.crowded, self.evaluations = judge, crowded, 0
+        self.baselines = self
+
+    def drop(self, digest: str) -> None:
+        """Nothing is kept."""
 
     def evaluate(self, *asked: Any) -> tuple[EvaluationBuilder, Any]:
-        self.alone.append(self.judge.access.alone)
+        self.evaluations += 1
         self.judge.access.crowded = self.crowded
         builder = EvaluationBuilder()
-        if len(self.alone) == 1:
+        if self.evaluations == 1:
             builder.short_of_memory = "the GPU's memory does not hold the full shape"
             return builder, ("correct", "right wherever it was compared; no speed is told")
         return builder, ("faster", "2.00x")
 
 
-@pytest.mark.parametrize("crowded", [True, False])
-def test_a_kernel_without_memory_is_judged_again_alone_where_others_were(
-    tmp_path: Path, h200: Hardware, crowded: bool
-) -> None:
+@pytest.fixture
+def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
     settings = {"device": "none", "timeout": 60.0, "seed": None, "profile": False, "gpu": None}
-    server: Any = SimpleNamespace(stop=lambda: None)
-    judge = Judge(settings, tmp_path, server, server)
+    made = Judge(settings, tmp_path, None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(Judge, "_problem", lambda self, task: Problem(task, self.root_seed, torch.device("cpu")))
+    monkeypatch.setattr(Problem, "memory_plan", PLAN)
+    made.on_gpu, made.access.reservations = True, Reservations()  # type: ignore[assignment]
+    return made
+
+
+@pytest.fixture
+def task(h200: Hardware) -> KernelTask:
+    return KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee")
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_kernel_is_judged_again_where_others_may_have_taken_the_memory(
+    judge: Judge, task: KernelTask, crowded: bool
+) -> None:
     ladder: Any = Ladder(judge, crowded)
     judge.gpu = ladder
-    task = KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee")
     candidate = Candidate(source="def (", author="test", stage="algorithmic_structure", mode="seed")
     told = judge.evaluate(task, candidate, None, False)
-    assert ladder.alone == ([False, True] if crowded else [False])
     assert told.status == ("faster" if crowded else "correct")
-    assert any("does not hold" in rung.statement for rung in told.rungs if rung.name == "clean_workers") == crowded
+    usual = PLAN.usual_bytes / GIB
+    assert judge.access.reservations.asked == ([usual, usual, 60.0] if crowded else [usual, usual])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_reference_that_found_no_memory_is_run_again_before_it_is_told_that_it_does_not_fit(
+    judge: Judge, task: KernelTask, monkeypatch: pytest.MonkeyPatch, crowded: bool
+) -> None:
+    runs: list[float] = []
+
+    def survey(self: Judge, problem: Problem) -> Any:
+        runs.append(1.0)
+        self.access.crowded = crowded
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Judge, "_surveyed", survey)
+    candidate = Candidate(source="def (", author="test", stage="algorithmic_structure", mode="seed")
+    told = judge.evaluate(task, candidate, None, False)
+    assert told.status == "unevaluable" and told.reason.startswith("does not fit: judging at full shape takes about 6")
+    assert len(runs) == (2 if crowded else 1)

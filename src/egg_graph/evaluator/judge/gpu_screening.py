@@ -23,6 +23,7 @@ from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import GLANCE, CandidateFailed, WorkerSession
 from egg_graph.evaluator.judge.screening import gate_each, rejected_trial
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.progress import heard_here, report_progress
 from egg_graph.evaluator.spending import spending_on
@@ -38,7 +39,7 @@ one, and nobody else uses the GPU while one is timed."""
 READY = 12
 """Most configurations that are ready at once; where more are to come, a third of them stays."""
 MEMORY_PART = 0.4
-"""Keep as many configurations ready at once as fit in this fraction of the free GPU memory."""
+"""Keep as many configurations ready at once as fit in this fraction of the GPU's memory."""
 LONGEST_SECONDS = 600.0
 """Start no further configurations after this time [s]; a process of the first ones may live for 900 s."""
 BURST, LEAST_BURST = 12, 2
@@ -90,16 +91,19 @@ class Pruned:
     why: str
 
 
-def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate]) -> list[Trial]:
+def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate], capacity: int) -> list[Trial]:
     """Compile in parallel, prune, check each once at full shape, and time them by successive halving.
 
-    The first candidate is the kernel's own configuration: it is never pruned.
+    Args:
+        ladder: opens processes.
+        problem: the task.
+        candidates: its configurations; the first is the kernel's own, which is never pruned.
+        capacity: configurations that may be ready at once.
     """
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
     with ladder.access.measuring():
         case = ladder.baseline(problem).case
-    capacity = _capacity(case.nbytes + sum(x.numel() * x.element_size() for x in case.state.values()))
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
         with ladder.access.computing():
@@ -112,12 +116,14 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     return [trial for _, trial in sorted(screening.trials.items())]
 
 
-def _capacity(nbytes: int) -> int:
-    """How many configurations may be ready at once, each with 3x the task's tensors and 1 GiB for its context."""
-    import torch
+def bytes_of_one(plan: MemoryPlan) -> float:
+    """GPU memory of one configuration that is ready: three times the task's tensors, and the driver's part [bytes]."""
+    return 3 * plan.compulsory_bytes + GIB
 
-    free, _ = torch.cuda.mem_get_info()
-    return max(1, min(READY, int(MEMORY_PART * free) // (3 * nbytes + (1 << 30))))
+
+def ready_at_once(plan: MemoryPlan) -> int:
+    """How many configurations may be ready at once."""
+    return max(1, min(READY, int(MEMORY_PART * plan.capacity / bytes_of_one(plan))))
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -27,7 +27,7 @@ from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
-from egg_graph.evaluator.judge.gpu_screening import TOGETHER, screen_on_gpu
+from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_one, ready_at_once, screen_on_gpu
 from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.constructor import unvaried_arguments
@@ -66,6 +66,9 @@ DISTURBED_TRIALS: frozenset[Status] = frozenset({"out_of_memory", "timeout", "ru
 """Outcomes of a configuration that another judge on the same GPU may have caused."""
 CORRECTNESS = "correctness_"
 """Prefix of the rungs that judge answers at a shape."""
+AMPLE_PART = 0.6
+"""Reserve this fraction of the GPU's memory where less did not suffice."""
+T = TypeVar("T")
 Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
 
 
@@ -161,8 +164,10 @@ class Judge:
         problem = self._problem(task)
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
-        with self._room(problem), self.access.computing(), spending_on("correctness"):
-            surveyed = self._surveyed(problem)
+        try:
+            surveyed = self._in_room(problem, lambda: self._surveyed(problem))
+        except torch.OutOfMemoryError as error:
+            raise BadInput(f"reference: {_does_not_fit(problem, error)}") from None
         if self.gpu is not None and not surveyed.unevaluable:
             report_progress("times the reference, eager and compiled")
             try:
@@ -170,8 +175,7 @@ class Judge:
             except Unevaluable as error:
                 known["unevaluable"] = str(error)
             except torch.OutOfMemoryError as error:
-                torch.cuda.empty_cache()
-                known["unevaluable"] = f"does not fit: {problem.memory_plan} ({one_line(error)})"
+                known["unevaluable"] = _does_not_fit(problem, error)
             else:
                 known |= {f"{name}_ms": value for name, value in baseline.milliseconds.items()}
                 known["eager_fp32_ms"] = baseline.eager_fp32_ms
@@ -182,32 +186,20 @@ class Judge:
         return surveyed.model_copy(update=known)
 
     def _measured_baseline(self, gpu: GpuLadder, problem: Problem) -> PyTorchBaseline:
-        """The measured baseline; where others may have taken the memory that it lacked, made again without them."""
-
         def measure() -> PyTorchBaseline:
             with self.access.computing():
                 gpu.compiled_baseline(problem)
             with self.access.measuring(), spending_on("timing"):
                 return gpu.baseline(problem)
 
-        self.access.crowded = False
-        try:
-            with self._room(problem):
-                return measure()
-        except torch.OutOfMemoryError:
-            if not self.access.crowded:
-                raise
-        gpu.baselines.drop(problem.task.digest)
-        torch.cuda.empty_cache()
-        with self.access.alone_throughout():
-            return measure()
+        return self._in_room(problem, measure)
 
     def _tuned(self, task: KernelTask, operators: tuple[str, ...], baseline: PyTorchBaseline) -> TunedBaseline:
         """Tuned PyTorch of a task, measured once; tried again where a busy GPU kept it from being measured."""
         found = self.tuned.get(task.digest)
         if found is None or found.reason:
             kept = KeptBaselines(self.kept, self.environment)
-            with self._room(baseline.problem), self.access.measuring(), spending_on("timing"):
+            with self._room(baseline.problem.memory_plan.usual_bytes), self.access.measuring(), spending_on("timing"):
                 found = self.tuned[task.digest] = establish_tuned(baseline, operators, self.folder, kept)
         return found
 
@@ -220,11 +212,12 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            with self._room(problem), self.access.computing(), spending_on("correctness"):
-                unevaluable = self._surveyed(problem).unevaluable
-                kind = problem.validity.kind
+            unevaluable = self._in_room(problem, lambda: self._surveyed(problem)).unevaluable
+            kind = problem.validity.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
+        except torch.OutOfMemoryError as error:
+            unevaluable = _does_not_fit(problem, error)
         if unevaluable:
             builder = EvaluationBuilder()
             builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
@@ -257,32 +250,61 @@ class Judge:
         if self.gpu is None:
             return profile_from_compiler(resources, stage, task.target)
         problem = self._problem(task)
-        with self._room(problem):
+        with self._room(problem.memory_plan.usual_bytes):
             return self.gpu.profile(problem, candidate, stage, resources, triton_share)
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
-        if self.gpu is None:
-            return screen_without_gpu(self.ladder, self._problem(task), candidates)
         problem = self._problem(task)
-        self.access.crowded = False
-        with self._room(problem):
-            trials = screen_on_gpu(self.gpu, problem, candidates)
-        if not (self.access.crowded and any(trial.status in DISTURBED_TRIALS for trial in trials)):
-            return trials
-        with self.access.alone_throughout():
-            return screen_on_gpu(self.gpu, problem, candidates)
+        if self.gpu is None:
+            return screen_without_gpu(self.ladder, problem, candidates)
+        gpu, plan = self.gpu, problem.memory_plan
+        capacity = ready_at_once(plan)
+        return self._in_room(
+            problem,
+            lambda: screen_on_gpu(gpu, problem, candidates, capacity),
+            room=plan.usual_bytes + capacity * bytes_of_one(plan),
+            short=lambda trials: any(trial.status in DISTURBED_TRIALS for trial in trials),
+        )
 
-    @contextmanager
-    def _room(self, problem: Problem) -> Iterator[None]:
-        """Room on the GPU for judging a task at full shape; what PyTorch keeps for reuse goes back with it.
+    def _in_room(
+        self,
+        problem: Problem,
+        work: Callable[[], T],
+        *,
+        room: float = 0.0,
+        short: Callable[[T], bool] = lambda answer: False,
+    ) -> T:
+        """Work in reserved memory of the GPU; once more, in more of it, if it ran short while others were at work.
+
+        Args:
+            problem: the task.
+            work: what to do; it raises torch.OutOfMemoryError where memory runs short, or answers so.
+            room: memory to reserve [bytes]; what the task usually takes if 0.
+            short: whether an answer says that memory ran short.
 
         Raises:
             BadInput: if the reference fails at its own shape.
+            torch.OutOfMemoryError: if memory runs short with nobody else at work, or with more of it.
         """
         if not self.on_gpu:
-            yield
-            return
-        with self.access.reserved(problem.memory_plan.usual_bytes):
+            return work()
+        self.access.crowded, plan = False, problem.memory_plan
+        try:
+            with self._room(room or plan.usual_bytes):
+                answer = work()
+            if not (short(answer) and self.access.crowded):
+                return answer
+        except torch.OutOfMemoryError:
+            if not self.access.crowded:
+                raise
+        self._forget(problem.task.digest)
+        with self._room(max(room, AMPLE_PART * plan.capacity)):
+            return work()
+
+    @contextmanager
+    def _room(self, nbytes: float) -> Iterator[None]:
+        """Reserved memory of the GPU for the block; what PyTorch keeps for reuse goes back with it."""
+        with self.access.reserved(nbytes):
             try:
                 yield
             finally:
@@ -301,9 +323,12 @@ class Judge:
 
         A fault of the machine in the second evaluation is reported as that.
         """
-        self.access.waited, self.access.crowded = 0.0, False
-        with self._room(problem):
-            builder, verdict = self._evaluate_once(problem, candidate, stage, finalist)
+        self.access.waited = 0.0
+        builder, verdict = self._in_room(
+            problem,
+            lambda: self._evaluate_once(problem, candidate, stage, finalist),
+            short=lambda evaluated: bool(evaluated[0].short_of_memory),
+        )
         if not (spoilt := self._spoilt(builder)):
             return builder, verdict
         for fork_server in self.fork_servers:
@@ -321,7 +346,6 @@ class Judge:
         spoilt = [finding.message for finding in _machine_faults(builder)]
         if self.access.crowded:
             spoilt += [finding.message for finding in builder.findings if finding.kind in DISTURBED]
-            spoilt += [builder.short_of_memory] if builder.short_of_memory else []
         return spoilt
 
     def _evaluate_once(
@@ -347,7 +371,7 @@ class Judge:
             BadInput: if the reference does not run, or not in time.
         """
         try:
-            with deadline(REFERENCE_SECONDS):
+            with self.access.computing(), spending_on("correctness"), deadline(REFERENCE_SECONDS):
                 return problem.untimed_baseline
         except Overdue:
             raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
@@ -373,6 +397,11 @@ def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> No
     judged = [problem.overrides(shape) for shape in shapes]
     if arguments := unvaried_arguments(problem.task.reference, judged):
         builder.skipped("constructor_arguments", unvaried_statement(arguments))
+
+
+def _does_not_fit(problem: Problem, error: torch.OutOfMemoryError) -> str:
+    torch.cuda.empty_cache()
+    return f"does not fit: {problem.memory_plan} ({one_line(error)})"
 
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:

@@ -126,10 +126,16 @@ class Reference:
         return all(isinstance(key, str) and (takes_any or key in parameters) for key in answer[1])
 
     def _call(self, what: str, call: Any) -> Any:
-        """Call a part of the reference; an exception becomes `BadInput` that names the part and the line."""
+        """Call a part of the reference; an exception becomes `BadInput` that names the part and the line.
+
+        Raises:
+            torch.OutOfMemoryError: if the GPU's memory does not hold it now, which need not be its fault.
+        """
+        import torch
+
         try:
             return call()
-        except BadInput:
+        except (BadInput, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise BadInput(f"reference: {what} fails{where_in(error, *self.paths)}: {one_line(error)}") from error
