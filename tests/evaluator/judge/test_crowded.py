@@ -56,7 +56,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
     made = Judge(settings, tmp_path, None, None)  # type: ignore[arg-type]
     monkeypatch.setattr(Judge, "_problem", lambda self, task: Problem(task, self.root_seed, torch.device("cpu")))
     monkeypatch.setattr(Problem, "memory_plan", PLAN)
-    made.on_gpu, made.access.reservations = True, Reservations()  # type: ignore[assignment]
+    made.room.access, made.access.reservations = made.access, Reservations()  # type: ignore[assignment]
     return made
 
 

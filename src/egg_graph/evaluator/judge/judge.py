@@ -5,11 +5,9 @@ from __future__ import annotations
 import gc
 import secrets
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -28,11 +26,11 @@ from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
 from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_one, ready_at_once, screen_on_gpu
+from egg_graph.evaluator.judge.room import Room, does_not_fit
 from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.constructor import unvaried_arguments
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import forget_peak, spending_on, spending_so_far
@@ -66,9 +64,6 @@ DISTURBED_TRIALS: frozenset[Status] = frozenset({"out_of_memory", "timeout", "ru
 """Outcomes of a configuration that another judge on the same GPU may have caused."""
 CORRECTNESS = "correctness_"
 """Prefix of the rungs that judge answers at a shape."""
-AMPLE_PART = 0.6
-"""Reserve this fraction of the GPU's memory where less did not suffice."""
-T = TypeVar("T")
 Evaluated = tuple[EvaluationBuilder, tuple[Status, str] | None]
 
 
@@ -110,6 +105,7 @@ class Judge:
         held = PROBLEMS_PART * torch.cuda.mem_get_info()[1] if self.on_gpu else PROBLEMS_BYTES
         self.problems: TaskCache[Problem] = TaskCache(held, self._forget, self._cramped)
         self.access = access_to("gpu" if self.on_gpu else "none")
+        self.room = Room(self.access if self.on_gpu else None, self._forget)
         if self.on_gpu:
             name = torch.cuda.get_device_name(0)
             self.gpu = GpuLadder(self.ladder, name, self.access, profiling=settings["profile"])
@@ -165,9 +161,9 @@ class Judge:
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
         try:
-            surveyed = self._in_room(problem, lambda: self._surveyed(problem))
+            surveyed = self.room.work(problem, lambda: self._surveyed(problem))
         except torch.OutOfMemoryError as error:
-            raise BadInput(f"reference: {_does_not_fit(problem, error)}") from None
+            raise BadInput(f"reference: {does_not_fit(problem, error)}") from None
         if self.gpu is not None and not surveyed.unevaluable:
             report_progress("times the reference, eager and compiled")
             try:
@@ -175,7 +171,7 @@ class Judge:
             except Unevaluable as error:
                 known["unevaluable"] = str(error)
             except torch.OutOfMemoryError as error:
-                known["unevaluable"] = _does_not_fit(problem, error)
+                known["unevaluable"] = does_not_fit(problem, error)
             else:
                 known |= {f"{name}_ms": value for name, value in baseline.milliseconds.items()}
                 known["eager_fp32_ms"] = baseline.eager_fp32_ms
@@ -192,14 +188,14 @@ class Judge:
             with self.access.measuring(), spending_on("timing"):
                 return gpu.baseline(problem)
 
-        return self._in_room(problem, measure)
+        return self.room.work(problem, measure)
 
     def _tuned(self, task: KernelTask, operators: tuple[str, ...], baseline: PyTorchBaseline) -> TunedBaseline:
         """Tuned PyTorch of a task, measured once; tried again where a busy GPU kept it from being measured."""
         found = self.tuned.get(task.digest)
         if found is None or found.reason:
             kept = KeptBaselines(self.kept, self.environment)
-            with self._room(baseline.problem.memory_plan.usual_bytes), self.access.measuring(), spending_on("timing"):
+            with self.room.reserved(baseline.problem), self.access.measuring(), spending_on("timing"):
                 found = self.tuned[task.digest] = establish_tuned(baseline, operators, self.folder, kept)
         return found
 
@@ -212,12 +208,12 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            unevaluable = self._in_room(problem, lambda: self._surveyed(problem)).unevaluable
+            unevaluable = self.room.work(problem, lambda: self._surveyed(problem)).unevaluable
             kind = problem.validity.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
         except torch.OutOfMemoryError as error:
-            unevaluable = _does_not_fit(problem, error)
+            unevaluable = does_not_fit(problem, error)
         if unevaluable:
             builder = EvaluationBuilder()
             builder.fail("baseline", [Finding(kind=kind, message=unevaluable)])
@@ -250,7 +246,7 @@ class Judge:
         if self.gpu is None:
             return profile_from_compiler(resources, stage, task.target)
         problem = self._problem(task)
-        with self._room(problem.memory_plan.usual_bytes):
+        with self.room.reserved(problem):
             return self.gpu.profile(problem, candidate, stage, resources, triton_share)
 
     def screen(self, task: KernelTask, candidates: list[Candidate]) -> list[Trial]:
@@ -259,56 +255,12 @@ class Judge:
             return screen_without_gpu(self.ladder, problem, candidates)
         gpu, plan = self.gpu, problem.memory_plan
         capacity = ready_at_once(plan)
-        return self._in_room(
+        return self.room.work(
             problem,
             lambda: screen_on_gpu(gpu, problem, candidates, capacity),
-            room=plan.usual_bytes + capacity * bytes_of_one(plan),
+            nbytes=plan.usual_bytes + capacity * bytes_of_one(plan),
             short=lambda trials: any(trial.status in DISTURBED_TRIALS for trial in trials),
         )
-
-    def _in_room(
-        self,
-        problem: Problem,
-        work: Callable[[], T],
-        *,
-        room: float = 0.0,
-        short: Callable[[T], bool] = lambda answer: False,
-    ) -> T:
-        """Work in reserved memory of the GPU; once more, in more of it, if it ran short while others were at work.
-
-        Args:
-            problem: the task.
-            work: what to do; it raises torch.OutOfMemoryError where memory runs short, or answers so.
-            room: memory to reserve [bytes]; what the task usually takes if 0.
-            short: whether an answer says that memory ran short.
-
-        Raises:
-            BadInput: if the reference fails at its own shape.
-            torch.OutOfMemoryError: if memory runs short with nobody else at work, or with more of it.
-        """
-        if not self.on_gpu:
-            return work()
-        self.access.crowded, plan = False, problem.memory_plan
-        try:
-            with self._room(room or plan.usual_bytes):
-                answer = work()
-            if not (short(answer) and self.access.crowded):
-                return answer
-        except torch.OutOfMemoryError:
-            if not self.access.crowded:
-                raise
-        self._forget(problem.task.digest)
-        with self._room(max(room, AMPLE_PART * plan.capacity)):
-            return work()
-
-    @contextmanager
-    def _room(self, nbytes: float) -> Iterator[None]:
-        """Reserved memory of the GPU for the block; what PyTorch keeps for reuse goes back with it."""
-        with self.access.reserved(nbytes):
-            try:
-                yield
-            finally:
-                torch.cuda.empty_cache()
 
     def release(self) -> None:
         """Free the GPU memory that tasks hold; the next call builds them again."""
@@ -324,7 +276,7 @@ class Judge:
         A fault of the machine in the second evaluation is reported as that.
         """
         self.access.waited = 0.0
-        builder, verdict = self._in_room(
+        builder, verdict = self.room.work(
             problem,
             lambda: self._evaluate_once(problem, candidate, stage, finalist),
             short=lambda evaluated: bool(evaluated[0].short_of_memory),
@@ -397,11 +349,6 @@ def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> No
     judged = [problem.overrides(shape) for shape in shapes]
     if arguments := unvaried_arguments(problem.task.reference, judged):
         builder.skipped("constructor_arguments", unvaried_statement(arguments))
-
-
-def _does_not_fit(problem: Problem, error: torch.OutOfMemoryError) -> str:
-    torch.cuda.empty_cache()
-    return f"does not fit: {problem.memory_plan} ({one_line(error)})"
 
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:

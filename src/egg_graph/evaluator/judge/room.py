@@ -1,0 +1,90 @@
+"""Room on the GPU: a judge works in memory that it has reserved, and once more in more of it where that ran short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.problem.reference import one_line
+
+T = TypeVar("T")
+AMPLE_PART = 0.6
+"""Reserve this fraction of the GPU's memory where less did not suffice."""
+
+
+class Room:
+    """One judge's room.
+
+    Args:
+        access: to the GPU; None where there is none, and nothing to reserve.
+        forget: frees what is kept of a task, by its digest.
+    """
+
+    def __init__(self, access: GpuAccess | None, forget: Callable[[str], None]) -> None:
+        self.access, self.forget = access, forget
+
+    def work(
+        self,
+        problem: Problem,
+        work: Callable[[], T],
+        *,
+        nbytes: float = 0.0,
+        short: Callable[[T], bool] = lambda answer: False,
+    ) -> T:
+        """Work in reserved memory; once more, in more of it, if it ran short while others were at work.
+
+        Args:
+            problem: the task.
+            work: what to do; it raises torch.OutOfMemoryError where memory runs short, or answers so.
+            nbytes: memory to reserve [bytes]; what the task usually takes if 0.
+            short: whether an answer says that memory ran short.
+
+        Raises:
+            BadInput: if the reference fails at its own shape.
+            torch.OutOfMemoryError: if memory runs short with nobody else at work, or with more of it.
+        """
+        if self.access is None:
+            return work()
+        self.access.crowded, plan = False, problem.memory_plan
+        try:
+            with self.reserved(problem, nbytes):
+                answer = work()
+            if not (short(answer) and self.access.crowded):
+                return answer
+        except torch.OutOfMemoryError:
+            if not self.access.crowded:
+                raise
+        self.forget(problem.task.digest)
+        with self.reserved(problem, max(nbytes, AMPLE_PART * plan.capacity)):
+            return work()
+
+    @contextmanager
+    def reserved(self, problem: Problem, nbytes: float = 0.0) -> Iterator[None]:
+        """Reserved memory for the block; what PyTorch keeps for reuse goes back with it.
+
+        Args:
+            problem: the task.
+            nbytes: how much [bytes]; what the task usually takes if 0.
+
+        Raises:
+            BadInput: if the reference fails at its own shape.
+        """
+        if self.access is None:
+            yield
+            return
+        with self.access.reserved(nbytes or problem.memory_plan.usual_bytes):
+            try:
+                yield
+            finally:
+                torch.cuda.empty_cache()
+
+
+def does_not_fit(problem: Problem, error: torch.OutOfMemoryError) -> str:
+    """Say how much memory judging a task takes; frees what is kept for reuse."""
+    torch.cuda.empty_cache()
+    return f"does not fit: {problem.memory_plan} ({one_line(error)})"
