@@ -4,8 +4,10 @@ import json
 
 import torch
 
+from egg_graph.bench.figures import Figures
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.values import Results
+from egg_graph.bench.writing import read_results
 from tests.lab.figures import read_figures
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
@@ -26,6 +28,16 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
     data.pop("summary")
     summary = summarize(Results.model_validate(data).rows)
     assert f"Geometric mean {summary.geometric_mean.value:.2f}, median {summary.median.value:.2f}" in README
+
+
+def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
+    path = ROOT / "docs" / "results" / "kernelbench_level2_h200.json"
+    whole = Figures.of(read_results(json.loads(path.read_text(encoding="utf-8")), Results)).groups[0]
+    mean = whole.geometric_mean
+    assert f"its first {whole.problems} problems" in README
+    assert f"{whole.right} have a kernel that is right at full shape" in README
+    told = f"geometric mean {mean.value:.2f}\n(95 % interval over problems {mean.low:.2f} to {mean.high:.2f})"
+    assert f"{told}, median {whole.median.value:.2f}, lowest kernel " in README
 
 
 def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
