@@ -87,23 +87,27 @@ def _about(name: str, nodes: Any, state: Any) -> Event:
 
 
 class _Announcer:
-    """One node at work.
-
-    Attributes:
-        runtime: the node's runtime, with a stream writer that also logs.
-    """
+    """One node at work."""
 
     def __init__(self, about: Event, runtime: Runtime[Context]) -> None:
         self._about = about
         self._write = runtime.stream_writer
         self._thread_id = getattr(runtime.execution_info, "thread_id", None)
-        self.runtime = runtime.override(stream_writer=self._send)
+        self._runtime = runtime
         self._began = time.monotonic()
         self._doing = ""
         self._beaten = self._began
         self._ended = False
         self._sending = threading.Lock()
         self._block = ExitStack()
+
+    @property
+    def runtime(self) -> Runtime[Context]:
+        """The node's runtime, with a stream writer that also logs.
+
+        Kept here it would keep all that the node saw until the garbage collector comes.
+        """
+        return self._runtime.override(stream_writer=self._send)
 
     def __enter__(self) -> Self:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it

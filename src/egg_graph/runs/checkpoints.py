@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,6 +120,12 @@ class Checkpoints(SqliteSaver):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """`get_tuple` in an event loop. This one and those below work in threads, and end only when these do."""
         return await _in_thread(self.get_tuple, config)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """`get_delta_channel_history` in an event loop; LangGraph's own reads one checkpoint after the other."""
+        return await _in_thread(partial(self.get_delta_channel_history, config=config, channels=channels))
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """`list` in an event loop."""
