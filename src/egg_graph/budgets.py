@@ -91,7 +91,7 @@ def spent_by(state: OutputState, context: Context, stage: StageName, role: Role,
     Args:
         more: what the role has spent beside what the state holds.
     """
-    after: OutputState = {**state, **add_cost(state, stage, role, more or Usage())}
+    after: OutputState = state if more is None else {**state, **add_cost(state, stage, role, more)}
     return exhausted(after, context) or part_exhausted(after, context, stage) or part_exhausted(after, context, role)
 
 

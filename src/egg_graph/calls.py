@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -39,25 +39,32 @@ class Call(Generic[T]):
         twin: Callable[..., Awaitable[T]] | None = None,
         **options: Any,
     ) -> None:
-        self._here = partial(function, *args, **options)
-        self._in_loop = partial(twin or _twin(function) or function, *args, **options)
+        self._function = function
+        self._arguments = args, options
+        self._own_twin = twin
 
     def __await__(self) -> Generator["Call[T]", T, T]:
         return (yield self)
 
+    @cached_property
+    def _twin(self) -> Callable[..., T | Awaitable[T]]:
+        return self._own_twin or _twin(self._function) or self._function
+
     @property
     def asynchronous(self) -> bool:
         """Whether it belongs in an event loop; otherwise it may block, and belongs in a thread."""
-        return inspect.iscoroutinefunction(self._in_loop.func)
+        return inspect.iscoroutinefunction(self._twin)
 
     def make(self) -> T:
         """Make the call from synchronous code."""
-        answer = self._here()
+        args, options = self._arguments
+        answer = self._function(*args, **options)
         return finish(answer) if inspect.isawaitable(answer) else answer
 
     def begin(self) -> T | Awaitable[T]:
         """Make the call where it belongs in asynchronous code: in the event loop if it is `asynchronous`."""
-        return self._in_loop()
+        args, options = self._arguments
+        return self._twin(*args, **options)
 
     async def amake(self) -> T:
         """Make the call in the running event loop, which it never blocks."""

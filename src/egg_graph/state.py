@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required
 
 import pydantic_core
 from langgraph.channels import DeltaChannel
-from typing_extensions import TypedDict
+from typing_extensions import Self, TypedDict
 
 from egg_graph.arguments import FirstPlan, KernelToStartFrom, ReferenceText, TaskName
 from egg_graph.schema import (
@@ -92,6 +92,12 @@ class LastDelta(DeltaChannel[Any]):
 
     def __init__(self, reducer: Any = take_last, typ: Any = None, *, snapshot_frequency: int = 10) -> None:
         super().__init__(reducer, type(None), snapshot_frequency=snapshot_frequency)  # what is empty is None
+
+    def copy(self) -> Self:
+        """A channel with the same value, which is frozen: LangGraph makes one for each route."""
+        twin = self.from_checkpoint(self.value)
+        twin.value = self.value
+        return twin
 
 
 class InputState(TypedDict):

@@ -45,7 +45,7 @@ class Route(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Take the route; `get_runtime` tells it what runtime there is."""
-        with set_config_context(ensure_config(config)) as context:
+        with set_config_context(config or ensure_config()) as context:
             return context.run(self.route, input)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:

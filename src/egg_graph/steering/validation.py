@@ -79,7 +79,7 @@ def _check_replaced(key: str, value: Any) -> Any:
 
 def _check(key: str, value: Any) -> Any:
     try:
-        return _adapters()[key].validate_python(value)
+        return _adapters()[key].validator.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join([key, *(str(part) for part in first["loc"])])
