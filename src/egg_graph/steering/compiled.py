@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels import EphemeralValue
 from langgraph.graph import StateGraph
 from langgraph.types import All, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
-from typing_extensions import Self
 
+from egg_graph.channels import quickly_copied
 from egg_graph.context import make_context, recursion_limit
 from egg_graph.schema import Status
 from egg_graph.steering.as_tool import ToolGraph
@@ -115,25 +114,9 @@ class EggBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         }
         compiled = super().compile(checkpointer, **pauses, **options)
         parts = {name: part for name, part in vars(compiled).items() if name != "__orig_class__"}
-        parts["channels"] = {name: _quickly_copied(channel) for name, channel in compiled.channels.items()}
+        parts["channels"] = {name: quickly_copied(channel) for name, channel in compiled.channels.items()}
         graph: EggGraph[StateT, ContextT, InputT, OutputT] = EggGraph(**parts)
         return graph.with_config(recursion_limit=recursion_limit(inserted=self.inserted))
-
-
-class _Signal(EphemeralValue[Any]):
-    """A channel that leads to a step. For each route LangGraph copies all of them, one for each step of the graph."""
-
-    __slots__ = ()
-
-    def copy(self) -> Self:
-        """See `EphemeralValue.copy`."""
-        twin = object.__new__(type(self))
-        twin.typ, twin.key, twin.guard, twin.value = self.typ, self.key, self.guard, self.value
-        return twin
-
-
-def _quickly_copied(channel: Any) -> Any:
-    return _Signal(channel.typ, channel.guard) if type(channel) is EphemeralValue else channel
 
 
 def begin(given: Any) -> Any:
