@@ -22,12 +22,14 @@ class Kept(LastValue[Any]):
 
 
 class Signal(EphemeralValue[Any]):
-    """Leads to a step."""
+    """Leads to a step. An empty one is its own copy, for a route's copies are told only what a step wrote to keys."""
 
     __slots__ = ()
 
     def copy(self) -> Self:
         """See `BaseChannel.copy`."""
+        if not self.is_available():
+            return self
         twin = object.__new__(type(self))
         twin.typ, twin.key, twin.value, twin.guard = self.typ, self.key, self.value, self.guard
         return twin

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import ensure_config, set_config_context
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.runtime import Runtime, get_runtime
 
 from egg_graph.calls import arun, run
@@ -45,8 +45,11 @@ class Route(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Take the route; `get_runtime` tells it what runtime there is."""
-        with set_config_context(config or ensure_config()) as context:
-            return context.run(self.route, input)
+        before = var_child_runnable_config.set(config)
+        try:
+            return self.route(input)
+        finally:
+            var_child_runnable_config.reset(before)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Take the route in an event loop."""
