@@ -18,6 +18,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph.calls import start_thread, to_its_end
+from egg_graph.runs.delta_history import read_history
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError
 from egg_graph.steering.serde import checkpoint_serde
@@ -106,9 +107,9 @@ class Checkpoints(SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """See `SqliteSaver.get_delta_channel_history`. Raises `InfrastructureError` where a write is damaged."""
-        with self._telling_damage():
-            return super().get_delta_channel_history(config=config, channels=channels)
+        """See `read_history`. Raises `InfrastructureError` where a write is damaged."""
+        with self._telling_damage(), self.cursor(transaction=False) as cursor:
+            return read_history(cursor, self.serde.loads_typed, config, channels)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
