@@ -100,7 +100,7 @@ IN_THE_LABORATORY = ("soak", "faults", "cost", "throughput", "loaded_host", "fig
 
 
 def test_no_model_and_no_graph_is_needed():
-    blocked = "('langgraph', 'langchain_core', 'langchain_openai', 'openai', 'jinja2')"
+    blocked = "('langgraph', 'langchain_core', 'langchain_openai', 'openai', 'jinja2', 'matplotlib')"
     modules = [f"egg_graph.bench.trust.{name}" for name in IN_THE_WHEEL]
     modules += [f"tests.lab.{name}" for name in IN_THE_LABORATORY]
     code = (

@@ -25,7 +25,7 @@ def test_importing_it_loads_nothing_heavy():
 
 def test_building_a_graph_loads_no_torch_triton_or_openai():
     built = loaded_by("import egg_graph; egg_graph.build_egg_graph(); egg_graph.optimize")
-    assert "langgraph" in built and not {"torch", "triton", "openai", "langchain_openai"} & built
+    assert "langgraph" in built and not {"torch", "triton", "openai", "langchain_openai", "matplotlib"} & built
 
 
 def test_every_public_name_is_there():

@@ -10,7 +10,9 @@ import signal
 import sys
 from pathlib import Path
 
-import jinja2  # noqa: F401 - imported for its weight: the report that ends a run needs it
+import jinja2  # noqa: F401 - imported for its weight, as the next two: the report that ends a run needs them
+import matplotlib.backends.backend_svg
+import matplotlib.figure  # noqa: F401
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph import Run, optimize, resume

