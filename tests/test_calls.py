@@ -1,12 +1,14 @@
 """One coroutine under callers of both kinds: what it awaits, its errors and its context variables."""
 
 import asyncio
+import os
 import threading
+import time
 from contextvars import ContextVar
 
 import pytest
 
-from egg_graph.calls import Call, arun, run, run_loop
+from egg_graph.calls import MOST_IDLE, Call, arun, in_thread, run, run_loop
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 BOTH = [pytest.param(run, id="run"), pytest.param(lambda work: asyncio.run(arun(work)), id="arun")]
@@ -142,3 +144,44 @@ def test_a_coroutine_runs_from_synchronous_code_inside_an_event_loop() -> None:
         return run_loop(answer())
 
     assert run_loop(answer()) == asyncio.run(cell()) == "answer"
+
+
+def test_threads_are_used_again_and_few_stay() -> None:
+    async def one_after_the_other() -> set[int]:
+        return {await in_thread(threading.get_ident) for _ in range(50)}
+
+    async def at_once() -> None:
+        await asyncio.gather(*(in_thread(time.sleep, 0.02) for _ in range(30)))
+
+    before = threading.active_count()
+    asyncio.run(at_once())
+    assert len(asyncio.run(one_after_the_other())) <= MOST_IDLE + 1
+    assert threading.active_count() - before <= MOST_IDLE
+
+
+def test_what_does_not_need_the_loop_is_done_in_one_thread() -> None:
+    async def work() -> set[int]:
+        return {threading.get_ident(), *[await Call(threading.get_ident) for _ in range(3)], threading.get_ident()}
+
+    assert len(asyncio.run(arun(work()))) == 1
+
+
+def test_a_part_may_be_an_ordinary_function_that_returns_something_to_await() -> None:
+    async def work() -> list[str]:
+        ask = Part().asynchronous
+        return [await Call(lambda: ask("one")), await Call(lambda: ask("two"))]
+
+    assert run(work()) == asyncio.run(arun(work())) == ["one by nobody", "two by nobody"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    asyncio.run(in_thread(int))  # leaves one that is idle
+    child = os.fork()
+    if child == 0:
+        answer = 1
+        try:
+            answer = asyncio.run(asyncio.wait_for(in_thread(lambda: 7), 10))
+        finally:
+            os._exit(answer)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

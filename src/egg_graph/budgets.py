@@ -13,6 +13,8 @@ from egg_graph.state import OutputState
 
 ON_GPU: tuple[Part, ...] = ("correctness", "timing", "profile", "sanitizer")
 """The parts of an evaluator's time in which its GPU works."""
+NOTHING = Usage()
+"""What a run has spent that has asked nobody yet."""
 
 
 def exhausted(state: OutputState, context: Context) -> str:
@@ -21,7 +23,7 @@ def exhausted(state: OutputState, context: Context) -> str:
     Without its coder a run can make no attempt, so the coder's budgets are the run's. The contender, attempt 0, counts
     for none.
     """
-    spent = state.get("usage", Usage())
+    spent = state.get("usage", NOTHING)
     if sum(attempt.number > 0 for attempt in state.get("attempts", [])) >= context.max_attempts:
         return f"max_attempts ({context.max_attempts}) reached"
     if spent.calls >= context.max_calls > 0:
@@ -64,9 +66,12 @@ def gpu_seconds(state: OutputState) -> float:
 
 def part_exhausted(state: OutputState, context: Context, part: StageName | Role) -> str:
     """Name the budget of one stage or role that is used up; empty while none is."""
-    spent = state.get("costs", {}).get(part, Usage())
+    limits = read_budgets(context.budgets)
+    if not limits:
+        return ""
+    spent = state.get("costs", {}).get(part, NOTHING)
     for measure in MEASURES:
-        limit = read_budgets(context.budgets).get((part, measure))
+        limit = limits.get((part, measure))
         if limit is not None and getattr(spent, measure) >= limit:
             return f"{part}.{measure} ({limit:g}) reached"
     return ""
@@ -81,8 +86,8 @@ def reached(state: OutputState, context: Context) -> list[str]:
 def add_cost(state: OutputState, stage: StageName, role: Role, usage: Usage) -> OutputState:
     """What the run and its parts have spent, with the cost of one more answer: it counts for its stage and its role."""
     costs = state.get("costs", {})
-    parts: dict[str, Usage] = {part: costs.get(part, Usage()) + usage for part in (stage, role)}
-    return OutputState(usage=state.get("usage", Usage()) + usage, costs={**costs, **parts})
+    parts: dict[str, Usage] = {part: costs.get(part, NOTHING) + usage for part in (stage, role)}
+    return OutputState(usage=state.get("usage", NOTHING) + usage, costs={**costs, **parts})
 
 
 def spent_by(state: OutputState, context: Context, stage: StageName, role: Role, more: Usage | None = None) -> str:
@@ -91,7 +96,7 @@ def spent_by(state: OutputState, context: Context, stage: StageName, role: Role,
     Args:
         more: what the role has spent beside what the state holds.
     """
-    after: OutputState = {**state, **add_cost(state, stage, role, more or Usage())}
+    after: OutputState = state if more is None else {**state, **add_cost(state, stage, role, more)}
     return exhausted(after, context) or part_exhausted(after, context, stage) or part_exhausted(after, context, role)
 
 

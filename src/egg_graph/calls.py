@@ -8,11 +8,14 @@ import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, cached_property, partial, wraps
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -36,21 +39,36 @@ class Call(Generic[T]):
         twin: Callable[..., Awaitable[T]] | None = None,
         **options: Any,
     ) -> None:
-        self._here = partial(function, *args, **options)
-        self._in_loop = partial(twin or _twin(function) or function, *args, **options)
+        self._function = function
+        self._arguments = args, options
+        self._own_twin = twin
 
     def __await__(self) -> Generator["Call[T]", T, T]:
         return (yield self)
 
+    @cached_property
+    def _twin(self) -> Callable[..., T | Awaitable[T]]:
+        return self._own_twin or _twin(self._function) or self._function
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it belongs in an event loop; otherwise it may block, and belongs in a thread."""
+        return inspect.iscoroutinefunction(self._twin)
+
     def make(self) -> T:
         """Make the call from synchronous code."""
-        answer = self._here()
+        args, options = self._arguments
+        answer = self._function(*args, **options)
         return finish(answer) if inspect.isawaitable(answer) else answer
+
+    def begin(self) -> T | Awaitable[T]:
+        """Make the call where it belongs in asynchronous code: in the event loop if it is `asynchronous`."""
+        args, options = self._arguments
+        return self._twin(*args, **options)
 
     async def amake(self) -> T:
         """Make the call in the running event loop, which it never blocks."""
-        asynchronous = inspect.iscoroutinefunction(self._in_loop.func)
-        answer = self._in_loop() if asynchronous else await in_thread(self._in_loop)
+        answer = self.begin() if self.asynchronous else await in_thread(self.begin)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -83,24 +101,73 @@ async def arun(work: Coroutine[Any, Any, T]) -> T:
 
     All of it, the calls included, has one set of context variables, as it has under `run`.
     """
-    context = contextvars.copy_context()
+    inside = _InThreads(work)
     resume: Callable[[], Any] = partial(work.send, None)
     while True:
-        stepping = start_thread(context.run, _advance, resume)
+        working = start_thread(inside.go_on, resume)
         try:
-            step = await asyncio.wrap_future(stepping)
+            step = await asyncio.wrap_future(working)
             if isinstance(step, _End):
                 return step.value
-            resume = await asyncio.create_task(_answer(step, work), context=context)
+            resume = await asyncio.create_task(_answer(step, work), context=inside.context)
         except asyncio.CancelledError:
-            stepping.add_done_callback(lambda _: context.run(work.close))
+            inside.close_after(working)
             raise
 
 
-async def _answer(call: Call[Any], work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
-    """Make the call; return what resumes the coroutine with its answer or its error."""
+class _InThreads:
+    """A coroutine as far as it runs in threads: all of it but the calls that belong in an event loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.context = contextvars.copy_context()
+        self._work = work
+        self._cancelled = False
+        self._suspended: deque[None] = deque()
+        """Holds one item while a call is made in the thread; who takes it may resume or close the coroutine."""
+
+    def go_on(self, resume: Callable[[], Any]) -> Any:
+        """Resume it until it ends, or needs the event loop; return its end, or the call or the answer to await there.
+
+        If it is cancelled, nobody waits for what is returned.
+        """
+        while True:
+            step = self.context.run(_advance, resume)
+            if isinstance(step, _End) or step.asynchronous:
+                return step
+            self._suspended.append(None)
+            if self._cancelled:
+                return None
+            answer = None
+            try:
+                answer = self.context.copy().run(step.begin)
+                resume = partial(self._work.send, answer)
+            except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
+                resume = partial(self._work.throw, error)
+            if not self._take():
+                return None
+            if inspect.isawaitable(answer):
+                return answer
+
+    def close_after(self, working: "concurrent.futures.Future[Any]") -> None:
+        """Make no further call, and close the coroutine: now, or when what it does at this moment is done."""
+        self._cancelled = True
+        if self._take():
+            self.context.run(self._work.close)
+        else:
+            working.add_done_callback(lambda _: self.context.run(self._work.close))
+
+    def _take(self) -> bool:
+        try:
+            self._suspended.pop()
+        except IndexError:
+            return False
+        return True
+
+
+async def _answer(step: Any, work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
+    """Await a call, or what one returned; return what resumes the coroutine with the answer or the error."""
     try:
-        return partial(work.send, await call.amake())
+        return partial(work.send, await (step.begin() if isinstance(step, Call) else step))
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine, which may let it pass
@@ -116,10 +183,10 @@ def _advance(resume: Callable[[], Any]) -> Any:
 
 
 def start_thread(function: Callable[..., T], *args: Any) -> "concurrent.futures.Future[T]":
-    """Run a function in a daemon thread of its own, with the caller's context variables.
+    """Run a function in a daemon thread, at once, with the caller's context variables.
 
     An event loop's own executor has few threads, and loop and interpreter wait for them at their end; nobody waits for
-    this one.
+    this one. Threads that have just been left are used again, because a new one costs as much as a short step.
     """
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     future.set_running_or_notify_cancel()
@@ -133,8 +200,42 @@ def start_thread(function: Callable[..., T], *args: Any) -> "concurrent.futures.
         except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
             future.set_exception(error)
 
-    threading.Thread(target=work, name="egg-graph", daemon=True).start()
+    try:
+        _IDLE.pop().put(work)
+    except IndexError:
+        threading.Thread(target=_work_on, args=(work,), name="egg-graph", daemon=True).start()
     return future
+
+
+MOST_IDLE = 4
+"""How many threads stay when they have nothing to do."""
+IDLE_SECONDS = 1.0
+"""For how long they stay."""
+_IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()
+"""Where each of them waits for work."""
+os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+def _work_on(work: Callable[[], None] | None) -> None:
+    """Work, and then do what comes, until nothing comes for a while."""
+    here: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    while work is not None:
+        work()
+        work = None  # it holds what it was given
+        if len(_IDLE) < MOST_IDLE:
+            _IDLE.append(here)
+            work = _next_work(here)
+
+
+def _next_work(here: "SimpleQueue[Callable[[], None]]") -> Callable[[], None] | None:
+    try:
+        return here.get(timeout=IDLE_SECONDS)
+    except Empty:
+        try:
+            _IDLE.remove(here)
+        except ValueError:  # it was found in this moment
+            return here.get()
+        return None
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
@@ -207,7 +308,13 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        answers: list[T] = []
+
+        async def work_on() -> None:
+            answers.append(await work)
+
+        asyncio.run(work_on())  # of a task that returned the answer it would make a text, to compare signal handlers
+        return answers[0]
     return finish(work)
 
 

@@ -111,8 +111,10 @@ def not_worth_its_price(state: OutputState, context: Context) -> str:
 
     The floor is a lower bound, so this is the most that a plan could save; what it costs is what one cost so far.
     """
+    if not context.min_gain_per_dollar:
+        return ""
     factor, price = floor_factor(state), price_of_a_plan(state)
-    if not context.min_gain_per_dollar or factor is None or not price or unjudged(state):
+    if factor is None or not price or unjudged(state):
         return ""
     percent = max(0.0, 100 * (1 - 1 / factor))
     if percent / price >= context.min_gain_per_dollar:

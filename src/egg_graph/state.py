@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required
 
 import pydantic_core
-from langgraph.channels import DeltaChannel
 from typing_extensions import TypedDict
 
 from egg_graph.arguments import FirstPlan, KernelToStartFrom, ReferenceText, TaskName
+from egg_graph.channels import Deltas
 from egg_graph.schema import (
     Analysis,
     Attempt,
@@ -84,7 +84,7 @@ def take_last(_: Any, writes: Sequence[Any]) -> Any:
     return writes[-1]
 
 
-class LastDelta(DeltaChannel[Any]):
+class LastDelta(Deltas):
     """The value written last, None before. A checkpoint stores what a step wrote, and the value with every tenth write.
 
     LangGraph's SQLite checkpointer stores any other value again at every step: for an evaluation 12 kB.
@@ -126,12 +126,12 @@ class OutputState(TypedDict, total=False):
     """Profile of the candidate evaluated last; when the run has ended, profile of `best`."""
     analysis: Analysis | None
     diagnosis: Diagnosis | None
-    attempts: Annotated[list[Attempt], DeltaChannel(merge_attempts)]
+    attempts: Annotated[list[Attempt], Deltas(merge_attempts)]
     """Every attempt of the run, in order."""
-    summaries: Annotated[list[StageSummary], DeltaChannel(merge_summaries, snapshot_frequency=1)]
-    sweeps: Annotated[list[Sweep], DeltaChannel(merge_sweeps, snapshot_frequency=1)]
+    summaries: Annotated[list[StageSummary], Deltas(merge_summaries, snapshot_frequency=1)]
+    sweeps: Annotated[list[Sweep], Deltas(merge_sweeps, snapshot_frequency=1)]
     """What the tuner of each stage tried."""
-    lessons: Annotated[list[Lesson], DeltaChannel(replace_lessons, snapshot_frequency=1)]
+    lessons: Annotated[list[Lesson], Deltas(replace_lessons, snapshot_frequency=1)]
     """What earlier runs measured on problems like this one, as it was recalled when the run began."""
     usage: Usage
     """Cost of all answers of the run."""
@@ -171,7 +171,7 @@ class StageState(OutputState, total=False):
     """The budget that forbade the last role to ask its model again for a usable answer; empty where none did."""
     side_by_side: SideBySide | None
     """The drafts that are in work side by side; None where none are."""
-    drafts: Annotated[list[SideDraft], DeltaChannel(merge_drafts, snapshot_frequency=10)]
+    drafts: Annotated[list[SideDraft], Deltas(merge_drafts, snapshot_frequency=10)]
     """What came of each of them so far."""
 
 

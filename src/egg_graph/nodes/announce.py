@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self, get_args
@@ -56,12 +55,14 @@ def announced(node: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(node)
     def run(self: Any, state: Any, runtime: Runtime[Context]) -> Any:
-        with _Announcer(_about(name, self, state), runtime) as announcer:
+        announcer = _Announcer(_about(name, self, state), runtime)
+        with announcer, set_in_block(_AT_WORK, announcer), hear_progress(announcer.hear):
             return node(self, state, announcer.runtime)
 
     @functools.wraps(node)
     async def arun(self: Any, state: Any, runtime: Runtime[Context]) -> Any:
-        with _Announcer(_about(name, self, state), runtime) as announcer:
+        announcer = _Announcer(_about(name, self, state), runtime)
+        with announcer, set_in_block(_AT_WORK, announcer), hear_progress(announcer.hear):
             return await node(self, state, announcer.runtime)
 
     return arun if inspect.iscoroutinefunction(node) else run
@@ -87,43 +88,44 @@ def _about(name: str, nodes: Any, state: Any) -> Event:
 
 
 class _Announcer:
-    """One node at work.
-
-    Attributes:
-        runtime: the node's runtime, with a stream writer that also logs.
-    """
+    """One node at work."""
 
     def __init__(self, about: Event, runtime: Runtime[Context]) -> None:
         self._about = about
         self._write = runtime.stream_writer
         self._thread_id = getattr(runtime.execution_info, "thread_id", None)
-        self.runtime = runtime.override(stream_writer=self._send)
+        self._runtime = runtime
         self._began = time.monotonic()
         self._doing = ""
         self._beaten = self._began
         self._ended = False
         self._sending = threading.Lock()
-        self._block = ExitStack()
+
+    @property
+    def runtime(self) -> Runtime[Context]:
+        """The node's runtime, with a stream writer that also logs.
+
+        Kept here it would keep all that the node saw until the garbage collector comes.
+        """
+        return self._runtime.override(stream_writer=self._send)
 
     def __enter__(self) -> Self:
         self._context = copy_context()  # the stream writer looks up the node's place in the graph in it
-        self._block.enter_context(set_in_block(_AT_WORK, self))
         self._send(Event(event="started", **self._about))
-        self._block.enter_context(hear_progress(self._hear))
         _TICKER.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._block.close()
         _TICKER.discard(self)
         with self._sending:
             self._ended = True
         if isinstance(error, Exception) and not isinstance(error, GraphBubbleUp):
             LOG.warning("%s failed: %s", _words(self._about), error, extra=self._extra(self._about))
 
-    def _hear(self, progress: Progress) -> None:
+    def hear(self, progress: Progress) -> None:
+        """Send what the evaluator or a model tells."""
         if progress.request is not None:
             self._send(request_event(progress.request))
             return

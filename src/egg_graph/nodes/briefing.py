@@ -149,8 +149,9 @@ def _broken(state: StageState, stage: Stage, context: Context) -> dict[str, Any]
 
 def _measured(state: StageState) -> tuple[str, ...]:
     """Names of the metrics that the best kernel's evaluation holds, and that of the last kernel with right answers."""
-    right = (a.evaluation for a in reversed(state.get("attempts", [])) if a.evaluation.usable)
-    known: list[Evaluation | None] = [evaluation_of_best(state), next(right, None)]
+    best = evaluation_of_best(state)
+    right = next((a.evaluation for a in reversed(state.get("attempts", [])) if a.evaluation.usable), None)
+    known: list[Evaluation | None] = [best] if right is best else [best, right]
     return tuple(dict.fromkeys(name for e in known if e is not None for name in read_metrics(e)))
 
 

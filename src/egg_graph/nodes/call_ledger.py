@@ -19,7 +19,7 @@ class CallAtWork:
     """A call whose answer is awaited; what the answer tells about it is noted here."""
 
     def __init__(self) -> None:
-        self.spent = Spending()
+        self.spent: Spending | None = None
         self.told: dict[str, Any] = {}
 
     def answered(self, usage: Usage) -> None:
@@ -39,7 +39,7 @@ def ledger_entry(call: CallKind, **about: Any) -> Iterator[CallAtWork]:
 
     def send(account: Account, rest: Part, **fields: Any) -> None:
         seconds = round(time.monotonic() - started, 6)
-        told = account.spending() + at_work.spent
+        told = account.spending() if at_work.spent is None else account.spending() + at_work.spent
         parts = whole_parts({p: s for p, s in told.seconds.items() if p != "other"}, seconds, rest)
         own = {**about, **at_work.told, **fields}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from egg_graph.nodes.improvement import EVERYWHERE, read_metric
+from egg_graph.nodes.improvement import READERS
 from egg_graph.schema import (
     Attempt,
     Candidate,
@@ -141,8 +141,8 @@ def _steps(group: list[Attempt], failures: dict[str, list[int]]) -> tuple[Step, 
 def measure_deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     """What changed between two kernels, of the quantities that were measured for both."""
     found = []
-    for metric in EVERYWHERE:
-        old, new = read_metric(before, metric), read_metric(after, metric)
+    for metric, read in READERS.items():
+        old, new = read(before), read(after)
         if old is not None and new is not None and old != new:
             found.append(Delta(metric=metric, before=old, after=new))
     return tuple(found)

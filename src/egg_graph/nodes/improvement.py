@@ -1,6 +1,6 @@
 """Does a kernel replace the best one, and did a predicted effect come true?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from egg_graph.context import Accept
 from egg_graph.schema import SMALL_SPILL, Effect, Evaluation, Expectation
@@ -92,24 +92,29 @@ def measure_effect(expected: Expectation | None, before: Evaluation | None, afte
     )
 
 
-EVERYWHERE = (
-    "milliseconds",
-    "bound_ms",
-    "launches",
-    "dram_bytes",
-    "occupancy",
-    "registers",
-    "spill_bytes",
-    "shared_bytes",
-)
-"""Metrics that no profiler is needed for."""
+def _of_bound(name: str) -> Callable[[Evaluation], float | None]:
+    """Reader of a number of the bound."""
+    return lambda e: None if e.bound is None else float(getattr(e.bound, name))
+
+
+READERS: dict[str, Callable[[Evaluation], float | None]] = {
+    "milliseconds": lambda e: None if e.timing is None else e.timing.candidate_ms,
+    "bound_ms": _of_bound("milliseconds"),
+    "launches": _of_bound("launches"),
+    "dram_bytes": _of_bound("dram_bytes"),
+    "occupancy": lambda e: min((r.occupancy for r in e.resources if r.occupancy is not None), default=None),
+    "registers": lambda e: max((float(r.registers) for r in e.resources if r.registers is not None), default=None),
+    "spill_bytes": lambda e: float(sum(r.spill_bytes for r in e.resources)) if e.resources else None,
+    "shared_bytes": lambda e: float(max(r.shared_bytes for r in e.resources)) if e.resources else None,
+}
+"""Reader of each metric that no profiler is needed for."""
 
 
 def read_metrics(evaluation: Evaluation) -> dict[str, float]:
     """All metrics that the evaluator established, by name."""
-    names = dict.fromkeys((*EVERYWHERE, *evaluation.profile.metrics))
-    found = {name: read_metric(evaluation, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    found = {name: value for name, read in READERS.items() if (value := read(evaluation)) is not None}
+    profiled = {name: m.value for name, m in evaluation.profile.metrics.items() if name not in READERS}
+    return found | {name: value for name, value in profiled.items() if value is not None}
 
 
 def read_metric(evaluation: Evaluation, metric: str) -> float | None:
@@ -120,23 +125,8 @@ def read_metric(evaluation: Evaluation, metric: str) -> float | None:
             of all kernels), `registers` (per thread, the largest of all kernels), `spill_bytes` [byte per thread, their
             sum], `shared_bytes` [byte per program, the largest], or an Nsight Compute metric's name.
     """
-    timing, bound, resources = evaluation.timing, evaluation.bound, evaluation.resources
-    match metric:
-        case "milliseconds":
-            return None if timing is None else timing.candidate_ms
-        case "bound_ms":
-            return None if bound is None else bound.milliseconds
-        case "launches":
-            return None if bound is None else float(bound.launches)
-        case "dram_bytes":
-            return None if bound is None else bound.dram_bytes
-        case "occupancy":
-            return min((r.occupancy for r in resources if r.occupancy is not None), default=None)
-        case "registers":
-            return max((float(r.registers) for r in resources if r.registers is not None), default=None)
-        case "spill_bytes":
-            return float(sum(r.spill_bytes for r in resources)) if resources else None
-        case "shared_bytes":
-            return float(max(r.shared_bytes for r in resources)) if resources else None
+    reader = READERS.get(metric)
+    if reader is not None:
+        return reader(evaluation)
     found = evaluation.profile.metrics.get(metric)
     return None if found is None else found.value

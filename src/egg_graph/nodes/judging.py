@@ -45,13 +45,13 @@ class JudgingNodes:
         update: StageState = judged
         if candidate is not None and not (judged and exhausted(state, resolve(runtime.context, state))):
             update = _join(judged, await self._record(candidate, state, runtime))
-        return {**update, "drafted": None, **self._gather(_apply(update, state), runtime)}
+        gathered = self._gather(_apply(update, state), runtime) if state.get("side_by_side") else StageState()
+        return {**update, "drafted": None, **gathered}
 
     def _gather(self, state: StageState, runtime: Runtime[Context]) -> StageState:
-        """Book the drafts that were written side by side, and tell which are dropped; nothing where there are none."""
-        ordered = state.get("side_by_side")
-        if ordered is None:
-            return StageState()
+        """Book the drafts that were written side by side, and tell which are dropped."""
+        ordered = state["side_by_side"]
+        assert ordered is not None, "there are drafts to book"
         gathered, dropped = gather_drafts(state, self.stage.name)
         self.services.forget_costs(ordered.key)
         about = Event(event="role", stage=self.stage.name, role="coder", attempt=next_number(state))
@@ -241,6 +241,8 @@ class JudgingNodes:
 
 def _apply(update: StageState, state: StageState) -> StageState:
     """The state after an update, as LangGraph would make it."""
+    if not update:
+        return state
     attempts = merge_attempts(state.get("attempts", []), [update.get("attempts", [])])
     return {**state, **update, "attempts": attempts}
 

@@ -11,6 +11,8 @@ LONGEST_SOURCE = 100_000
 """Most characters of a source that are shown."""
 MOST_LINES = 2_000
 """Most lines of a source that is compared with another one: the time to compare grows with their square."""
+_FORMATTER = HtmlFormatter(nowrap=False, cssclass="code")
+"""It escapes the text. It keeps nothing of it, and takes longer to make than to use."""
 
 
 def highlighted(source: str) -> Markup:
@@ -52,5 +54,4 @@ def highlight_css() -> Markup:
 
 
 def _html(text: str, lexer: DiffLexer | PythonLexer) -> Markup:
-    # the formatter escapes the text
-    return Markup(highlight(text, lexer, HtmlFormatter(nowrap=False, cssclass="code")))
+    return Markup(highlight(text, lexer, _FORMATTER))

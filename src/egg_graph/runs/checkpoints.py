@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from egg_graph.calls import start_thread, to_its_end
+from egg_graph.runs.delta_history import read_history
 from egg_graph.runs.files import ANEW, RESUME, cannot_write
 from egg_graph.schema import InfrastructureError
 from egg_graph.steering.serde import checkpoint_serde
@@ -105,9 +107,9 @@ class Checkpoints(SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """See `SqliteSaver.get_delta_channel_history`. Raises `InfrastructureError` where a write is damaged."""
-        with self._telling_damage():
-            return super().get_delta_channel_history(config=config, channels=channels)
+        """See `read_history`. Raises `InfrastructureError` where a write is damaged."""
+        with self._telling_damage(), self.cursor(transaction=False) as cursor:
+            return read_history(cursor, self.serde.loads_typed, config, channels)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
@@ -119,6 +121,12 @@ class Checkpoints(SqliteSaver):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """`get_tuple` in an event loop. This one and those below work in threads, and end only when these do."""
         return await _in_thread(self.get_tuple, config)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """`get_delta_channel_history` in an event loop; LangGraph's own reads one checkpoint after the other."""
+        return await _in_thread(partial(self.get_delta_channel_history, config=config, channels=channels))
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """`list` in an event loop."""

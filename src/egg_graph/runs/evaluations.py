@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.protocol import Evaluator
+from egg_graph.runs.files import indented
 from egg_graph.runs.kept_files import KeptFiles
 from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, Knob, StageName, Trial
 
@@ -134,7 +135,7 @@ class RecordedEvaluator:
         return answer
 
     def _keep(self, name: str, asked: dict[str, Any], answer: bytes) -> None:
-        self.files.write(name, json.dumps({**asked, "answer": json.loads(answer)}, indent=1) + "\n")
+        self.files.write(name, indented({**asked, "answer": json.loads(answer)}, 1))
 
 
 class ReplayEvaluator:

@@ -4,6 +4,9 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import pydantic_core
 
 from egg_graph.schema import InfrastructureError
 from egg_graph.whole_files import write_whole as write_whole
@@ -16,6 +19,11 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a disk, a quota or a file that has reached its limit."""
 LEAST_FREE = 65_536
 """With fewer free bytes a disk counts as full: SQLite tells some faults of a full disk as any other."""
+
+
+def indented(values: dict[str, Any], spaces: int) -> str:
+    """JSON values as text that a person can read; Python's own encoder takes twenty times as long where it indents."""
+    return pydantic_core.to_json(values, indent=spaces).decode() + "\n"
 
 
 def cannot_write(folder: Path, fault: OSError | str, after: str, *, full: bool = False) -> InfrastructureError:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.runs.evidence import make_record
-from egg_graph.runs.files import RESUME, cannot_write, write_whole
+from egg_graph.runs.files import RESUME, cannot_write, indented, write_whole
 from egg_graph.runs.history import write_history
 from egg_graph.schema import Attempt, BadInput, Evaluation, Ledger, StageSummary, Usage, Value
 from egg_graph.schema.record import FORMAT
@@ -74,7 +74,7 @@ def write_results(run: Run) -> None:
     try:
         if run.kernel is not None and run.kernel_path is not None:
             write_whole(run.kernel_path, run.kernel)
-        write_whole(run.folder / "evidence.json", json.dumps(make_evidence(run), indent=2) + "\n")
+        write_whole(run.folder / "evidence.json", indented(make_evidence(run), 2))
         write_history(run.folder, run.attempts)
         write_whole(run.folder / "report.html", render(read_run(run.folder)))
     except OSError as error:

@@ -50,7 +50,8 @@ class Usage(Value):
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+        theirs = vars(other)
+        return Usage(**{name: mine + theirs[name] for name, mine in vars(self).items()})
 
 
 class Expectation(Value):

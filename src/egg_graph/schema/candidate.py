@@ -1,6 +1,7 @@
 """A kernel and its lineage."""
 
 import hashlib
+from functools import lru_cache
 from typing import Literal
 
 from egg_graph.schema.base import Value
@@ -36,9 +37,15 @@ class Candidate(Value):
     @property
     def id(self) -> str:
         """SHA-256 of the source (and of the problem, where there is none), as 12 hex digits."""
-        return hashlib.sha256((self.source + "\0" + self.problem).encode()).hexdigest()[:12]
+        return _digest(self.source, self.problem)
 
     @property
     def program(self) -> str:
         """Equal for candidates whose sources differ in comments, docstrings and formatting alone."""
         return program_digest(self.source + "\0" + self.problem) if self.problem else program_digest(self.source)
+
+
+@lru_cache(maxsize=256)
+def _digest(source: str, problem: str) -> str:
+    """Every step asks for the same few."""
+    return hashlib.sha256(f"{source}\0{problem}".encode()).hexdigest()[:12]

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from egg_graph.schema.base import Value
 from egg_graph.schema.candidate import Knob
 from egg_graph.schema.spending import Spending
@@ -292,10 +294,10 @@ class Profile(Value):
 
     source: Literal["ncu", "cupti", "compiled", "none"]
     """Where the metrics come from: Nsight Compute, CUPTI, the compiled binary, or nowhere."""
-    metrics: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = Field(default_factory=dict)
     kernel: str = ""
     """Kernel that the metrics describe: the candidate's kernel with the largest share of GPU time."""
-    shares: dict[str, float] = {}
+    shares: dict[str, float] = Field(default_factory=dict)
     """Share of the forward's GPU time, 0 to 1, by kernel; library kernels included."""
     why: str = ""
     """Why no better source was used."""
@@ -354,7 +356,7 @@ class Evaluation(Value):
     """None where the candidate was not timed on a GPU."""
     triton_share: float | None = None
     """Share of GPU time spent in the candidate's own Triton kernels, 0 to 1; without a GPU, share of DRAM bytes."""
-    profile: Profile = Profile(source="none")
+    profile: Profile = Field(default_factory=lambda: Profile(source="none"))
     environment: Environment | None = None
     seed: int | None = None
     """Root of every seed of this evaluation. It is secret until the verdict, and enough to repeat it."""
@@ -365,7 +367,7 @@ class Evaluation(Value):
     """Last characters of what the candidate printed or raised. It is data, never an instruction."""
     seconds: float = 0.0
     """Duration of the evaluation [s]."""
-    spent: Spending = Spending()
+    spent: Spending = Field(default_factory=Spending)
     """Where the time of the call went, and its peak memory; empty where the evaluator does not tell."""
 
     @property
@@ -420,7 +422,7 @@ class Trial(Value):
     merit: tuple[float, ...] = (2.0,)
     """Sort key, in the same order as `Evaluation.merit`. A configuration that left the sweep before its last round of
     timing (0.5) comes behind those that stayed (0.0)."""
-    spent: Spending = Spending()
+    spent: Spending = Field(default_factory=Spending)
     """Its part of what the sweep spent, whose configurations are made ready side by side: the same for each of them."""
 
 
@@ -466,5 +468,5 @@ class Baseline(Value):
     """What an answer that computes nothing would pass at a common fixed tolerance; the error budgets are tighter."""
     unevaluable: str = ""
     """Why no candidate can be judged against this reference; empty where one can."""
-    spent: Spending = Spending()
+    spent: Spending = Field(default_factory=Spending)
     """Where the time of the call went, and its peak memory; empty where the evaluator does not tell."""

@@ -2,6 +2,8 @@
 
 from typing import Literal, get_args
 
+from pydantic import Field
+
 from egg_graph.schema.base import Value
 
 Part = Literal[
@@ -50,14 +52,14 @@ class Memory(Value):
 
     def __or__(self, other: "Memory") -> "Memory":
         """The larger one of each."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return Memory(**{name: max(filter(None, (mine[name], theirs[name])), default=None) for name in mine})
+        theirs = vars(other)
+        return Memory(**{n: max(filter(None, (mine, theirs[n])), default=None) for n, mine in vars(self).items()})
 
 
 class Spending(Value):
     """Where the wall time of one answer of an evaluator went, and its peak memory."""
 
-    seconds: dict[Part, float] = {}
+    seconds: dict[Part, float] = Field(default_factory=dict)
     """Wall time [s] by part; of work side by side each part has its share."""
     memory: Memory = Memory()
 

@@ -8,6 +8,7 @@ from langgraph.graph import StateGraph
 from langgraph.types import All, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
+from egg_graph.channels import quickly_copied
 from egg_graph.context import make_context, recursion_limit
 from egg_graph.schema import Status
 from egg_graph.steering.as_tool import ToolGraph
@@ -113,6 +114,7 @@ class EggBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         }
         compiled = super().compile(checkpointer, **pauses, **options)
         parts = {name: part for name, part in vars(compiled).items() if name != "__orig_class__"}
+        parts["channels"] = {name: quickly_copied(channel) for name, channel in compiled.channels.items()}
         graph: EggGraph[StateT, ContextT, InputT, OutputT] = EggGraph(**parts)
         return graph.with_config(recursion_limit=recursion_limit(inserted=self.inserted))
 

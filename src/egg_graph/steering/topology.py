@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from langgraph.graph import StateGraph
 from langgraph.types import CachePolicy, RetryPolicy
 
-from egg_graph.nodes.node import Node
+from egg_graph.nodes.node import Node, Route
 from egg_graph.schema import BadInput, StageName
 from egg_graph.steering.validation import checked
 
@@ -104,7 +104,7 @@ class Topology:
     def branch(self, start: str, route: Callable[..., Any], ends: Mapping[str, str]) -> None:
         """Lead from a step to one of several, by the name that `route` answers with."""
         paths: Any = {answer: self._enter(end) for answer, end in ends.items()}
-        self.builder.add_conditional_edges(self._leave(start), checked(route), paths)
+        self.builder.add_conditional_edges(self._leave(start), Route(checked(route)), paths)
 
     def detour(
         self, start: str, route: Callable[..., Any], nodes: Mapping[str, str], ends: Mapping[str, str], onward: Any
@@ -121,12 +121,12 @@ class Topology:
         paths: Any = {answer: self._enter(end) for answer, end in ends.items()}
         after = self._after.get(start, [])
         inner: Any = dict.fromkeys(ends, after[0]) if after else paths
-        self.builder.add_conditional_edges(start, route, inner | dict(nodes))
+        self.builder.add_conditional_edges(start, Route(route), inner | dict(nodes))
         for leaving, targets in [(list(nodes.values())[-1], inner), *([(after[-1], paths)] if after else [])]:
             if len(set(targets.values())) == 1:
                 self.builder.add_edge(leaving, next(iter(targets.values())))
             else:
-                self.builder.add_conditional_edges(leaving, checked(onward), targets)
+                self.builder.add_conditional_edges(leaving, Route(checked(onward)), targets)
 
     def _enter(self, name: str) -> str:
         """The node by which a step is entered."""

@@ -27,8 +27,11 @@ def check_state(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BadInput: if a value cannot become what its key holds.
     """
-    known = _classes()
-    return {k: v if k not in known or type(v) in known[k] else _check(k, v) for k, v in values.items()}
+    known, holders = _classes(), _holders()
+    return {
+        k: v if k not in known or type(v) in known[k] or (not v and type(v) is holders.get(k)) else _check(k, v)
+        for k, v in values.items()
+    }
 
 
 def check_edit(values: Any, keys: frozenset[str]) -> Any:
@@ -79,7 +82,7 @@ def _check_replaced(key: str, value: Any) -> Any:
 
 def _check(key: str, value: Any) -> Any:
     try:
-        return _adapters()[key].validate_python(value)
+        return _adapters()[key].validator.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join([key, *(str(part) for part in first["loc"])])
@@ -92,6 +95,12 @@ def _check(key: str, value: Any) -> Any:
 @cache
 def _adapters() -> dict[str, TypeAdapter[Any]]:
     return {key: TypeAdapter(hint) for key, hint in get_type_hints(State).items()}
+
+
+@cache
+def _holders() -> dict[str, Any]:
+    """For each key that holds a list or a dict, which of the two: where it is empty, nothing in it can be wrong."""
+    return {key: get_origin(hint) for key, hint in get_type_hints(State).items() if get_origin(hint) in (list, dict)}
 
 
 @cache

@@ -342,7 +342,7 @@ CASES: dict[str, Case] = {
             init_args="C, N, K, S",
         ),
         ("ieee/padded",),
-        ({"B": 1, "H": 5}, {"B": 1, "C": 2, "N": 3, "H": 7, "K": 2, "S": 1}),
+        ({"B": 1, "H": 5}, {"B": 1, "C": 2, "N": 3, "H": 7, "K": 2, "S": 1}, {"B": 1, "C": 2, "N": 3, "H": 6, "S": 1}),
     ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),

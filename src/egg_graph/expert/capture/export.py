@@ -183,19 +183,19 @@ def _varied(source: str, form: Form | None) -> dict[str, int]:
 
 
 def _parted(source: str, form: Form | None, shapes: Sequence[dict[str, int]]) -> Iterator[dict[str, int]]:
-    """Yield overrides that tell apart small integers which are equal at all given shapes: one moves, and no other.
+    """Yield overrides that tell apart small integers which the given shapes move together: one moves, and no other.
 
     A stride and a dilation of 2 that are both 1 at a smaller shape could be taken for each other.
     """
     full = shape_knobs(source)
-    equals: dict[tuple[int, ...], list[str]] = {}
-    for name, value in full.items():
-        if value <= SMALLEST_SIZE and (moved := [shape[name] for shape in shapes if name in shape]):
-            equals.setdefault((*(shape.get(name, value) for shape in shapes), value, moved[0]), []).append(name)
-    for (*_, moved), names in equals.items():
-        for name in names[1:]:
-            if forward_form(source, {name: moved}, form) is not None:
-                yield {name: moved}
+    together: dict[tuple[bool, ...], list[str]] = {}
+    for name in (name for name, value in full.items() if value <= SMALLEST_SIZE):
+        together.setdefault(tuple(name in overrides for overrides in shapes), []).append(name)
+    for moved, names in together.items():
+        for name in names[1:] if any(moved) else ():
+            alone = {name: shapes[moved.index(True)][name]}
+            if forward_form(source, alone, form) is not None:
+                yield alone
 
 
 def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:

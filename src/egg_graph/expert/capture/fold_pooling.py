@@ -16,13 +16,15 @@ padding Q and 2 Q + 1 - c taps leaves as many of any n. Its taps are v = -Q … 
 Q >= -v0 and Q >= v1 + c, where v0 = ceil((p - k + 1) / s) and v1 = floor((q - 1 + p) / s).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.average import Average, Numbers, average_at, times
-from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, node_name
+from egg_graph.expert.capture.averaged_axis import averaged_axis
+from egg_graph.expert.capture.graph import CapturedGraph, Derived, Node, by_dimension, node_name
 from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
 
 PLAIN = ("x", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -93,7 +95,9 @@ def fold_pooled_convolutions(graph: CapturedGraph) -> CapturedGraph:
         made = fold.nodes()
         if fold.pays() and are_new(graph, made):
             gone = {layer.node.name, *(step.name for step in steps)}
-            return fold_pooled_convolutions(replace(graph, gone, node.name, made, fold.proof()))
+            folded = replace(graph, gone, node.name, made, fold.proof())
+            derived = (*graph.derived, *(_derived(layer, pool) if layer.transposed else ()))
+            return fold_pooled_convolutions(folded.model_copy(update={"derived": derived}))
     return graph
 
 
@@ -143,11 +147,24 @@ def _layer_at(graph: CapturedGraph, node: Node, rank: int) -> Layer | None:
     return Layer(node, x, weight, given.get("bias"), transposed, stride, padding, output_padding)
 
 
+def _numbers(layer: Layer, pool: Average) -> Iterator[Numbers]:
+    """Yield, for each dimension, the arguments of `averaged_axis`."""
+    numbers = (layer.taps, layer.stride, layer.padding, layer.output_padding, pool.window, pool.stride)
+    return zip(*numbers, strict=True)
+
+
+def _derived(layer: Layer, pool: Average) -> Iterator[Derived]:
+    """Yield what the fold of a transposed convolution computes from the numbers of both."""
+    for arguments in _numbers(layer, pool):
+        found = (averaged_axis(*numbers) for numbers in zip(*arguments, strict=True))
+        for part, values in enumerate(zip(*found, strict=True)):
+            yield Derived(function=averaged_axis.__name__, arguments=arguments, part=part, values=values)
+
+
 def _axes(layer: Layer, pool: Average) -> tuple[tuple[Axis, ...], ...] | None:
     """Return how to average each dimension in each capture; None where the pooled convolution is no convolution."""
-    numbers = (layer.taps, layer.stride, layer.padding, layer.output_padding, pool.window, pool.stride)
     along = transposed_axis if layer.transposed else plain_axis
-    found = [tuple(along(*n) for n in zip(*d, strict=True)) for d in zip(*numbers, strict=True)]
+    found = [tuple(along(*n) for n in zip(*d, strict=True)) for d in _numbers(layer, pool)]
     axes = tuple(tuple(axis for axis in axes if axis is not None) for axes in found)
     return axes if [len(a) for a in axes] == [len(a) for a in found] else None
 
@@ -161,12 +178,9 @@ def transposed_axis(taps: int, stride: int, padding: int, more: int, window: int
     """Return how to average the turned filter of a transposed convolution; None where windows divide its stride."""
     if apart % stride:
         return None
-    first, last = -((taps - 1 - padding) // stride), (window - 1 + padding) // stride
-    fewer = (taps - 2 * padding + more - window) // stride
-    pad = max(0, -first, last + fewer)
-    before, after = stride * pad + padding + window - taps, stride * (pad - fewer) - padding
+    before, after, between, pad = averaged_axis(taps, stride, padding, more, window, apart)
     left = taps + min(before, 0) + min(after, 0)
-    return Axis(before, after, window, stride, apart // stride, pad) if left > 0 else None
+    return Axis(before, after, window, stride, between, pad) if left > 0 else None
 
 
 @dataclass

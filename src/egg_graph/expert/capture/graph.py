@@ -94,6 +94,18 @@ class Placeholder(Node):
         return self.target if self.kind == "input" else member(self.target)
 
 
+class Derived(Value):
+    """An integer that a fold computed from others; the written module computes it in the same way."""
+
+    function: str
+    """One of `egg_graph.expert.codegen.helpers`. It returns several integers."""
+    arguments: tuple[tuple[int, ...], ...]
+    """One entry per capture each, like `values`."""
+    part: int
+    """Place among what the function returns."""
+    values: tuple[int, ...]
+
+
 class CapturedGraph(Value):
     """The reference's forward in ATen operators."""
 
@@ -115,6 +127,8 @@ class CapturedGraph(Value):
     """What could not be captured or generalised, in words."""
     proofs: tuple[str, ...] = ()
     """Why operators that are not as the reference has them compute the same, in words."""
+    derived: tuple[Derived, ...] = ()
+    """Numbers of such operators that follow from others in no simpler way."""
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

@@ -18,6 +18,7 @@ from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.fold_activation import join_mish
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.capture.wide_attention import write_out_wide_attention
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 
 TIMEOUT = 180.0
@@ -55,7 +56,7 @@ def _capture(source: str, precision: str) -> CapturedGraph:
         raise BadInput(reply["bad_input"])
     if "cannot" in reply:
         raise CannotCapture(reply["cannot"])
-    return fold_linear_steps(join_mish(CapturedGraph.model_validate(reply["graph"])))
+    return fold_linear_steps(join_mish(write_out_wide_attention(CapturedGraph.model_validate(reply["graph"]))))
 
 
 class CaptureProcess:

@@ -67,6 +67,11 @@ class ForwardWriter:
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
 
+    @property
+    def helpers(self) -> set[str]:
+        """Helpers that the statements call."""
+        return {d.function for d in self.graph.derived if any(f"{d.function}(" in line for line in self.lines)}
+
     def text(self, name: str) -> str:
         """Return the expression for a tensor inside `forward`."""
         node = self.graph[name]

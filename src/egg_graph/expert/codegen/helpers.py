@@ -4,7 +4,12 @@ Triton has no tanh, expm1 or log1p. These are accurate to a few units in the las
 and they call no library function that an interpreter would have to imitate.
 """
 
+import inspect
+
+from egg_graph.expert.capture.averaged_axis import averaged_axis
+
 HELPERS: dict[str, str] = {
+    "averaged_axis": inspect.getsource(averaged_axis),
     "tanh": '''@triton.jit
 def tanh(x):
     """(1 - e) / (1 + e) with e = exp(-2 |x|), which never overflows; a series near 0, where 1 - e would cancel."""

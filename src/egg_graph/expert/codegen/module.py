@@ -30,10 +30,11 @@ def write_module(
         left = ", ".join(dict.fromkeys(node.base for node in plan.left))
         raise CannotWrite(f"no playbook matches any operator of the reference ({left or 'it has none'})")
     kept = ReferenceSource(reference)
-    statements = ForwardWriter(plan, kernels, kept.forward_arguments).statements()
+    writer = ForwardWriter(plan, kernels, kept.forward_arguments)
+    statements = writer.statements()
     all_config = {k: v for code in kernels.values() for k, v in code.config.items()}
     all_config.update({k: v for k, v in (config or {}).items() if k in all_config})
-    helpers = helper_source({h for code in kernels.values() for h in code.helpers})
+    helpers = helper_source(writer.helpers.union(*(code.helpers for code in kernels.values())))
     model = kept.model(statements)
     text = "\n\n\n".join(
         part.strip("\n")

@@ -8,7 +8,7 @@ them odd, make a coincidence unlikely; the evaluator's further shapes would expo
 from collections.abc import Iterable
 from math import isclose, isqrt, prod
 
-from egg_graph.expert.capture.graph import CapturedGraph, Placeholder, member
+from egg_graph.expert.capture.graph import CapturedGraph, Derived, Placeholder, member
 from egg_graph.expert.codegen.indexing import Vector
 
 MOST_STRIDE = 8
@@ -21,6 +21,7 @@ class Scope:
     def __init__(self) -> None:
         self._atoms: dict[Vector, str] = {}
         self._products: dict[Vector, str] = {}
+        self._derived: dict[Vector, str] = {}
         self._floats: dict[tuple[float, ...], str] = {}
 
     @classmethod
@@ -41,6 +42,13 @@ class Scope:
         target = tuple(values)
         if len(set(target)) > 1:
             self._floats.setdefault(target, text)
+
+    def add_derived(self, derived: Derived) -> None:
+        """Add an integer that a helper computes, if there are expressions for what it is computed from."""
+        arguments = [self.express(values) for values in derived.arguments]
+        if len(set(derived.values)) > 1 and None not in arguments:
+            text = f"{derived.function}({', '.join(filter(None, arguments))})[{derived.part}]"
+            self._derived.setdefault(derived.values, text)
 
     def add_tensor(self, text: str, shapes: tuple[Vector, ...]) -> None:
         """Add a tensor's sizes: each dimension, all elements, and products of neighbouring dimensions."""
@@ -65,6 +73,8 @@ class Scope:
             return self._atoms[target]
         if target in self._products:
             return _wrapped(self._products[target])
+        if target in self._derived:
+            return self._derived[target]
         return (
             self._with_constant(target)
             or self._sum_of_two(target)
@@ -194,6 +204,8 @@ def forward_scope(graph: CapturedGraph, ready: Iterable[tuple[str, str]] = ()) -
             scope.add_float(member(name), values)
     for text, name in ready:
         scope.add_tensor(text, graph[name].shapes)
+    for derived in graph.derived:
+        scope.add_derived(derived)
     return scope
 
 

@@ -6,11 +6,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name
+from egg_graph.expert.capture.wide_attention import LARGEST_HEAD
 from egg_graph.expert.codegen.expressions import FLOATS
 from egg_graph.expert.codegen.group import Group
 
-LARGEST_HEAD = 256
-"""The largest head dimension whose tiles fit into registers and shared memory."""
 MaskKind = Literal["none", "allowed", "filled", "added"]
 
 
