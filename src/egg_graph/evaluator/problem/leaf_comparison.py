@@ -105,7 +105,7 @@ def compare_leaf(
             errors = _measure_errors(got, sums, leaf)
             finding = _explain(errors, leaf, where, precision, emulated_error, source)
     except torch.OutOfMemoryError:  # wrong it is, whether or not there is memory to say how
-        message = f"relative error {sums.relative:.2e}, budget {leaf.budget:.1e}; largest error {sums.largest:.3g}"
+        message = f"relative error {sums.relative:.2e}, budget {leaf.budget:.2e}; largest error {sums.largest:.3g}"
         finding = Finding(kind="wrong_values", message=message, where=where, cure=SUSPECTS)
     return LeafComparison(sums.relative, sums.largest, (finding,))
 
@@ -256,7 +256,7 @@ def _degraded(
     error = errors.relative
     if precision not in FP32 or leaf.dtype != torch.float32 or error > 0.1:
         return None
-    over = f"relative error {error:.1e}, budget {leaf.budget:.1e} at precision {precision}"
+    over = f"relative error {error:.2e}, budget {leaf.budget:.2e} at precision {precision}"
     truncated, bf16 = emulated_error("truncated"), emulated_error("bf16")
     if precision == "tf32" and truncated is not None and 0.6 * truncated <= error <= 1.6 * truncated:
         return truncation(error, leaf, truncated, where)
@@ -301,7 +301,7 @@ def _wrong_values(errors: _Errors, leaf: ExpectedLeaf, where: str) -> Finding:
     share = f"{count} of {got.numel()} elements are off" if count else "every element is slightly off"
     return Finding(
         kind="wrong_values",
-        message=f"relative error {errors.relative:.2e}, budget {leaf.budget:.1e}; {share}; worst at {list(worst)}: "
+        message=f"relative error {errors.relative:.2e}, budget {leaf.budget:.2e}; {share}; worst at {list(worst)}: "
         f"got {_show(got[worst])}, expected {_show(expected[worst])}{tail}{describe_scaling(got, expected)}",
         where=where,
         cure="look at the mask and block bounds of that dimension" if tail else SUSPECTS,

@@ -31,10 +31,10 @@ def truncation(error: float, leaf: ExpectedLeaf, emulated_error: float | None, w
         where: name of leaf and shape.
     """
     told = "" if emulated_error is None else f" ({emulated_error:.1e} when emulated)"
-    over = "" if error <= leaf.budget else f", budget {leaf.budget:.1e}"
+    over = "" if error <= leaf.budget else f", budget {leaf.budget:.2e}"
     return Finding(
         kind="tf32_truncation",
-        message=f"relative error {error:.1e}{over} at precision tf32: what a plain fp32 tl.dot makes, which drops the "
+        message=f"relative error {error:.2e}{over} at precision tf32: what a plain fp32 tl.dot makes, which drops the "
         f"low mantissa bits of its operands{told} where PyTorch rounds them",
         where=where,
         cure=CURE,
