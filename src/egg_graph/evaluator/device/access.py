@@ -20,6 +20,8 @@ from egg_graph.evaluator.spending import spending_on
 
 Paused = Callable[[], AbstractContextManager[object]]
 """Makes a block in which what runs for this judge on the GPU is stopped."""
+RESERVABLE_PART = 0.85
+"""Part of a GPU's memory that judges may reserve; contexts and what idle judges keep take the rest."""
 _GIVE_WAY: ContextVar[Callable[[Paused], None] | None] = ContextVar("egg_graph_give_way", default=None)
 
 
@@ -143,4 +145,4 @@ def access_to(device: str) -> GpuAccess:
         return GpuAccess()
     gpu = torch.cuda.get_device_properties(0)
     lease = Lease(f"GPU-{gpu.uuid}")
-    return GpuAccess(lease, Reservations(lease, float(gpu.total_memory)))
+    return GpuAccess(lease, Reservations(lease, RESERVABLE_PART * gpu.total_memory))
