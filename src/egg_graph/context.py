@@ -95,7 +95,7 @@ class Context:
         default=12,
         metadata=describe(
             "Most configurations in one sweep of the tuner, the current one included; twice as many where one sweep "
-            "stands for those of all stages (`sweep`)."
+            "stands for those of all stages: see sweep."
         ),
     )
     max_seconds: Annotated[float, Field(gt=0)] = field(

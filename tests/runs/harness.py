@@ -28,8 +28,14 @@ SCRIPT = [
 ]
 
 
-def kill_after(writes: int) -> None:
-    """Let this process die right after its n-th write to the database."""
+def kill_after(writes: int, note: Path) -> None:
+    """Let this process die right after its n-th write to the database.
+
+    Args:
+        writes: after which write it dies.
+        note: made if that write is a task's, which LangGraph makes in a thread of its own, also while the next task is
+            at work: what that one has begun is begun again.
+    """
     left = writes
 
     def counted(method):
@@ -38,6 +44,8 @@ def kill_after(writes: int) -> None:
             result = method(self, *args, **kwargs)
             left -= 1
             if left == 0:
+                if method.__name__ == "put_writes":
+                    note.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
@@ -72,16 +80,22 @@ def forked(folder: Path, work) -> tuple[int, dict | None]:
     return status, json.loads(answer.read_text()) if answer.exists() else None
 
 
+def lines_of(log: Path) -> list[str]:
+    """What the evaluator was asked, in order."""
+    return log.read_text().splitlines() if log.exists() else []
+
+
 def killed_and_resumed(folder: Path, writes: int) -> dict:
     """One run that dies after `writes` writes, and its resumption in another process."""
     folder.mkdir(parents=True)
 
     def doomed() -> dict:
         if writes:
-            kill_after(writes)
+            kill_after(writes, folder / "in_a_task")
         return state_of(start(folder))
 
     status, state = forked(folder, doomed)
+    begun = lines_of(folder / "log")
     died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     if died:
         run_id = next(folder.glob("*/run.json")).parent.name
@@ -92,7 +106,8 @@ def killed_and_resumed(folder: Path, writes: int) -> dict:
         "died": died,
         "status": status,
         "state": state,
-        "log": (folder / "log").read_text().split("\n") if (folder / "log").exists() else [],
+        "log": lines_of(folder / "log"),
+        "may_repeat": begun[-1:] if (folder / "in_a_task").exists() else [],
         "files": sorted(path.name for path in run_folder.iterdir()),
     }
 
