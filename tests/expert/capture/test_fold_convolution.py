@@ -1,5 +1,6 @@
 """A mean over spatial dimensions passes through the convolution before it. Graphs by hand, run by PyTorch in fp64."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch
 
 from egg_graph.expert.capture.fold_convolution import fold_spatial_means
 from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
+from egg_graph.expert.playbooks.planner import make_plan, write_kernels
+from egg_graph.expert.playbooks.registry import PLAYBOOKS
 
 aten = torch.ops.aten
 FULL = 128
@@ -134,6 +137,18 @@ def test_the_fold_computes_the_same(name: str) -> None:
     assert not [n for n in after.nodes if n.numel[0] >= before["y"].numel[0]], "nothing of full size is left"
     for capture in range(1, len(before["x"].shapes)):
         torch.testing.assert_close(run(after, capture), run(before, capture))
+
+
+@pytest.mark.parametrize(("name", "playbook"), [("first_of_three", "convolution"), ("matrix_product", "gemm")])
+def test_sums_are_multiplied_with_all_digits(name: str, playbook: str) -> None:
+    """Rounded once to TF32, a sum errs by one rounding; those of the reference's terms average out."""
+    plan = make_plan(fold_spatial_means(graph(CASES[name])), PLAYBOOKS)
+    dots = {}
+    for precision in ("tf32", "ieee"):
+        code = write_kernels(plan, PLAYBOOKS, precision)[playbook]
+        assert "round_to_tf32" not in code.source
+        dots[precision] = re.findall(r'input_precision="(\w+)"', code.source)
+    assert dots == {"tf32": ["tf32x3"], "ieee": ["ieee"]}
 
 
 @pytest.mark.parametrize("name", LEFT)

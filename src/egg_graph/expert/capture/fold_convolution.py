@@ -177,7 +177,8 @@ class _Fold:
         overload = "input" if op in ("conv_transpose2d", "conv_transpose3d") else "default"
         shapes = tuple((*shape[:2], *(shape[d] for d in places)) for shape in convolution.node.shapes)
         args = (refer(rows), refer(filters), None, *convolution.numbers(rest))
-        return self._add("convolution", f"{op}.{overload}", args, shapes)
+        self._add("convolution", f"{op}.{overload}", args, shapes)
+        return self._of_sums()
 
     def _product(self) -> Node:
         """Multiply where no dimension stays: [B, N]. A small product is a sum in fp32, a large one a matrix product."""
@@ -188,7 +189,8 @@ class _Fold:
         filters = self._merged("weight", self._condensed("weight", weight, weigh=True), (*layout, *self._reduced), 1)
         shapes = tuple(shape[:2] for shape in convolution.node.shapes)
         if prod(shapes[0]) * rows.shape[1] > LARGEST_DOT:
-            return self._add("linear", "linear.default", (refer(rows), refer(filters)), shapes)
+            self._add("linear", "linear.default", (refer(rows), refer(filters)), shapes)
+            return self._of_sums()
         single = tuple((m, 1, k) for m, k in rows.shapes)
         rows = self._add("input_single", "unsqueeze.default", (refer(rows), 1), single)
         full = tuple((*mn, mk[-1]) for mn, mk in zip(shapes, rows.shapes, strict=True))
@@ -273,6 +275,11 @@ class _Fold:
     def _slice(self, part: str, source: Node, dim: int, start: int, stop: int) -> Node:
         shapes = tuple((*s[:dim], len(range(s[dim])[start:stop]), *s[dim + 1 :]) for s in source.shapes)
         return self._add(part, "slice.Tensor", (refer(source), dim, start, stop), shapes)
+
+    def _of_sums(self) -> Node:
+        """Mark the newest node: x and weight were summed before it multiplies them."""
+        self.made[-1] = self.made[-1].model_copy(update={"of_sums": True})
+        return self.made[-1]
 
     def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: Shapes) -> Node:
         self.made.append(new_node(f"{self.chain.end.name}_{part}", op, args, shapes))

@@ -44,6 +44,9 @@ class Node(Value):
     """The dtype's name without `torch.`: `float32`, `int64`, ..."""
     stride: tuple[int, ...] = ()
     """Strides at full shape [elements]."""
+    of_sums: bool = False
+    """Whether a fold summed its operands before it multiplies them. One rounding of a sum to TF32 then stands where
+    the reference has many that average out, so that its products need more digits than TF32 has."""
 
     @property
     def base(self) -> str:

@@ -93,7 +93,10 @@ class ConvolutionPlaybook(Playbook):
     def write(
         self, graph: CapturedGraph, group: Group, name: str, precision: Precision, target: Hardware | None = None
     ) -> KernelCode:
-        """Write kernel, tail and wrapper. Operands of tensor cores are rounded to TF32 on NVIDIA GPUs."""
+        """Write kernel, tail and wrapper. Operands of tensor cores are rounded to TF32 on NVIDIA GPUs.
+
+        Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
+        """
         convolution = _convolution_of(graph, group)
         structure = _structure(graph, convolution, group.variant)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
@@ -182,18 +185,19 @@ def _spec(
     shape = shape_of(graph, convolution)
     read = tiles.structure_for(shape, structure)
     fp32 = node.dtype == "float32" and precision in ("ieee", "tf32")
-    round_tf32 = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
+    tensor_cores = fp32 and precision == "tf32" and (target is None or target.vendor == "nvidia")
+    round_tf32, tf32x3 = tensor_cores and not node.of_sums, tensor_cores and node.of_sums
     config: dict[str, Knob]
     if structure == "depthwise":
         config = tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
     elif structure == "padded":
         config = padded_config(shape.channels_out)
     else:
-        config = tiles.implicit_config(shape, read, tensor_cores=not fp32 or round_tf32)
+        config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
-        round_tf32, fp32 and not round_tf32, read == "flat", structure == "channels_last", config,
+        round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
     )  # fmt: skip
 
 

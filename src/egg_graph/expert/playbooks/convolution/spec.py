@@ -26,6 +26,8 @@ class Spec:
     """Text of the output's dtype in the wrapper."""
     round_tf32: bool
     """Whether fp32 operands go to tensor cores and must be rounded first, because the cores truncate."""
+    tf32x3: bool
+    """Whether tensor cores get fp32 operands in two parts each: three products, with the digits of fp32."""
     ieee: bool
     """Whether fp32 operands are multiplied in fp32."""
     flat: bool
@@ -53,6 +55,8 @@ class Spec:
         """The precision argument of a `tl.dot` call, with its comma."""
         if self.ieee:
             return ', input_precision="ieee"'
+        if self.tf32x3:
+            return ', input_precision="tf32x3"'
         return ', input_precision="tf32"' if self.round_tf32 else ""
 
     def rounded(self, text: str) -> str:

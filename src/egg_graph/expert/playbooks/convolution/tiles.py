@@ -17,7 +17,8 @@ Range = tuple[float, float]
 """Least and most, both included."""
 ANY = (0.0, math.inf)
 
-
+LARGEST_TF32X3_TILE = 128 * 128
+"""Numbers of a tile that 8 warps hold without spilling beside operands in two parts: compiled for sm_90."""
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
 CHANNELS_WORTH_MOVING = 32
@@ -147,14 +148,20 @@ def rule_for(shape: Shape, structure: Structure) -> Rule:
     return next(rule for rule in RULES if rule.holds(shape, structure))
 
 
-def implicit_config(shape: Shape, structure: Structure, *, tensor_cores: bool = True) -> dict[str, Knob]:
-    """Choose the knobs of an implicit GEMM to start from; without tensor cores, 8 warps share the registers."""
+def implicit_config(
+    shape: Shape, structure: Structure, *, all_digits: bool = False, tf32x3: bool = False
+) -> dict[str, Knob]:
+    """Choose the knobs of an implicit GEMM to start from; with all digits of fp32, 8 warps share the registers.
+
+    Under `tf32x3`, where operands in two parts need registers too, a tile has at most 128 x 128 numbers.
+    """
     rule = rule_for(shape, structure)
+    block_n = power_of_two(shape.channels_out, 16, rule.block_n)
     return {
-        "BLOCK_M": rule.block_m,
-        "BLOCK_N": power_of_two(shape.channels_out, 16, rule.block_n),
+        "BLOCK_M": min(rule.block_m, LARGEST_TF32X3_TILE // block_n) if tf32x3 else rule.block_m,
+        "BLOCK_N": block_n,
         "BLOCK_K": rule.block_k,
-        "num_warps": rule.num_warps if tensor_cores else 8,
+        "num_warps": 8 if all_digits else rule.num_warps,
         "num_stages": rule.num_stages,
         "GROUP_M": 8,
     }

@@ -65,6 +65,8 @@ class GemmPlaybook(Playbook):
         """Begin with TMA for large products: on an H200 it took half the pointer structure's time at TF32."""
         if target.arch not in TMA_ARCHITECTURES or precision == "ieee" or group.variant != "pointer":
             return group.variant
+        if _multiplies_sums(graph, group, precision):
+            return group.variant
         output = graph[group.outputs[0]]
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_TMA_PRODUCT
         return "tma" if large else group.variant
@@ -76,6 +78,8 @@ class GemmPlaybook(Playbook):
 
     def expected(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> Expected | None:
         """Return the times measured for large products; see `egg_graph.expert.playbooks.gemm.expected`."""
+        if _multiplies_sums(graph, group, precision):
+            return None
         return expected_times(graph, group, precision, target, self.preferred_variant(graph, group, precision, target))
 
     def write(
@@ -84,22 +88,25 @@ class GemmPlaybook(Playbook):
         """Write kernels, epilogue and wrapper.
 
         `tma` and `tma_registers` need tensor cores: under the ieee policy and on GPUs of other vendors `pointer` is
-        written instead. Without TF32 there is nothing to round, and both are `tma`.
+        written instead, as for a product of sums, whose operands are split in registers. Without TF32 there is nothing
+        to round, and both are `tma`.
         """
         product = _product_of(graph, group)
         epilogue = write_epilogue(graph, group, product, name)
         fp32 = product.node.dtype == "float32" and precision in FP32
         nvidia = target is None or target.vendor == "nvidia"
-        round_tf32 = fp32 and precision in TF32 and nvidia
-        ieee = fp32 and not round_tf32
+        tensor_cores = fp32 and precision in TF32 and nvidia
+        round_tf32, tf32x3 = tensor_cores and not product.node.of_sums, tensor_cores and product.node.of_sums
+        ieee = fp32 and not tensor_cores
         matrices, m, n, k = product.mnk(graph)
         shape = tiles.ProductShape(
             matrices, m, n, k, 4 if fp32 else 2, ieee, target, _tile_operands(graph, epilogue, product)
         )
-        variant = "pointer" if group.variant.startswith("tma") and (ieee or not nvidia) else group.variant or "pointer"
+        plain = group.variant.startswith("tma") and (ieee or tf32x3 or not nvidia)
+        variant = "pointer" if plain else group.variant or "pointer"
         ways = _ways(graph, product, shape, variant, round_tf32) if variant.startswith("tma") else None
         config = _tile(shape, variant, ways)
-        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, ieee, config)
+        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config)
         if ways is not None:
             source = write_persistent(spec, ways)
         else:
@@ -126,6 +133,11 @@ def _tile_operands(graph: CapturedGraph, epilogue: Epilogue, product: Product) -
 
 def _product_of(graph: CapturedGraph, group: Group) -> Product:
     return next(p for p in (product_at(graph, node) for node in group.nodes) if p is not None)
+
+
+def _multiplies_sums(graph: CapturedGraph, group: Group, precision: Precision) -> bool:
+    """Return whether a product in TF32 takes each operand in two parts, which was not measured."""
+    return precision in TF32 and _product_of(graph, group).node.of_sums
 
 
 def _starved(graph: CapturedGraph, group: Group) -> bool:

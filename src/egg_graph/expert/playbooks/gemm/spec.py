@@ -18,6 +18,8 @@ class GemmSpec:
     output: Node
     round_tf32: bool
     """Whether fp32 operands go to tensor cores and must be rounded first, because the cores truncate."""
+    tf32x3: bool
+    """Whether tensor cores get fp32 operands in two parts each: three products, with the digits of fp32."""
     ieee: bool
     """Whether fp32 operands are multiplied in fp32."""
     config: dict[str, Knob]
@@ -32,6 +34,8 @@ class GemmSpec:
         """The precision argument of a `tl.dot` call, with its comma."""
         if self.ieee:
             return ', input_precision="ieee"'
+        if self.tf32x3:
+            return ', input_precision="tf32x3"'
         return ', input_precision="tf32"' if self.round_tf32 else ""
 
     def rounded(self, text: str) -> str:
