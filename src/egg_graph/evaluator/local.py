@@ -221,10 +221,8 @@ class LocalEvaluator(AsynchronousTwins):
         That one is made where this evaluator has not measured the kernel before.
         """
         with self._second.started_for(task) as second:
-            first = self._measured.find(task, candidate)
-            made_now = first is None
-            if first is None:
-                first = Evaluation.model_validate(self._call("evaluate", {**params, "finalist": False}, seconds))
+            known = self._measured.find(task, candidate)
+            first = known or Evaluation.model_validate(self._call("evaluate", {**params, "finalist": False}, seconds))
             if not first.usable:
                 return first
             if first.timing is None:
@@ -237,7 +235,7 @@ class LocalEvaluator(AsynchronousTwins):
                 with JudgeClient(self._second.settings) as another:
                     answer = _asked_once(another, params, seconds + self._patience)
             told = confirmed(answer, first)
-            return _with_time_of(first, told) if made_now else told
+            return told if known else _with_time_of(first, told)
 
 
 def _with_time_of(first: Evaluation, told: Evaluation) -> Evaluation:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,36 @@ PATIENCE = 900.0
 """Seconds to wait for others' measurements."""
 POLL = 0.02
 """Seconds between two attempts to take a lock."""
+
+
+def wait_until(ready: Callable[[], bool], patience: float, doing: str, refusal: Callable[[], str]) -> None:
+    """Wait until something is ready; report `doing` once, if it is not ready at first.
+
+    Args:
+        ready: whether it is.
+        patience: seconds to wait.
+        doing: what this process waits for, in a few words.
+        refusal: says why it is not ready.
+
+    Raises:
+        InfrastructureError: if it is not ready in time, with `refusal()`.
+    """
+    started, waiting = time.monotonic(), False
+    while not ready():
+        if time.monotonic() - started >= patience:
+            raise InfrastructureError(refusal())
+        if not waiting:
+            report_progress(doing)
+            waiting = True
+        time.sleep(POLL)
+
+
+def make_shared_folder(folder: Path) -> None:
+    """Make a folder that all users may write to, unless it is there: sticky, as /tmp itself."""
+    if not folder.is_dir():
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            folder.chmod(0o1777)
 
 
 @dataclass
@@ -87,29 +117,24 @@ class Lease:
         Raises:
             InfrastructureError: if it is not free in time.
         """
-        started, waiting = time.monotonic(), False
-        while True:
+
+        def locked() -> bool:
             with suppress(BlockingIOError):
                 fcntl.flock(file, how | fcntl.LOCK_NB)
-                return
-            if time.monotonic() - started >= self.patience:
-                holders = self.holders()
-                by = f" by process {holders[0]}" if holders else ""
-                raise InfrastructureError(
-                    f"{self.gpu} is in use{by}: no turn within {self.patience:.0f} s; wait for it, or take another GPU"
-                )
-            if not waiting:
-                report_progress("waits for its turn on the GPU")
-                waiting = True
-            time.sleep(POLL)
+                return True
+            return False
+
+        def refusal() -> str:
+            holders = self.holders()
+            by = f" by process {holders[0]}" if holders else ""
+            return f"{self.gpu} is in use{by}: no turn within {self.patience:.0f} s; wait for it, or take another GPU"
+
+        wait_until(locked, self.patience, "waits for its turn on the GPU", refusal)
 
     def _open(self, path: Path) -> int:
         """Open the lock file. Another user's file is opened for reading, which suffices for a lock."""
         try:
-            if not self.folder.is_dir():
-                with suppress(FileExistsError):
-                    self.folder.mkdir(parents=True)
-                    self.folder.chmod(0o1777)
+            make_shared_folder(self.folder)
             with suppress(FileNotFoundError):
                 return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             with suppress(FileExistsError):

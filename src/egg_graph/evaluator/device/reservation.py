@@ -15,9 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from egg_graph.evaluator.device.lease import PATIENCE, POLL, Lease
-from egg_graph.evaluator.progress import report_progress
-from egg_graph.schema import InfrastructureError
+from egg_graph.evaluator.device.lease import PATIENCE, Lease, make_shared_folder, wait_until
 
 
 @dataclass
@@ -47,7 +45,7 @@ class Reservations:
         started, wanted = time.monotonic(), min(nbytes, self.capacity)
         with self.lease.lock_file("reservations") as asking:
             self.lease.acquire(asking, fcntl.LOCK_EX)
-            self._wait_for_room(wanted, started)
+            self._wait_for_room(wanted)
             own = self._folder / f"{os.getpid()}-{time.monotonic_ns()}"
             file = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -58,19 +56,21 @@ class Reservations:
             own.unlink(missing_ok=True)
             os.close(file)
 
-    def _wait_for_room(self, wanted: float, started: float) -> None:
-        waiting = False
-        while (taken := sum(map(self._size, self._folder.iterdir()))) + wanted > self.capacity:
-            if time.monotonic() - started >= self.patience:
-                gib = float(1 << 30)
-                raise InfrastructureError(
-                    f"{self.lease.gpu}: no room for {wanted / gib:.0f} GiB within {self.patience:.0f} s: other judges "
-                    f"reserve {taken / gib:.0f} of {self.capacity / gib:.0f} GiB; run fewer at a time"
-                )
-            if not waiting:
-                report_progress("waits for memory of the GPU")
-                waiting = True
-            time.sleep(POLL)
+    def _wait_for_room(self, wanted: float) -> None:
+        def refusal() -> str:
+            taken, whole, more = (x / float(1 << 30) for x in (self._taken, self.capacity, wanted))
+            return (
+                f"{self.lease.gpu}: no room for {more:.0f} GiB within {self.patience:.0f} s: other judges reserve "
+                f"{taken:.0f} of {whole:.0f} GiB; run fewer at a time"
+            )
+
+        wait_until(lambda: self._taken + wanted <= self.capacity, self.patience, "waits for memory of the GPU", refusal)
+
+    @property
+    def _taken(self) -> float:
+        """Memory that is reserved now [bytes]."""
+        make_shared_folder(self._folder)
+        return sum(map(self._size, self._folder.iterdir()))
 
     def _size(self, path: Path) -> float:
         """Memory that one file reserves [bytes]; 0 of one whose owner has died or lets it go just now."""
@@ -84,9 +84,4 @@ class Reservations:
 
     @property
     def _folder(self) -> Path:
-        folder = self.lease.path("memory")
-        if not folder.is_dir():
-            with suppress(FileExistsError):
-                folder.mkdir(parents=True)
-                folder.chmod(0o1777)
-        return folder
+        return self.lease.path("memory")

@@ -161,7 +161,7 @@ class Judge:
         problem.arguments({})
         known: dict[str, Any] = {"environment": self.environment}
         try:
-            surveyed = self.room.work(problem, lambda: self._surveyed(problem))
+            surveyed = self._survey(problem)
         except torch.OutOfMemoryError as error:
             raise BadInput(f"reference: {does_not_fit(problem, error)}") from None
         if self.gpu is not None and not surveyed.unevaluable:
@@ -208,7 +208,7 @@ class Judge:
         verdict: tuple[Status, str] | None = None
         kind: FindingKind = "degenerate_problem"
         try:
-            unevaluable = self.room.work(problem, lambda: self._surveyed(problem)).unevaluable
+            unevaluable = self._survey(problem).unevaluable
             kind = problem.validity.kind
         except BadInput as error:
             unevaluable, kind = str(error), "reference_failed"
@@ -315,6 +315,12 @@ class Judge:
             notes = (*builder.timing.notes, f"waited {self.access.waited:.0f} s in all for others on this GPU")
             builder.timing = builder.timing.model_copy(update={"notes": notes})
         return builder, verdict
+
+    def _survey(self, problem: Problem) -> Baseline:
+        """The survey of the reference; made in reserved memory when it is first asked for. Raises as `_surveyed`."""
+        if problem.is_surveyed:
+            return problem.untimed_baseline
+        return self.room.work(problem, lambda: self._surveyed(problem))
 
     def _surveyed(self, problem: Problem) -> Baseline:
         """Survey the reference before any candidate, within `REFERENCE_SECONDS`.

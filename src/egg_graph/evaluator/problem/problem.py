@@ -53,6 +53,11 @@ class Problem(CaseStore):
             }
         )
 
+    @property
+    def is_surveyed(self) -> bool:
+        """Whether `untimed_baseline` is known already."""
+        return "untimed_baseline" in vars(self)
+
     def uses(self, name: str) -> Uses:
         """Cases for further uses of a module that answers `cases(name)`.
 
