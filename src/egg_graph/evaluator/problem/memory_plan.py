@@ -6,8 +6,7 @@
 | judge and candidate, while one is compared | those, the shared inputs and the candidate's answer: 4 to 5 |
 | judge and candidate, while both sides are timed | encrypted, decrypted and plain inputs, both answers twice: 5 to 6 |
 
-What the reference's own operators allocate on their way comes on top; it is not known before it runs. On an H200
-judges of KernelBench's convolutions were seen to hold 7 times inputs and answer, their candidates one more.
+What the reference's own operators allocate on their way comes on top; it is not known before it runs.
 """
 
 from __future__ import annotations
