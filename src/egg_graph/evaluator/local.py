@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, Literal, Self
 
 from egg_graph.evaluator.cancellation import AsynchronousTwins, this_call
@@ -184,13 +183,15 @@ class LocalEvaluator(AsynchronousTwins):
         """Ask the judge; if it is lost, ask a new one once. What a reference needs is looked for before one starts."""
         if "task" in params:
             require_imports(params["task"]["reference"])
-        with ExitStack() as stack:
+        if not self._lock.acquire(blocking=False):
             with spending_on("waiting"):
-                stack.enter_context(self._lock)
-            try:
-                return self._ask(method, params, seconds)
-            except JudgeLost:
-                return self._ask(method, params, seconds)
+                self._lock.acquire()
+        try:
+            return self._ask(method, params, seconds)
+        except JudgeLost:
+            return self._ask(method, params, seconds)
+        finally:
+            self._lock.release()
 
     def _ask(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
         this_call().check()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import queue
+import select
 import socket
 import sys
 import threading
@@ -102,15 +102,15 @@ class LazyJudge:
         if method == "warm":
             return warm(params["task"])
         with accounted():
-            with spending_on("start"):
-                self._judge = self._judge or self._make()
+            if self._judge is None:
+                with spending_on("start"):
+                    self._judge = self._make()
             return self._judge.answer(method, params)
 
 
 def serve(control: socket.socket, judge: LazyJudge) -> None:
-    """Answer requests until the owner goes away; a reader thread notices that even during a request."""
-    requests: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_read, args=(control, requests), daemon=True).start()
+    """Answer requests until the owner goes away; a thread notices that even during a request."""
+    threading.Thread(target=_end_with_owner, args=(control,), daemon=True).start()
     sending = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
@@ -120,8 +120,8 @@ def serve(control: socket.socket, judge: LazyJudge) -> None:
     def send_progress(progress: Progress) -> None:
         send({"progress": progress.model_dump(mode="json")})
 
-    while True:
-        request = json.loads(requests.get())
+    for line in control.makefile("rb"):
+        request = json.loads(line)
         try:
             with hear_progress(send_progress):
                 answer = {"result": judge.answer(request["method"], request["params"])}
@@ -136,11 +136,12 @@ def serve(control: socket.socket, judge: LazyJudge) -> None:
         send(answer)
 
 
-def _read(control: socket.socket, requests: queue.Queue[bytes]) -> None:
-    with control.makefile("rb") as lines:
-        for line in lines:
-            requests.put(line)
-    os._exit(0)  # the fork servers die with this process, their children with them
+def _end_with_owner(control: socket.socket) -> None:
+    """End this process when its owner closes the socket. The fork servers die with it, their children with them."""
+    closed = select.poll()
+    closed.register(control, select.POLLRDHUP)
+    closed.poll()
+    os._exit(0)
 
 
 if __name__ == "__main__":
