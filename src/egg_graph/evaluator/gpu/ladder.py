@@ -97,12 +97,10 @@ class GpuLadder:
                 interpreter_runs.absorb(builder)
             if builder.failed:
                 return builder, None
-            with self.access.measuring():
-                if finalist:
-                    with spending_on("timing"):
-                        trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
-                with spending_on("profile"):
-                    self._profile(problem, candidate, folder, builder, stage, finalist)
+            if finalist:
+                with self.access.measuring(), spending_on("timing"):
+                    trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
+            self._profile(problem, candidate, folder, builder, stage, finalist)
             if finalist and not builder.failed:
                 with self.access.computing(), spending_on("sanitizer"):
                     sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
@@ -300,7 +298,8 @@ class GpuLadder:
         if best is not None and milliseconds >= best.milliseconds:
             skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
             return
-        profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        with self.access.measuring(), spending_on("profile"):
+            profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
 
 

@@ -102,11 +102,10 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     """
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
 
-    with ladder.access.measuring():
-        case = ladder.baseline(problem).case
     with ExitStack() as stack:
         shared = stack.enter_context(arena())
         with ladder.access.computing():
+            case = ladder.compiled_baseline(problem).case
             with case.held():
                 _, forms = share_inputs(case, shared)
             state = load(case, problem, shared)

@@ -176,6 +176,7 @@ def _noise_like(x: torch.Tensor) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return torch.full_like(x, _typical(x))
     values = _sample(x)
-    draw = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(x.device)
+    generator = torch.Generator(x.device).manual_seed(0)
+    draw = torch.randn(x.shape, generator=generator, dtype=torch.float32, device=x.device)
     spread = float(values.std()) if values.numel() > 1 else 0.0
-    return (draw * spread + float(values.mean())).to(x.dtype)
+    return draw.mul_(spread).add_(float(values.mean())).to(x.dtype)

@@ -219,6 +219,25 @@ def test_a_timed_answer_may_err_as_much_as_both_sides_do() -> None:
     assert relative_difference(spoilt, expected, own) == float("inf")
 
 
+def test_a_far_element_may_be_as_far_off_as_it_is_large() -> None:
+    expected = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    expected[3, 4] = 1e4
+    answer = expected.clone()
+    answer[3, 4] += 100.0  # 16 budgets of 1e4 are 160
+    assert relative_difference(answer, expected, leaf(expected)) == pytest.approx(1e-2, rel=1e-2)
+    answer[3, 4] += 100.0
+    assert relative_difference(answer, expected, leaf(expected)) == float("inf")
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_answers_whose_squares_fp32_does_not_hold_are_compared_all_the_same(size: float, dtype: torch.dtype) -> None:
+    expected = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=dtype) * size
+    own = leaf(expected, slack=1e-2 * size)
+    assert relative_difference(expected * 1.001, expected, own) == pytest.approx(1e-3, rel=1e-3)
+    assert relative_difference(torch.zeros_like(expected), expected, own) == float("inf")
+
+
 def test_infinities_integers_and_nothing_compare_as_themselves() -> None:
     expected = torch.tensor([1.0, float("inf"), float("nan"), -float("inf")])
     assert relative_difference(expected.clone(), expected, leaf(expected)) == 0.0

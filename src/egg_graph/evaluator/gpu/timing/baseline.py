@@ -41,7 +41,7 @@ CALLS = 20
 """Recorded calls that choose between eager and torch.compile."""
 FP32_CALLS = 10
 """Recorded calls of eager PyTorch in fp32."""
-WARMUP_SECONDS = 0.3
+WARMUP_SECONDS = 0.15
 """Warm-up of each forward before its first recorded call [s]."""
 
 

@@ -99,7 +99,7 @@ def _run_warmup_burst(
 
 
 def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, calls: int, *, again: bool) -> list[Burst]:
-    """Return bursts without forwards; each size is measured once for a baseline.
+    """Return bursts without forwards; a size is measured once for a baseline, when it is first needed.
 
     `again` adds some to those that are known. It replaces none: a candidate that lives meanwhile could slow them down,
     and the shortest count.
@@ -107,16 +107,14 @@ def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, call
     known = session.baseline.empty_bursts
     if calls in known and not again:
         return known[calls]
-    sizes = (calls,) if calls in known else [n for n in SIZES if n == calls or n + session.warmup_calls <= session.sets]
+    numbers = range(session.warmup_calls, session.warmup_calls + calls)
     blank = open_blank(session, worker)
     try:
-        for size in sizes:
-            numbers = range(session.warmup_calls, session.warmup_calls + size)
-            spin_ns = int(1e6 * EMPTY_SPIN_MS)
-            bursts = [
-                run_burst_of_blank(session, blank, numbers, spin_ns=spin_ns) for _ in range(UNCOUNTED_BURSTS + BURSTS)
-            ]
-            known.setdefault(size, []).extend(bursts[UNCOUNTED_BURSTS:])
+        bursts = [
+            run_burst_of_blank(session, blank, numbers, spin_ns=int(1e6 * EMPTY_SPIN_MS))
+            for _ in range(UNCOUNTED_BURSTS + BURSTS)
+        ]
+        known.setdefault(calls, []).extend(bursts[UNCOUNTED_BURSTS:])
     finally:
         blank.close()
     return known[calls]

@@ -42,7 +42,7 @@ from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Check, Clock, Finding, GpuState, Timing
 
-WARMUP_SECONDS = 0.3
+WARMUP_SECONDS = 0.15
 """Warm-up before the first recorded block [s]; three times as long if the spin is not settled by then."""
 FEWEST_WARMUP_BLOCKS, MOST_WARMUP_BLOCKS = 2, 1000
 
