@@ -57,6 +57,16 @@ SPEED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The GPU: beside others to compare answers, alone to time."""
+    from egg_graph.evaluator.device.access import access_to
+
+    access = access_to("gpu")
+    with access.measuring() if "times" in request.node.name else access.computing():
+        yield
+
+
 @pytest.fixture(scope="module")
 def graphs() -> dict[tuple[str, str], object]:
     """What was captured, one graph for all variants of a precision."""
