@@ -65,6 +65,7 @@ def turn(request: pytest.FixtureRequest) -> Iterator[None]:
     access = access_to("gpu")
     with access.measuring() if "times" in request.node.name else access.computing():
         yield
+    torch.cuda.empty_cache()
 
 
 @pytest.fixture(scope="module")
