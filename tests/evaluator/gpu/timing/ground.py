@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult, time_candidate
 from egg_graph.evaluator.gpu.worker_session import WorkerSession
@@ -40,11 +39,8 @@ class Ground:
         return self.tasks[reference]
 
     def time(self, source: str, reference: str) -> TimingResult:
-        """Time one candidate while no evaluator uses the GPU; raises `CandidateFailed` as the ladder would see it."""
-        with access_to("gpu").measuring():
-            return self._time(source, *self.baseline(reference))
-
-    def _time(self, source: str, problem: Problem, baseline: PyTorchBaseline) -> TimingResult:
+        """Time one candidate; raises `CandidateFailed` as the ladder would see it."""
+        problem, baseline = self.baseline(reference)
         self.count += 1
         folder = self.folder / str(self.count)
         folder.mkdir()
