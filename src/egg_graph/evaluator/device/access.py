@@ -71,12 +71,17 @@ class GpuAccess:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
+        with self.away(), self._holding(shared=False):
+            yield
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Let others measure for a block that does not use the GPU; `computing` and `measuring` work inside."""
         sharing, self._sharing = self._sharing, None
         if sharing is not None:
             sharing.let_go()
         try:
-            with self._holding(shared=False):
-                yield
+            yield
         finally:
             if sharing is not None:
                 self._take_again(sharing)

@@ -189,7 +189,7 @@ class GpuLadder:
         def make() -> PyTorchBaseline:
             torch.cuda.empty_cache()
             with baseline_peak(), spending_on("compile"):
-                return PyTorchBaseline(problem, self.access.measuring)
+                return PyTorchBaseline(problem, self.access)
 
         return self.baselines.get_or_make(problem.task.digest, make)
 

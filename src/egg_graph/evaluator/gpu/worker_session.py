@@ -7,19 +7,19 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.host.fork_server import (
-    GO_ON,
+    GLANCE,
     GRACE,
-    PAUSE,
     ChildExit,
     ForkServer,
     Limits,
     collect_exit,
+    stopped,
     wait_for_exit,
 )
 from egg_graph.evaluator.host.outcome import finding_of
@@ -32,8 +32,6 @@ SESSION_SECONDS = 900.0
 START_SECONDS = 120.0
 """Time limit of a worker's start [s]; a restarted fork server imports for some of it."""
 KILL = b"k"
-GLANCE = 0.1
-"""Time between two checks of the worker's GPU memory, and of measurements that wait for the GPU [s]."""
 LONGEST_ANSWER = 16 << 20
 """Longest answer of a worker [bytes]."""
 
@@ -113,19 +111,13 @@ class WorkerSession:
 
         What it has queued on the GPU is still done.
         """
-        self._send(PAUSE)
-        self._paused_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._paused_seconds += time.monotonic() - self._paused_since
-            self._paused_since = None
-            self._send(GO_ON)
-
-    def _send(self, word: bytes) -> None:
-        if self.exit_socket is not None:
-            with suppress(OSError):  # it has ended, and its end is told
-                self.exit_socket.sendall(word)
+        with nullcontext() if self.exit_socket is None else stopped(self.exit_socket):
+            self._paused_since = time.monotonic()
+            try:
+                yield
+            finally:
+                self._paused_seconds += time.monotonic() - self._paused_since
+                self._paused_since = None
 
     def _ask(self, do: str, limit: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.control.settimeout(limit)
@@ -193,7 +185,8 @@ class WorkerSession:
         assert self.exit_socket is not None
         exit_socket = self.exit_socket
         if kill:
-            self._send(KILL)
+            with suppress(OSError):  # it has ended, and its end is told
+                exit_socket.sendall(KILL)
         self.exit_socket = None
         self.control.close()
         return collect_exit(wait_for_exit(exit_socket, GRACE), b"", self.folder, time.monotonic() - self.started)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +31,10 @@ GRACE = 10.0
 """Seconds beyond a job's own limit after which the fork server itself counts as lost."""
 PAUSE, GO_ON = b"p", b"g"
 """Sent on an exit socket, they stop a job for a while, and let it go on; anything else ends it."""
+GLANCE = 0.05
+"""Seconds between two looks at a child that is waited for: at what it uses, and whether it has to give way."""
+Stopped = Callable[[], AbstractContextManager[object]]
+"""Makes a block in which a child is stopped."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,19 @@ class ForkServer:
             )
         self._control = ours
 
-    def run(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits) -> ChildExit:
+    def run(
+        self,
+        job: str,
+        payload: Mapping[str, Any],
+        folder: Path,
+        limits: Limits,
+        give_way: Callable[[Stopped], None] | None = None,
+    ) -> ChildExit:
         """Run `job` ("module:function") in a fresh child and wait for its exit. Safe from several threads.
+
+        Args:
+            job, payload, folder, limits: as for `launch`.
+            give_way: is called again and again meanwhile, with what makes a block in which the child is stopped.
 
         Raises:
             InfrastructureError: if the fork server was lost; the next call starts a new one.
@@ -120,7 +137,7 @@ class ForkServer:
         with tempfile.TemporaryFile(dir=folder) as report:
             exit_socket = self.launch(job, payload, folder, limits, report.fileno())
             try:
-                status = wait_for_exit(exit_socket, limits.wall_seconds + GRACE)
+                status = wait_for_exit(exit_socket, limits.wall_seconds + GRACE, give_way)
             except InfrastructureError:
                 self.stop()
                 raise
@@ -175,26 +192,50 @@ class ForkServer:
         self._control = self._process = None
 
 
-def wait_for_exit(exit_socket: socket.socket, seconds: float) -> dict[str, Any]:
+@contextmanager
+def stopped(exit_socket: socket.socket) -> Iterator[None]:
+    """Stop a child and its descendants for the block; what it has queued on a GPU is still done."""
+    with suppress(OSError):  # it has ended, and its end is told
+        exit_socket.sendall(PAUSE)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            exit_socket.sendall(GO_ON)
+
+
+def wait_for_exit(
+    exit_socket: socket.socket, seconds: float, give_way: Callable[[Stopped], None] | None = None
+) -> dict[str, Any]:
     """Wait until the fork server reports how a child ended; closes the socket.
+
+    Args:
+        exit_socket: of the child.
+        seconds: time to wait; what `give_way` takes does not count.
+        give_way: as for `ForkServer.run`.
 
     Returns:
         `cause` and `code`, as in `ChildExit`.
 
     Raises:
-        InfrastructureError: if no report comes within `seconds`, or the fork server has died.
+        InfrastructureError: if no report comes in time, or the fork server has died.
     """
+    until, data = time.monotonic() + seconds, b""
     with exit_socket:
-        exit_socket.settimeout(seconds)
-        data = b""
-        try:
-            while not data.endswith(b"\n"):
+        while not data.endswith(b"\n"):
+            if give_way is not None:
+                began = time.monotonic()
+                give_way(lambda: stopped(exit_socket))
+                until += time.monotonic() - began
+            left = until - time.monotonic()
+            if left <= 0:
+                raise InfrastructureError("the fork server of candidate processes does not answer")
+            ready, _, _ = select.select([exit_socket], [], [], left if give_way is None else min(left, GLANCE))
+            if ready:
                 piece = exit_socket.recv(4096)
                 if not piece:
                     raise InfrastructureError("the fork server of candidate processes died")
                 data += piece
-        except TimeoutError as error:
-            raise InfrastructureError("the fork server of candidate processes does not answer") from error
     status: dict[str, Any] = json.loads(data)
     return status
 

@@ -19,6 +19,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Child:
     request: dict[str, Any]
     """The job's folder, and its `Limits` by name."""
     deadline: float
-    """Monotonic time at which it is killed."""
+    """Monotonic time at which it is killed; infinite while it is stopped."""
     disk_limit: float
     """Bytes that its folder may hold."""
     oom_kills: int
@@ -58,12 +59,18 @@ class Child:
     """How it ended (`cause`, `code`); None while it runs."""
     reap_deadline: float = 0.0
     """Monotonic time at which its exit is reported although descendants are left."""
+    seconds_left: float = 0.0
+    """Seconds that were left until the deadline when it was stopped last."""
 
     def obey(self) -> None:
         """Do what the judge sends on the exit socket: pause, go on, or end; it has gone where nothing can be read."""
         word = os.read(self.exit_socket, 1)
-        if word in (PAUSE, GO_ON):
-            self.signal(signal.SIGSTOP if word == PAUSE else signal.SIGCONT)
+        if word == PAUSE:
+            self.seconds_left, self.deadline = self.deadline - time.monotonic(), inf
+            self.signal(signal.SIGSTOP)
+        elif word == GO_ON:
+            self.deadline = time.monotonic() + self.seconds_left
+            self.signal(signal.SIGCONT)
         else:
             self.kill("timeout")
 

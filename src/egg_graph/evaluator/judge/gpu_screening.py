@@ -20,7 +20,8 @@ from egg_graph.evaluator.aot.pruning import any_pruned
 from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.gpu.ladder import launch_resources
 from egg_graph.evaluator.gpu.timing.statistics import median
-from egg_graph.evaluator.gpu.worker_session import GLANCE, CandidateFailed, WorkerSession
+from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
+from egg_graph.evaluator.host.fork_server import GLANCE
 from egg_graph.evaluator.judge.screening import gate_each, rejected_trial
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan

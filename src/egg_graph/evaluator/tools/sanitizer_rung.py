@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
@@ -109,7 +110,7 @@ def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Pa
     kernels = [*sorted(own), PLANTED]
     payload = write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
     limits = Limits(wall_seconds=SECONDS + SLACK, memory_bytes=None, tools=True)
-    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, folder, limits)
+    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, folder, limits, give_way)
     return [_result_of(tool, end, folder, own) for tool in TOOLS]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from egg_graph.evaluator.device.access import give_way
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.device.driver import CudaDriver
 from egg_graph.evaluator.device.interference import measure_clock_resolution
 from egg_graph.evaluator.device.layout import Layout
@@ -46,32 +46,31 @@ WARMUP_SECONDS = 0.15
 
 
 @contextmanager
-def considerate_compiler(alone: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Let torch.compile give way to measurements of others between two kernels, and have the GPU alone for its own.
+def considerate_compiler(access: GpuAccess) -> Iterator[None]:
+    """Let others measure while torch.compile compiles; what it compiled runs in turns, and what it measures is alone.
 
     At the first call of what it compiled it measures the configurations of its kernels, and keeps the fastest. Others
     on the GPU would spoil that choice, and so flatter candidates.
-
-    Args:
-        alone: makes a block in which nobody else uses the GPU.
     """
+    from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    precompile, measure = CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs
+    run, measure = CompiledFxGraph.__call__, CachingAutotuner.benchmark_all_configs
 
-    def give_way_first(self: CachingAutotuner, *arguments: Any, **keywords: Any) -> Any:
-        give_way()
-        return precompile(self, *arguments, **keywords)
+    def run_in_turn(self: CompiledFxGraph, *arguments: Any, **keywords: Any) -> Any:
+        with access.computing():
+            return run(self, *arguments, **keywords)
 
     def measure_alone(self: CachingAutotuner, *arguments: Any, **keywords: Any) -> Any:
-        with alone():
+        with access.measuring():
             return measure(self, *arguments, **keywords)
 
-    CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs = give_way_first, measure_alone
+    CompiledFxGraph.__call__, CachingAutotuner.benchmark_all_configs = run_in_turn, measure_alone
     try:
-        yield
+        with access.away():
+            yield
     finally:
-        CachingAutotuner.precompile, CachingAutotuner.benchmark_all_configs = precompile, measure
+        CompiledFxGraph.__call__, CachingAutotuner.benchmark_all_configs = run, measure
 
 
 class PyTorchBaseline:
@@ -81,15 +80,15 @@ class PyTorchBaseline:
 
     Args:
         problem: the task.
-        alone: makes a block in which nobody else uses the GPU.
+        access: the judge's turns on the GPU.
 
     Raises:
         Unevaluable: if the reference's answer cannot be judged.
     """
 
-    def __init__(self, problem: Problem, alone: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
+    def __init__(self, problem: Problem, access: GpuAccess | None = None) -> None:
         self.problem = problem
-        self._alone = alone
+        self._access = access or GpuAccess()
         self.case: Case = next(problem.full_cases())
         self.precision = problem.task.precision
         self.driver = CudaDriver()
@@ -257,7 +256,7 @@ class PyTorchBaseline:
         try:
             with (
                 deadline(COMPILE_SECONDS, late),
-                considerate_compiler(self._alone),
+                considerate_compiler(self._access),
                 pytorch_at(self.precision, self.problem.device),
                 torch.no_grad(),
             ):
