@@ -154,6 +154,30 @@ def test_who_computes_can_measure_in_between(tmp_path: Path) -> None:
             pass
 
 
+def test_who_measures_waits_for_nothing_that_it_does_meanwhile(tmp_path: Path) -> None:
+    access = GpuAccess(Lease("GPU-x", folder=tmp_path, patience=0.5))
+    with access.computing(), access.measuring():
+        with access.measuring(), access.computing():
+            pass
+        with access.computing(), access.measuring():
+            assert len(access.lease.holders()) == 1
+    assert access.lease.holders() == ()
+
+
+def test_who_is_away_lets_others_measure_and_can_take_turns(tmp_path: Path) -> None:
+    first, second = (GpuAccess(Lease("GPU-x", folder=tmp_path, patience=0.5)) for _ in range(2))
+    with first.computing():
+        with first.away():
+            with second.measuring():
+                pass
+            with first.computing(), first.measuring():
+                pass
+            with second.measuring():
+                pass
+        with pytest.raises(InfrastructureError), second.measuring():
+            pass
+
+
 def test_memory_is_reserved_up_to_what_there_is(tmp_path: Path) -> None:
     lease = Lease("GPU-x", folder=tmp_path)
     mine = Reservations(lease, capacity=100.0, patience=0.2)

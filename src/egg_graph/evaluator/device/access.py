@@ -47,7 +47,7 @@ class GpuAccess:
     lease: Lease | None = None
     reservations: Reservations | None = None
     alone: bool = False
-    """Whether the judge is inside `alone_throughout`; `computing` and `measuring` then wait for nothing."""
+    """Whether the judge holds the GPU alone; `computing`, `measuring` and `reserved` then wait for nothing."""
     waited: float = 0.0
     """Total seconds spent waiting for others."""
     crowded: bool = False
@@ -71,7 +71,7 @@ class GpuAccess:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
-        with self.away(), self._holding(shared=False):
+        with self.away(), self._holding(shared=False), self._for_itself():
             yield
 
     @contextmanager
@@ -92,12 +92,8 @@ class GpuAccess:
 
         No other judge has memory reserved meanwhile; call it where this one has none.
         """
-        with self.reserved(float("inf")), self._holding(shared=False):
-            self.alone = True
-            try:
-                yield
-            finally:
-                self.alone = False
+        with self.reserved(float("inf")), self._holding(shared=False), self._for_itself():
+            yield
 
     @contextmanager
     def reserved(self, nbytes: float) -> Iterator[None]:
@@ -109,6 +105,14 @@ class GpuAccess:
             with spending_on("waiting"):
                 self.waited += stack.enter_context(self.reservations.reserved(nbytes))
             yield
+
+    @contextmanager
+    def _for_itself(self) -> Iterator[None]:
+        before, self.alone = self.alone, True
+        try:
+            yield
+        finally:
+            self.alone = before
 
     @contextmanager
     def _holding(self, *, shared: bool) -> Iterator[Turn | None]:

@@ -23,7 +23,7 @@ FOLDER = Path("/tmp/egg-graph-leases")
 """Folder of the lock files. All users share it: it is world-writable and sticky, as /tmp itself."""
 PATIENCE = 900.0
 """Seconds to wait for others' measurements."""
-POLL = 0.02
+POLL = 0.005
 """Seconds between two attempts to take a lock."""
 
 
