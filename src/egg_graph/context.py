@@ -25,7 +25,7 @@ SAME_NAME = 0.85
 
 Device = Literal["auto", "gpu", "none"]
 Accept = Literal["faster", "right"]
-SweepOf = Literal["auto", "stage", "whole"]
+SweepOf = Literal["auto", "stage", "whole", "knobs"]
 Count = Annotated[int, Field(ge=0)]
 MEASURES = ("calls", "tokens", "dollars")
 """What a budget of a part of the run may limit."""
@@ -143,9 +143,9 @@ class Context:
         metadata=describe(
             "What a sweep turns. stage: the knobs that the kernel leaves to the stage; whole: all knobs of the kernel "
             "together, once, in the first stage that runs; without a clock none is chosen, and a winner that is faster "
-            "by no more than the noise is not judged. auto: where the embedded expert plays the team and kernels are "
-            "timed, once as whole, of the stages that run, each knob alone and then what paid together; otherwise "
-            "stage."
+            "by no more than the noise is not judged; knobs: once as whole, of the stages that run, each knob alone "
+            "and then what paid together. auto: knobs where the embedded expert plays the team and kernels are timed, "
+            "otherwise stage."
         ),
     )
     accept: Accept = field(

@@ -77,7 +77,7 @@ def swept_knobs(space: ConfigSpace, stage: StageName, context: Context) -> dict[
         space: of the kernel.
         stage: whose tuner it is.
         context: says whether each stage sweeps its own knobs, or the first one that runs sweeps all, or all that belong
-            to stages that run (`auto`, where `Services.settle_sweep` leaves it so).
+            to stages that run.
     """
     if context.sweep == "stage":
         return space.get(stage, {})
@@ -85,7 +85,7 @@ def swept_knobs(space: ConfigSpace, stage: StageName, context: Context) -> dict[
         return {}
     whole: dict[str, tuple[Knob, ...]] = {}
     for owner, knobs in space.items():
-        if context.sweep == "auto" and owner not in context.stages:
+        if context.sweep == "knobs" and owner not in context.stages:
             continue
         whole |= {knob: (*whole.get(knob, ()), *values) for knob, values in knobs.items()}
     return whole

@@ -457,7 +457,7 @@ def test_one_sweep_turns_each_knob_alone_and_then_joins_what_paid(values, screen
 
 def test_a_stage_that_is_left_out_keeps_its_knobs_from_the_one_sweep():
     """Unless the knobs say `whole`; so leaving out a stage tells what its knobs are worth."""
-    for sweep, screened in (("auto", [2]), ("whole", [4])):
+    for sweep, screened in (("auto", [2]), ("knobs", [2]), ("whole", [4])):
         evaluator, team = ScriptedEvaluator(clock=True), ScriptedTeam([TWO_KNOBS], worth=[False])
         team.one_sweep = True
         go(team, evaluator, sweep=sweep, stages=(STAGES[0], "tensor_tiling"))

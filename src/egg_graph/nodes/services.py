@@ -125,10 +125,10 @@ class Services:
         return calls_models(self.model if self.team is None else self.team)
 
     def settle_sweep(self, context: Context, state: OutputState) -> Context:
-        """The knobs, with `auto` as the `sweep` only where the team wants one sweep and kernels are timed."""
-        if context.sweep != "auto" or (timed(state) and wants_one_sweep(self.get_team())):
+        """The knobs, with what the `sweep` that `auto` stands for turns."""
+        if context.sweep != "auto":
             return context
-        return replace(context, sweep="stage")
+        return replace(context, sweep="knobs" if timed(state) and wants_one_sweep(self.get_team()) else "stage")
 
     def get_evaluator(self, context: Context) -> Evaluator:
         """The evaluator that was given, or the one of this machine."""

@@ -29,13 +29,13 @@ def choose_configurations(
     from egg_graph.tuning import configurations
 
     limit, _ = sweep_limit(state, context)
-    farthest = 1 if context.sweep == "auto" else None
+    farthest = 1 if context.sweep == "knobs" else None
     return configurations(best.config, swept_knobs(best.space, stage, context), limit, favourite, farthest)
 
 
 def sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
     """The most configurations of a sweep, and in words what limits them."""
-    if context.sweep == "auto":
+    if context.sweep == "knobs":
         most = max(2, 2 * context.max_configs - JOINED)
         return most, f"max_configs is {context.max_configs}, and {most} fit into one sweep for all stages"
     if timed(state) or context.max_configs <= UNTIMED_CONFIGS:
@@ -50,7 +50,7 @@ def what_is_left_out(
     from egg_graph.tuning import left_out, spanned
 
     most, limit = sweep_limit(state, context)
-    if context.sweep == "auto" and len(tried) < most:
+    if context.sweep == "knobs" and len(tried) < most:
         return ""
     left = left_out(spanned(best.config, swept_knobs(best.space, stage, context)), [c.config for c in tried])
     return f"{left}: {limit}" if left else ""
@@ -83,7 +83,7 @@ def join_changes(trials: Sequence[Trial], context: Context) -> list[dict[str, Kn
     """The configurations to try after those of the one sweep for all stages; none after any other sweep."""
     from egg_graph.tuning import joined
 
-    return joined(trials, JOINED, NOISE) if context.sweep == "auto" else []
+    return joined(trials, JOINED, NOISE) if context.sweep == "knobs" else []
 
 
 def are_alike(winner: Trial, own: Trial) -> bool:
