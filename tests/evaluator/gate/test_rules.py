@@ -42,6 +42,20 @@ HONEST = {
         "        mathematics = tl.math if hasattr(tl, 'math') else tl\n        assert getattr(triton, 'cdiv')\n"
         "        out = ",
     ),
+    "inputs that may be distributed": "import torch.distributed as dist\ntry:\n"
+    "    from torch.distributed.tensor import DTensor\nexcept ImportError:\n    DTensor = ()\n"
+    + RIGHT.replace(
+        "        out = ",
+        "        if isinstance(x, DTensor):\n            x = x.full_tensor()\n"
+        "        if dist.is_initialized() and dist.get_world_size() > 1:\n"
+        "            torch.distributed.all_reduce(x, op=dist.ReduceOp.SUM)\n        out = ",
+    ),
+    "the module of a device's type": RIGHT
+    + "\n\ndef on(device):\n    device = torch.device(device)\n    there = getattr(torch, device.type, None)\n"
+    "    return there.device(device) if hasattr(there, 'device') else None\n",
+    "Inductor's guard of a device": RIGHT.replace(
+        "        out = ", "        with torch.cuda._DeviceGuard(x.device.index):\n            pass\n        out = "
+    ),
     "libdevice": RIGHT.replace("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n"),
     "attributes of self": RIGHT.replace("        out = ", "        self.calls = 1\n        out = "),
     "a function named like a word": RIGHT + "\n\ndef compile_time(x):\n    return x\n",
@@ -183,6 +197,22 @@ BROKEN = {
     ),
     "a call that is not forward": (
         RIGHT.replace("    def forward", "    def __call__(self, x):\n        return x\n\n    def forward"),
+        "forbidden_construct",
+    ),
+    "a process group": (RIGHT + "\n\ntorch.distributed.init_process_group()\n", "forbidden_construct"),
+    "a mesh of devices": ("from torch.distributed.tensor import init_device_mesh\n" + RIGHT, "forbidden_construct"),
+    "another part of torch.distributed": ("import torch.distributed.rpc\n" + RIGHT, "forbidden_construct"),
+    "a type of something else": (
+        RIGHT.replace(IN_FORWARD, "        getattr(torch, x.type)\n        return out"),
+        "forbidden_construct",
+    ),
+    "a device that is bound otherwise, too": (
+        RIGHT
+        + "\n\ndef f(things):\n    d = torch.device('cuda')\n    for d in things:\n        getattr(torch, d.type)\n",
+        "forbidden_construct",
+    ),
+    "a device that comes later": (
+        RIGHT + "\n\ndef f(d):\n    getattr(torch, d.type)\n    d = torch.device('cuda')\n",
         "forbidden_construct",
     ),
     "switches": (RIGHT + "\n\ntorch.backends.cuda.matmul.allow_tf32 = True\n", "forbidden_construct"),

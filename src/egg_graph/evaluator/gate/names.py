@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 DEPTH = 8
 """Length of a chain of aliases that is followed."""
+DEVICE_TYPES = frozenset({"cuda", "cpu"})
+"""What the `type` of a torch.device may be here."""
 
 
 class Names:
@@ -120,6 +123,8 @@ class Names:
         """Return the literal strings that an expression may be; None if they cannot be known."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return frozenset({node.value})
+        if isinstance(node, ast.Attribute) and node.attr == "type" and self._is_device(node.value):
+            return DEVICE_TYPES
         if not isinstance(node, ast.Name) or depth == 0:
             return None
         for scope in self._visible(node):
@@ -132,6 +137,24 @@ class Names:
                     self._strings[key] = frozenset().union(*known) if whole else None
                 return self._strings[key]
         return None
+
+    def _is_device(self, node: ast.expr) -> bool:
+        """Return whether an expression is surely a torch.device: a call of it, or a name bound to such calls alone."""
+        if isinstance(node, ast.Call):
+            return self.dotted(node.func) == {"torch.device"}
+        scope = self.scope_of.get(node)
+        if not isinstance(node, ast.Name) or not isinstance(scope, ast.Module | ast.FunctionDef):
+            return False
+        made = [
+            statement
+            for statement in scope.body
+            if isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Call)
+            and self._is_device(statement.value)
+        ]
+        bound = {id(target) for statement in made for target in statement.targets}
+        binders = [inner for inner in ast.walk(scope) if _binds(inner, node.id)]
+        return bool(binders) and all(id(b) in bound for b in binders) and min(b.lineno for b in binders) < node.lineno
 
     def made_here(self, node: ast.AST, depth: int = DEPTH) -> bool:
         """Return whether an object is the candidate's own: self, its own class or function, or a fresh instance."""
@@ -191,6 +214,15 @@ class Names:
 
 def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _binds(node: ast.AST, name: str) -> TypeGuard[ast.stmt | ast.expr]:
+    """Whether a node binds or deletes a name, an argument aside."""
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        return name in node.names
+    return name in (getattr(node, "name", None), getattr(node, "asname", None), getattr(node, "rest", None))
 
 
 def _calls(node: ast.Call, name: str) -> bool:
