@@ -50,6 +50,14 @@ HONEST = {
         "        if dist.is_initialized() and dist.get_world_size() > 1:\n"
         "            torch.distributed.all_reduce(x, op=dist.ReduceOp.SUM)\n        out = ",
     ),
+    "builtins' names unpacked": RIGHT
+    + "\n\nclass F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n"
+    "        (input,) = ctx.saved_tensors\n        for vars in ctx.more:\n            input = input + vars\n"
+    "        with ctx.lock as open:\n            return input * g * open\n",
+    "kept out of a compiler": RIGHT
+    + "\n\n@torch.compiler.disable\ndef wrapper(x):\n    return x if torch.compiler.is_compiling() else x + 0\n",
+    "a seed drawn": "import random\nfrom random import randint\n"
+    + RIGHT.replace("        out = ", "        seed = randint(0, 9) + random.randint(0, 9)\n        out = "),
     "the module of a device's type": RIGHT
     + "\n\ndef on(device):\n    device = torch.device(device)\n    there = getattr(torch, device.type, None)\n"
     "    return there.device(device) if hasattr(there, 'device') else None\n",
@@ -199,6 +207,13 @@ BROKEN = {
         RIGHT.replace("    def forward", "    def __call__(self, x):\n        return x\n\n    def forward"),
         "forbidden_construct",
     ),
+    "a builtin unpacked in the module": (RIGHT + "\n\n(eval,) = list([eval])\neval('1')\n", "forbidden_construct"),
+    "a builtin unpacked as a global": (
+        RIGHT + "\n\ndef f():\n    global eval\n    (eval,) = [eval][:]\n    eval('1')\n",
+        "forbidden_construct",
+    ),
+    "a compiler's other parts": (RIGHT + "\n\ntorch.compiler.reset()\n", "forbidden_construct"),
+    "a generator's insides": ("import random\n" + RIGHT + "\n\nrandom._os.getcwd()\n", "forbidden_construct"),
     "a process group": (RIGHT + "\n\ntorch.distributed.init_process_group()\n", "forbidden_construct"),
     "a mesh of devices": ("from torch.distributed.tensor import init_device_mesh\n" + RIGHT, "forbidden_construct"),
     "another part of torch.distributed": ("import torch.distributed.rpc\n" + RIGHT, "forbidden_construct"),

@@ -28,6 +28,8 @@ class Names:
         self.values: dict[Scope, dict[str, list[ast.expr]]] = {}
         self.own_attributes: dict[str, list[ast.expr]] = {}
         """Attribute of self -> expressions that are assigned to it."""
+        self.unpacked: set[tuple[Scope, str]] = set()
+        """Local names of functions that are bound to what no text tells: parts of a value, turns of a loop."""
         self._dotted: dict[tuple[Scope, str, int], frozenset[str]] = {}
         self._strings: dict[tuple[Scope, str, int], frozenset[str] | None] = {}
         self._made_here: dict[tuple[Scope, str, int], bool] = {}
@@ -64,8 +66,12 @@ class Names:
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             self._assign(scope, node.target, node.value)
         elif isinstance(node, ast.For | ast.comprehension):
+            if isinstance(node, ast.For):
+                self._unpack(scope, node.target)
             for element in _elements(node.iter):
                 self._assign(scope, node.target, element)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            self._unpack(scope, node.optional_vars)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.values[scope].setdefault(node.name, [])
 
@@ -77,6 +83,16 @@ class Names:
         elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
             for part, its in zip(target.elts, value.elts, strict=False):
                 self._assign(scope, part, its)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(scope, target)
+
+    def _unpack(self, scope: Scope, target: ast.expr) -> None:
+        """Note the names of a target; in a function alone, where no such name can be the builtin any more."""
+        if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            return
+        names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        declared = {name for node in ast.walk(scope) if isinstance(node, ast.Global) for name in node.names}
+        self.unpacked.update((scope, name) for name in names - declared)
 
     def _arguments(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         given = function.args
@@ -91,7 +107,10 @@ class Names:
 
     def is_bound(self, node: ast.Name) -> bool:
         """Return whether the candidate itself binds this name, so that it is no builtin."""
-        return any(node.id in self.imports[s] or node.id in self.values[s] for s in self._visible(node))
+        return any(
+            node.id in self.imports[s] or node.id in self.values[s] or (s, node.id) in self.unpacked
+            for s in self._visible(node)
+        )
 
     def dotted(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str]:
         """Return dotted names of library parts that an expression may stand for; empty if there are none."""

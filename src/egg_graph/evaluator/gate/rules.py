@@ -99,6 +99,7 @@ ALLOWED_NAMES = {
     "einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack", "parse_shape", "layers"}),
     "einops.layers": frozenset({"torch"}),
     "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
+    "random": frozenset({"randint", "randrange", "random"}),
     "torch.distributed": frozenset(
         {
             *("is_available", "is_initialized", "get_rank", "get_world_size", "ProcessGroup", "ReduceOp", "tensor"),
@@ -113,6 +114,8 @@ Kernels of libraries ask whether their inputs are distributed. Nothing here make
 without one nothing is."""
 MAKES_OPERATORS = frozenset({"torch.library.custom_op", "torch.library.triton_op"})
 """Functions that register an operator of the candidate's own (see `own_operators`)."""
+NO_COMPILER = ("torch.compiler.disable", "torch.compiler.is_compiling")
+"""Parts of `torch.compiler` that compile nothing: they keep a compiler out, or ask for it."""
 OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
 """All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""
 SYSTEM_MODULES = frozenset(
@@ -188,6 +191,7 @@ WITHIN_TREES = frozenset(
         *("triton.language.core", "triton.language.math", "triton.language.standard", "triton.language.extra"),
         *("triton.language.random", "triton.language.semantic", "triton.language.extra.libdevice"),
         *("triton.language.extra.cuda", "triton.language.extra.cuda.libdevice"),
+        "torch.compiler",
     }
 )
 """Modules within `TREES` that `is_module` knows."""
@@ -221,6 +225,8 @@ def use_refused(dotted: str) -> str:
     if root in ALLOWED_NAMES or f"{dotted}.".startswith("torch.distributed."):
         return _refused_name(dotted)
     if dotted == "torch.library" or any(dotted == name or dotted.startswith(f"{name}.") for name in OWN_OPERATORS):
+        return ""
+    if dotted == "torch.compiler" or dotted in NO_COMPILER:
         return ""
     for end in range(len(parts) + 1):
         why = FORBIDDEN.get(".".join([root, *parts[:end]]))
