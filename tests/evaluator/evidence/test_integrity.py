@@ -12,6 +12,7 @@ from egg_graph.evaluator.evidence.integrity import (
     judge_watch,
 )
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
 from egg_graph.evaluator.wire.operators import computing, operator_name
 from egg_graph.evaluator.worker.launches import ForwardRecord, OperatorRecorder, count_moved_to_host
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
@@ -150,6 +151,11 @@ def test_bytes_that_computing_operators_read_are_counted() -> None:
     with torch.no_grad(), OperatorRecorder(record):
         x.contiguous().clone().t()[:4].sum()
     assert record.library_read == 4 * 8 * 4
+    recorder = LibraryRecorder()
+    with torch.no_grad(), recorder:
+        recorder.recording = True
+        x.clone().t()[:4].sum()
+    assert recorder.bytes_read() == 4 * 8 * 4
 
 
 @pytest.mark.parametrize(

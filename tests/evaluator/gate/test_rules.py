@@ -341,6 +341,17 @@ def test_test_code_is_cut_out_line_by_line() -> None:
     assert without_test_code(source) == (source, ())
 
 
+def test_what_only_test_code_needs_goes_along() -> None:
+    """Helpers of tests with what they import; not a function that the module needs, too."""
+    source, left_out = without_test_code(
+        "import sys\n" + RIGHT + "\n\ndef size(x):\n    return x.shape[0]\n\n\nLEAST = size(torch.empty(2))\n\n\n"
+        "def bound(n):\n    return n and bound(n - 1)\n\n\n"
+        "def run_tests():\n    sys.exit(size(torch.ones(bound(2))))\n\n\nif __name__ == '__main__':\n    run_tests()\n"
+    )
+    assert left_out == ('the block `if __name__ == "__main__"`', "run_tests()", "bound()", "`import sys`")
+    assert "def size" in source and kinds(source) == []
+
+
 def test_test_code_on_a_line_with_other_code_stays() -> None:
     source = "def get_inputs(): pass\nx = 1; import os\n\nif __name__ == '__main__': os\n"
     assert without_test_code(source)[0] == source
