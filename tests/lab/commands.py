@@ -362,6 +362,40 @@ def hardware(
 
 
 @lab.command()
+def outside(
+    folder: Annotated[Path, typer.Argument(help="Folder with kernels/, problems/ and sources.json.")],
+    device: Annotated[Device, DEVICE] = "auto",
+    workers: Annotated[int, typer.Option(min=1, help="Evaluators side by side.")] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a kernel may take.")] = 60.0,
+    only: Annotated[list[str] | None, typer.Option(help="Judge the kernels of these names.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; judge the rest.")] = False,
+    before: Annotated[Path | None, typer.Option(help="Results of this command by an earlier evaluator.")] = None,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Judge kernels that others wrote, and tell whose fault each rejection is.
+
+    Exit status 1 if a kernel without a fault of its own was rejected.
+    """
+    from tests.lab.outside import OutsideRow, outside_page, run_outside
+
+    check_device(device)
+    console = stdout()
+
+    def print_row(row: OutsideRow) -> None:
+        color = {"falsely rejected": "red", "not judged": "yellow"}.get(row.verdict, "green")
+        reason = f"{row.run.status}, {row.run.seconds:.1f} s: {plain(row.run.reason)[:120]}"
+        console.print(f"[{color}]{row.verdict:16}[/] {plain(row.name):34} {reason}", soft_wrap=True)
+
+    results = run_outside(
+        folder, out, device=device, workers=workers, timeout=timeout, only=only or (), keep=keep, before=before,
+        on_row=print_row,
+    )  # fmt: skip
+    typer.echo(outside_page(results))
+    if results.false:
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
 def briefs(out: Annotated[Path | None, OUT] = None) -> None:
     """Measure the briefs of a recorded run, in estimated tokens."""
     from tests.lab.briefs import measure_briefs, sizes_table, write_sizes

@@ -12,6 +12,7 @@ from egg_graph.evaluator.evidence.integrity import (
     judge_watch,
 )
 from egg_graph.evaluator.evidence.traffic import Traffic, judge_read_back
+from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
 from egg_graph.evaluator.wire.operators import computing, operator_name
 from egg_graph.evaluator.worker.launches import ForwardRecord, OperatorRecorder, count_moved_to_host
 from egg_graph.schema import Finding, Hardware, Integrity, KernelTask
@@ -124,6 +125,37 @@ def test_a_kernel_that_replaces_nothing_is_for_show(
 ) -> None:
     found = judge_watch(task(h200), seen(*called), reference)[1]
     assert kinds(found) == (["not_causal"] if leaf else [])
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "leaf"),
+    [(256, 4096, False), (257, 4096, True), (256, 0, True), ("no number", 4096, True), (-1, 4096, True)],
+)
+def test_the_library_may_finish_a_small_rest(h200: Hardware, read: object, given: int, leaf: bool) -> None:
+    """A reduction in two steps, whose last one is an operator of the reference on what the kernels left."""
+    told = seen("aten.sum.dim_IntList", library_read=read)
+    assert kinds(judge_watch(task(h200), told, ["aten.sum"], given_bytes=given)[1]) == (["not_causal"] if leaf else [])
+
+
+@pytest.mark.parametrize(("kernels", "leaf"), [(4096.0, False), (4095.0, True)])
+def test_a_small_rest_is_small_beside_what_the_kernels_moved(h200: Hardware, kernels: float, leaf: bool) -> None:
+    integrity = Integrity(kernels=("k",), operators=("aten.sum",), computing=("aten.sum",))
+    traffic = Traffic.told(4, {}, kernels, given=1 << 20, library=256)
+    assert kinds(judge_integrity(task(h200), integrity, ["aten.sum"], traffic=traffic)) == (
+        ["not_causal"] if leaf else []
+    )
+
+
+def test_bytes_that_computing_operators_read_are_counted() -> None:
+    record, x = ForwardRecord(), torch.ones(8, 16)
+    with torch.no_grad(), OperatorRecorder(record):
+        x.contiguous().clone().t()[:4].sum()
+    assert record.library_read == 4 * 8 * 4
+    recorder = LibraryRecorder()
+    with torch.no_grad(), recorder:
+        recorder.recording = True
+        x.clone().t()[:4].sum()
+    assert recorder.bytes_read() == 4 * 8 * 4
 
 
 @pytest.mark.parametrize(

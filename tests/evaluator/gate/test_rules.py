@@ -42,6 +42,28 @@ HONEST = {
         "        mathematics = tl.math if hasattr(tl, 'math') else tl\n        assert getattr(triton, 'cdiv')\n"
         "        out = ",
     ),
+    "inputs that may be distributed": "import torch.distributed as dist\ntry:\n"
+    "    from torch.distributed.tensor import DTensor\nexcept ImportError:\n    DTensor = ()\n"
+    + RIGHT.replace(
+        "        out = ",
+        "        if isinstance(x, DTensor):\n            x = x.full_tensor()\n"
+        "        if dist.is_initialized() and dist.get_world_size() > 1:\n"
+        "            torch.distributed.all_reduce(x, op=dist.ReduceOp.SUM)\n        out = ",
+    ),
+    "builtins' names unpacked": RIGHT
+    + "\n\nclass F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n"
+    "        (input,) = ctx.saved_tensors\n        for vars in ctx.more:\n            input = input + vars\n"
+    "        with ctx.lock as open:\n            return input * g * open\n",
+    "kept out of a compiler": RIGHT
+    + "\n\n@torch.compiler.disable\ndef wrapper(x):\n    return x if torch.compiler.is_compiling() else x + 0\n",
+    "a seed drawn": "import random\nfrom random import randint\n"
+    + RIGHT.replace("        out = ", "        seed = randint(0, 9) + random.randint(0, 9)\n        out = "),
+    "the module of a device's type": RIGHT
+    + "\n\ndef on(device):\n    device = torch.device(device)\n    there = getattr(torch, device.type, None)\n"
+    "    return there.device(device) if hasattr(there, 'device') else None\n",
+    "Inductor's guard of a device": RIGHT.replace(
+        "        out = ", "        with torch.cuda._DeviceGuard(x.device.index):\n            pass\n        out = "
+    ),
     "libdevice": RIGHT.replace("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n"),
     "attributes of self": RIGHT.replace("        out = ", "        self.calls = 1\n        out = "),
     "a function named like a word": RIGHT + "\n\ndef compile_time(x):\n    return x\n",
@@ -185,6 +207,29 @@ BROKEN = {
         RIGHT.replace("    def forward", "    def __call__(self, x):\n        return x\n\n    def forward"),
         "forbidden_construct",
     ),
+    "a builtin unpacked in the module": (RIGHT + "\n\n(eval,) = list([eval])\neval('1')\n", "forbidden_construct"),
+    "a builtin unpacked as a global": (
+        RIGHT + "\n\ndef f():\n    global eval\n    (eval,) = [eval][:]\n    eval('1')\n",
+        "forbidden_construct",
+    ),
+    "a compiler's other parts": (RIGHT + "\n\ntorch.compiler.reset()\n", "forbidden_construct"),
+    "a generator's insides": ("import random\n" + RIGHT + "\n\nrandom._os.getcwd()\n", "forbidden_construct"),
+    "a process group": (RIGHT + "\n\ntorch.distributed.init_process_group()\n", "forbidden_construct"),
+    "a mesh of devices": ("from torch.distributed.tensor import init_device_mesh\n" + RIGHT, "forbidden_construct"),
+    "another part of torch.distributed": ("import torch.distributed.rpc\n" + RIGHT, "forbidden_construct"),
+    "a type of something else": (
+        RIGHT.replace(IN_FORWARD, "        getattr(torch, x.type)\n        return out"),
+        "forbidden_construct",
+    ),
+    "a device that is bound otherwise, too": (
+        RIGHT
+        + "\n\ndef f(things):\n    d = torch.device('cuda')\n    for d in things:\n        getattr(torch, d.type)\n",
+        "forbidden_construct",
+    ),
+    "a device that comes later": (
+        RIGHT + "\n\ndef f(d):\n    getattr(torch, d.type)\n    d = torch.device('cuda')\n",
+        "forbidden_construct",
+    ),
     "switches": (RIGHT + "\n\ntorch.backends.cuda.matmul.allow_tf32 = True\n", "forbidden_construct"),
     "a private part": (RIGHT + "\n\nlinear = torch._C._nn.linear\n", "forbidden_construct"),
     "a sub-module": ("import torch.utils.cpp_extension as e\n" + RIGHT, "forbidden_construct"),
@@ -294,6 +339,17 @@ def test_test_code_is_cut_out_line_by_line() -> None:
         "class ModelNew(nn.Module):"
     )
     assert without_test_code(source) == (source, ())
+
+
+def test_what_only_test_code_needs_goes_along() -> None:
+    """Helpers of tests with what they import; not a function that the module needs, too."""
+    source, left_out = without_test_code(
+        "import sys\n" + RIGHT + "\n\ndef size(x):\n    return x.shape[0]\n\n\nLEAST = size(torch.empty(2))\n\n\n"
+        "def bound(n):\n    return n and bound(n - 1)\n\n\n"
+        "def run_tests():\n    sys.exit(size(torch.ones(bound(2))))\n\n\nif __name__ == '__main__':\n    run_tests()\n"
+    )
+    assert left_out == ('the block `if __name__ == "__main__"`', "run_tests()", "bound()", "`import sys`")
+    assert "def size" in source and kinds(source) == []
 
 
 def test_test_code_on_a_line_with_other_code_stays() -> None:

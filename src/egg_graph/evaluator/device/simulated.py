@@ -164,6 +164,7 @@ def simulate_gpu(hardware: Hardware | None) -> None:
         "default_stream": lambda device=None: _Stream(),
         "stream": lambda stream: nullcontext(),
         "device": lambda device: nullcontext(),
+        "_DeviceGuard": lambda index: nullcontext(),
         "device_of": lambda tensor: nullcontext(),
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,

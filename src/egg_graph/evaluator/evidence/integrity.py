@@ -40,7 +40,12 @@ MOST = 2000
 
 
 def judge_watch(
-    task: KernelTask, answer: Mapping[str, Any], reference_operators: Sequence[str] = (), *, answer_bytes: int = 0
+    task: KernelTask,
+    answer: Mapping[str, Any],
+    reference_operators: Sequence[str] = (),
+    *,
+    answer_bytes: int = 0,
+    given_bytes: int = 0,
 ) -> tuple[Integrity, list[Finding]]:
     """Judge the report of one recorded forward.
 
@@ -49,6 +54,7 @@ def judge_watch(
         answer: of `recorder.record_forward`.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
         answer_bytes: of the leaves that it has to return.
+        given_bytes: of its inputs.
     """
     operators, foreign = _names(answer.get("operators")), _names(answer.get("foreign"))
     launches = answer.get("launches")
@@ -61,7 +67,8 @@ def judge_watch(
         computing=computing(operators),
         foreign_kernels=foreign,
     )
-    traffic = Traffic.told(answer_bytes, answer.get("results"))
+    library = answer.get("library_read")
+    traffic = Traffic.told(answer_bytes, answer.get("results"), given=given_bytes, library=library)
     judged = judge_integrity(task, integrity, reference_operators, traffic=traffic)
     maker = answer.get("made_by")
     makers = [maker[:LONGEST]] if isinstance(maker, str) else []
@@ -108,7 +115,7 @@ def judge_integrity(
             )
         ]
     return (
-        _replaces_nothing(integrity, reference_operators)
+        _replaces_nothing(integrity, reference_operators, traffic)
         or _only_moves(integrity, reference_operators, moving)
         or only_a_token(integrity, reference_operators, traffic)
     )
@@ -143,10 +150,12 @@ def _may_select(reference_operators: Sequence[str], library: Sequence[str]) -> b
     return not wanted or any(SELECTS.fullmatch(name) for name in wanted - done)
 
 
-def _replaces_nothing(integrity: Integrity, reference_operators: Sequence[str]) -> list[Finding]:
-    """Reject a forward whose library calls repeat every operator of the reference."""
+def _replaces_nothing(
+    integrity: Integrity, reference_operators: Sequence[str], traffic: Traffic | None
+) -> list[Finding]:
+    """Reject a forward whose library calls repeat every operator of the reference, on more than a small rest."""
     wanted, done = parts(reference_operators), parts(integrity.computing)
-    if not wanted or set(wanted) - set(done):
+    if not wanted or set(wanted) - set(done) or (traffic is not None and traffic.library_finishes):
         return []
     return [
         not_causal(

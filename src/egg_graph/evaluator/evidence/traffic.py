@@ -14,6 +14,8 @@ from egg_graph.schema import Finding, Integrity
 
 BULK, TOKEN = 4, 16
 """A copy of at least 1/4 of the answer counts as bulk; kernels that move less than 1/16 of it move only a token."""
+REST = 16
+"""Library operators that read at most 1/16 of what forward is given, and of what its kernels move, finish a rest."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
 """A forward may read back `FEW_READ` numbers, or one per `INPUTS_PER_READ` input elements, at most `MOST_READ`."""
 LONGEST = 200
@@ -30,13 +32,25 @@ class Traffic:
     """Bytes of all results of each operator, by name."""
     kernels: float | None = None
     """Bytes that its own kernels load and store; None if they were not counted."""
+    given: int = 0
+    """Bytes of its inputs."""
+    library: float | None = None
+    """Bytes that library operators read which compute; None if they were not counted."""
 
     @classmethod
-    def told(cls, answer: int, results: Any, kernels: Any = None) -> Traffic:
+    def told(cls, answer: int, results: Any, kernels: Any = None, *, given: int = 0, library: Any = None) -> Traffic:
         """Read a candidate's report, which may have any form."""
         pairs = results.items() if isinstance(results, Mapping) else ()
         known = {str(name)[:LONGEST]: size for name, size in pairs if isinstance(size, int)}
-        return cls(answer, known, kernels if isinstance(kernels, int | float) else None)
+        counts = [n if isinstance(n, int | float) and n >= 0 else None for n in (kernels, library)]
+        return cls(answer, known, counts[0], given, counts[1])
+
+    @property
+    def library_finishes(self) -> bool:
+        """Whether the library computes on a small rest alone, as the last sum of a reduction in two steps does."""
+        if self.library is None or self.library * REST > self.given:
+            return False
+        return self.kernels is None or self.library * REST <= self.kernels
 
 
 def moved_by_library(

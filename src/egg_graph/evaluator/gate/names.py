@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 DEPTH = 8
 """Length of a chain of aliases that is followed."""
+DEVICE_TYPES = frozenset({"cuda", "cpu"})
+"""What the `type` of a torch.device may be here."""
 
 
 class Names:
@@ -25,6 +28,8 @@ class Names:
         self.values: dict[Scope, dict[str, list[ast.expr]]] = {}
         self.own_attributes: dict[str, list[ast.expr]] = {}
         """Attribute of self -> expressions that are assigned to it."""
+        self.unpacked: set[tuple[Scope, str]] = set()
+        """Local names of functions that are bound to what no text tells: parts of a value, turns of a loop."""
         self._dotted: dict[tuple[Scope, str, int], frozenset[str]] = {}
         self._strings: dict[tuple[Scope, str, int], frozenset[str] | None] = {}
         self._made_here: dict[tuple[Scope, str, int], bool] = {}
@@ -61,8 +66,12 @@ class Names:
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             self._assign(scope, node.target, node.value)
         elif isinstance(node, ast.For | ast.comprehension):
+            if isinstance(node, ast.For):
+                self._unpack(scope, node.target)
             for element in _elements(node.iter):
                 self._assign(scope, node.target, element)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            self._unpack(scope, node.optional_vars)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.values[scope].setdefault(node.name, [])
 
@@ -74,6 +83,16 @@ class Names:
         elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
             for part, its in zip(target.elts, value.elts, strict=False):
                 self._assign(scope, part, its)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(scope, target)
+
+    def _unpack(self, scope: Scope, target: ast.expr) -> None:
+        """Note the names of a target; in a function alone, where no such name can be the builtin any more."""
+        if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            return
+        names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        declared = {name for node in ast.walk(scope) if isinstance(node, ast.Global) for name in node.names}
+        self.unpacked.update((scope, name) for name in names - declared)
 
     def _arguments(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         given = function.args
@@ -88,7 +107,10 @@ class Names:
 
     def is_bound(self, node: ast.Name) -> bool:
         """Return whether the candidate itself binds this name, so that it is no builtin."""
-        return any(node.id in self.imports[s] or node.id in self.values[s] for s in self._visible(node))
+        return any(
+            node.id in self.imports[s] or node.id in self.values[s] or (s, node.id) in self.unpacked
+            for s in self._visible(node)
+        )
 
     def dotted(self, node: ast.AST, depth: int = DEPTH) -> frozenset[str]:
         """Return dotted names of library parts that an expression may stand for; empty if there are none."""
@@ -120,6 +142,8 @@ class Names:
         """Return the literal strings that an expression may be; None if they cannot be known."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return frozenset({node.value})
+        if isinstance(node, ast.Attribute) and node.attr == "type" and self._is_device(node.value):
+            return DEVICE_TYPES
         if not isinstance(node, ast.Name) or depth == 0:
             return None
         for scope in self._visible(node):
@@ -132,6 +156,24 @@ class Names:
                     self._strings[key] = frozenset().union(*known) if whole else None
                 return self._strings[key]
         return None
+
+    def _is_device(self, node: ast.expr) -> bool:
+        """Return whether an expression is surely a torch.device: a call of it, or a name bound to such calls alone."""
+        if isinstance(node, ast.Call):
+            return self.dotted(node.func) == {"torch.device"}
+        scope = self.scope_of.get(node)
+        if not isinstance(node, ast.Name) or not isinstance(scope, ast.Module | ast.FunctionDef):
+            return False
+        made = [
+            statement
+            for statement in scope.body
+            if isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Call)
+            and self._is_device(statement.value)
+        ]
+        bound = {id(target) for statement in made for target in statement.targets}
+        binders = [inner for inner in ast.walk(scope) if _binds(inner, node.id)]
+        return bool(binders) and all(id(b) in bound for b in binders) and min(b.lineno for b in binders) < node.lineno
 
     def made_here(self, node: ast.AST, depth: int = DEPTH) -> bool:
         """Return whether an object is the candidate's own: self, its own class or function, or a fresh instance."""
@@ -191,6 +233,15 @@ class Names:
 
 def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _binds(node: ast.AST, name: str) -> TypeGuard[ast.stmt | ast.expr]:
+    """Whether a node binds or deletes a name, an argument aside."""
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        return name in node.names
+    return name in (getattr(node, "name", None), getattr(node, "asname", None), getattr(node, "rest", None))
 
 
 def _calls(node: ast.Call, name: str) -> bool:

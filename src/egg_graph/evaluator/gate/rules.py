@@ -59,7 +59,7 @@ FORBIDDEN = {
     **dict.fromkeys(("numpy.DataSource", "numpy.lib.format", "numpy.lib.npyio", "numpy.core"), READS),
     **dict.fromkeys(("torch.save", "numpy.save", "numpy.savez", "numpy.savetxt", "numpy.savez_compressed"), WRITES),
     **dict.fromkeys(("triton.runtime.cache", "torch.cuda.gds", "torch.monitor"), WRITES),
-    **dict.fromkeys(("torch.multiprocessing", "torch.distributed", "torch.futures", "torch.utils.data"), STARTS),
+    **dict.fromkeys(("torch.multiprocessing", "torch.futures", "torch.utils.data"), STARTS),
     **dict.fromkeys(("triton.AsyncCompileMode", "torch.cuda.nccl"), STARTS),
     **dict.fromkeys(("torch.testing", "numpy.testing", "triton.testing", "torch.profiler"), TIMES),
     **dict.fromkeys(("torch.cuda.profiler",), TIMES),
@@ -85,6 +85,7 @@ ALLOWED_PRIVATE = frozenset(
     {
         *("_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"),
         *("_calculate_fan_in_and_fan_out", "_calculate_correct_fan"),  # torch.nn.init, copied from torch.nn.Linear
+        "_DeviceGuard",  # torch.cuda, as Inductor's wrappers launch
     }
 )
 """PyTorch's operators and functions that have no public name."""
@@ -98,10 +99,23 @@ ALLOWED_NAMES = {
     "einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack", "parse_shape", "layers"}),
     "einops.layers": frozenset({"torch"}),
     "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
+    "random": frozenset({"randint", "randrange", "random"}),
+    "torch.distributed": frozenset(
+        {
+            *("is_available", "is_initialized", "get_rank", "get_world_size", "ProcessGroup", "ReduceOp", "tensor"),
+            *("all_reduce", "all_gather_into_tensor", "all_gather", "reduce_scatter_tensor"),
+        }
+    ),
+    "torch.distributed.tensor": frozenset({"DTensor", "distribute_tensor"}),
 }
-"""Modules that may be imported where they are installed -> the only names that may be used of them."""
+"""Modules that may be imported where they are installed -> the only names that may be used of them.
+
+Kernels of libraries ask whether their inputs are distributed. Nothing here makes a process group or a device mesh, and
+without one nothing is."""
 MAKES_OPERATORS = frozenset({"torch.library.custom_op", "torch.library.triton_op"})
 """Functions that register an operator of the candidate's own (see `own_operators`)."""
+NO_COMPILER = ("torch.compiler.disable", "torch.compiler.is_compiling")
+"""Parts of `torch.compiler` that compile nothing: they keep a compiler out, or ask for it."""
 OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
 """All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""
 SYSTEM_MODULES = frozenset(
@@ -177,6 +191,7 @@ WITHIN_TREES = frozenset(
         *("triton.language.core", "triton.language.math", "triton.language.standard", "triton.language.extra"),
         *("triton.language.random", "triton.language.semantic", "triton.language.extra.libdevice"),
         *("triton.language.extra.cuda", "triton.language.extra.cuda.libdevice"),
+        "torch.compiler",
     }
 )
 """Modules within `TREES` that `is_module` knows."""
@@ -207,9 +222,11 @@ def import_refused(module: str, name: str | None = None) -> str:
 def use_refused(dotted: str) -> str:
     """Return why a part of a library, by its dotted name, may not be used; empty if it may."""
     root, *parts = dotted.split(".")
-    if root in ALLOWED_NAMES:
+    if root in ALLOWED_NAMES or f"{dotted}.".startswith("torch.distributed."):
         return _refused_name(dotted)
     if dotted == "torch.library" or any(dotted == name or dotted.startswith(f"{name}.") for name in OWN_OPERATORS):
+        return ""
+    if dotted == "torch.compiler" or dotted in NO_COMPILER:
         return ""
     for end in range(len(parts) + 1):
         why = FORBIDDEN.get(".".join([root, *parts[:end]]))

@@ -20,7 +20,7 @@ def is_test_name(name: str) -> bool:
 def without_test_code(source: str) -> tuple[str, tuple[str, ...]]:
     """Return a source without its test code, and what was left out.
 
-    A function stays if other code names it. An import goes along if only the test code needs it.
+    A function stays if other code names it. A function or an import goes along if only the test code needs it.
 
     Args:
         source: any text; what is no Python is returned as it is.
@@ -66,8 +66,21 @@ def _tests(body: Sequence[ast.stmt]) -> list[ast.stmt]:
         needed = set(_names([node for node in body if node not in tests]))
         fewer = [node for node in tests if not isinstance(node, ast.FunctionDef) or node.name not in needed]
         if len(fewer) == len(tests):
-            return tests
+            break
         tests = fewer
+    while helpers := list(_helpers(tests, body)):
+        tests += helpers
+    return tests
+
+
+def _helpers(tests: Sequence[ast.stmt], body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the functions that test code names, and no other code but themselves."""
+    used = set(_names(tests))
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name in used and node not in tests and not node.decorator_list:
+            others = [other for other in body if other is not node and other not in tests]
+            if node.name not in set(_names(others)):
+                yield node
 
 
 def _imports_for(tests: Sequence[ast.stmt], body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -63,7 +63,11 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
         session.ask("call", outputs=target_forms)  # compiles and tunes what it has to
         record = session.ask("record")
         integrity, findings = judge_watch(
-            problem.task, record, problem.untimed_baseline.operators, answer_bytes=case.answer_bytes
+            problem.task,
+            record,
+            problem.untimed_baseline.operators,
+            answer_bytes=case.answer_bytes,
+            given_bytes=case.given_bytes,
         )
         findings += judge_read_back(record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])

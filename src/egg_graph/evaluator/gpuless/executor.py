@@ -402,7 +402,13 @@ class ProcessReader:
         plain = [i for i in self.answers if self.calls[i].section == "correctness"]
         given = [r for i in plain if (r := self._report(i))]
         moving = all(r["moves_only"] for r in given)  # families may hold few values, of which that cannot be told
-        traffic = Traffic.told(case.answer_bytes, report.get("results"), report.get("kernel_bytes"))
+        traffic = Traffic.told(
+            case.answer_bytes,
+            report.get("results"),
+            report.get("kernel_bytes"),
+            given=case.given_bytes,
+            library=report.get("library_read"),
+        )
         made_by = [str(r["made_by"]) for r in given]
         found.sections["causality"].findings += judge_integrity(
             self.problem.task, found.integrity, operators, moving=moving, traffic=traffic

@@ -15,7 +15,7 @@ from egg_graph.evaluator.interpreter.address_space import AddressSpace, distinct
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.run_state import in_kernel
 from egg_graph.evaluator.wire.launches import LibraryCall
-from egg_graph.evaluator.wire.operators import COPIES
+from egg_graph.evaluator.wire.operators import COPIES, computing
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
            "set_", "resize_", "sym_size", "sym_stride", "sym_numel", "is_same_size", "record_stream"}  # fmt: skip
@@ -116,6 +116,11 @@ class LibraryRecorder(TorchDispatchMode):
         for call in self.calls:
             total[call.name] = call.result_bytes + total.get(call.name, 0)
         return total
+
+    def bytes_read(self) -> float:
+        """Sum the bytes that operators read which compute."""
+        asked = set(computing(call.name for call in self.calls))
+        return sum(call.bytes - call.result_bytes for call in self.calls if call.name in asked)
 
     def _record(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
         name = function._schema.name.removeprefix("aten::")

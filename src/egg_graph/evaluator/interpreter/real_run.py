@@ -32,6 +32,8 @@ class RealRun:
     """ATen operators that computed or moved numbers, each once; views and allocations are left out."""
     results: Mapping[str, int] = field(default_factory=dict)
     """ATen operator -> bytes of all its results."""
+    library_read: float = 0.0
+    """Bytes that the computing ones among these operators read."""
     changed: tuple[str, ...] = ()
     """Names of PyTorch's global settings that the forward changed."""
     moves_only: bool = False
@@ -200,6 +202,7 @@ class RealModel:
             unwritten=[] if silent or partly else self.poison.unwritten(output),
             library=tuple(results),
             results=results,
+            library_read=recorder.bytes_read(),
             changed=changed,
             moves_only=bool(run.launches) and not run.computing_launches,
             made_by=provenance.maker(output),

@@ -1,7 +1,8 @@
 """Smaller shapes for kernels that refuse odd sizes: each size keeps what the full one promises.
 
 A descriptor wants strides of whole 16 bytes, `tl.arange` a power of two, an assertion whole blocks. What a kernel may
-take for granted of a size is what the full one has: how often two divides it, and whether it is a power of two.
+take for granted of a size is what the full one has: how often two divides it, whether it is a power of two, and which
+other sizes it equals (a reference may bear what the kernel refuses, where two literals of it are one size).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from egg_graph.evaluator.problem.shapes import ShapeSearch
 
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
-MOST_SHAPES = 5
+MOST_SHAPES = 6
 MOST_GROWN = 2
 
 
@@ -24,8 +25,7 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     search = ShapeSearch(source)
     chosen: list[dict[str, int]] = []
     for target in TARGETS:
-        for turn in range(2):
-            overrides = _aligned(search, target, turn)
+        for overrides in (_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)):
             size = search.trials.size(overrides)
             if overrides in chosen or size is None or not size.is_small or not search.trials.runs(overrides):
                 continue
@@ -47,6 +47,17 @@ def _aligned(search: ShapeSearch, target: int, turn: int) -> dict[str, int]:
     overrides = {name: _like(search.full[name], target << ((i + turn) % 2)) for i, name in enumerate(search.wide)}
     for name in search.leading:
         overrides.setdefault(name, _like(search.full[name], 16 if search.leading[name] <= 2 else 2))
+    return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _tied(search: ShapeSearch, target: int) -> dict[str, int]:
+    """The same with equal sizes for what is equal at full shape."""
+    values = sorted({search.full[name] for name in search.wide})
+    sizes = {value: _like(value, target << (i % 2)) for i, value in enumerate(values)}
+    for name in search.leading:
+        value = search.full[name]
+        sizes.setdefault(value, _like(value, 16 if search.leading[name] <= 2 else 2))
+    overrides = {name: sizes[search.full[name]] for name in (*search.wide, *search.leading)}
     return {name: value for name, value in overrides.items() if value != search.full[name]}
 
 

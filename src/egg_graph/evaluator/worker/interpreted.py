@@ -100,6 +100,7 @@ class InterpretedCalls:
             "kernels": [launch.kernel for launch in run.launches],
             "library": list(run.library),
             "results": dict(run.results),
+            "library_read": run.library_read,
             "kernel_bytes": sum(launch.requested_bytes for launch in run.launches),
             "moves_only": run.moves_only,
             "made_by": run.made_by,

@@ -37,6 +37,8 @@ class ForwardRecord:
     """Names of called operators in order, as `aten.mm.default`."""
     results: dict[str, int] = field(default_factory=dict)
     """Size of all results, by operator [bytes]."""
+    library_read: int = 0
+    """Size of all operands of operators that compute [bytes]."""
     read_back: dict[str, int] = field(default_factory=dict)
     """How many numbers were copied from the GPU to the host, by operator."""
     graphs: int = 0
@@ -53,8 +55,9 @@ class ForwardRecord:
         self.operators.append(name)
         if self.makers is not None:
             self.makers.note_operator(name, [x for x in operands if isinstance(x, torch.Tensor)], result)
-        nbytes = sum(x.numel() * x.element_size() for x in _leaves(result) if isinstance(x, torch.Tensor))
-        self.results[name] = nbytes + self.results.get(name, 0)
+        self.results[name] = _size(_leaves(result)) + self.results.get(name, 0)
+        if computing((name,)):
+            self.library_read += _size(operands)
         if number := count_moved_to_host(name, operands, result):
             self.read_back[name] = number + self.read_back.get(name, 0)
 
@@ -62,6 +65,10 @@ class ForwardRecord:
     def only_own_kernels_compute(self) -> bool:
         """Whether own kernels were launched and nothing else computed (`wire.operators` says which operators do)."""
         return bool(self.launches) and not self.foreign and not computing(self.operators) and not self.unseen_graphs
+
+
+def _size(values: list[Any]) -> int:
+    return sum(x.numel() * x.element_size() for x in values if isinstance(x, torch.Tensor))
 
 
 @contextlib.contextmanager

@@ -108,10 +108,11 @@ def record_forward(
 
     Returns:
         As JSON: `launches` (resources and grid of every own launch), `operators` (names in order, each once),
-        `results` (size [bytes] by operator), `read_back` (numbers copied to the host, by operator), `made_by` (the
-        operator that had computed the answer alone, if one had), `foreign` (names of other Triton kernels), `graphs`
-        and `unseen_graphs` (counts), `compilers` (names of those that ran beside Triton), `share` (part of GPU time in
-        own launches, 0 to 1), `total_ms` (GPU time of one forward [ms]).
+        `results` (size [bytes] by operator), `library_read` (bytes that computing operators read), `read_back` (numbers
+        copied to the host, by operator), `made_by` (the operator that had computed the answer alone, if one had),
+        `foreign` (names of other Triton kernels), `graphs` and `unseen_graphs` (counts), `compilers` (names of those
+        that ran beside Triton), `share` (part of GPU time in own launches, 0 to 1), `total_ms` (GPU time of one forward
+        [ms]).
     """
     makers = Makers(given)
     own, seen = candidate_path(path), ForwardRecord(makers=makers)
@@ -130,6 +131,7 @@ def record_forward(
         "launches": record.launches,
         "operators": list(dict.fromkeys([*seen.operators, *record.operators])),
         "results": seen.results,
+        "library_read": seen.library_read,
         "read_back": seen.read_back,
         "made_by": made_by,
         "foreign": list(dict.fromkeys([*seen.foreign, *record.foreign])),

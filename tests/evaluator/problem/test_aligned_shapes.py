@@ -1,0 +1,34 @@
+"""Shapes for kernels that refuse others: the sizes keep what those of the reference promise."""
+
+from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes
+from egg_graph.evaluator.problem.knobs import shape_knobs
+
+FLAT = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.nn.functional.cross_entropy(x.view(-1, x.shape[-1]), y.view(-1))
+
+
+def get_inputs():
+    return [torch.randn(16, 64, 96), torch.randint(0, 96, (16, 64))]
+
+
+def get_init_inputs():
+    return []
+"""
+"""A reference that bears rows of its two inputs which differ in all but their number; its sizes are literals."""
+
+
+def test_some_shapes_keep_equal_what_is_equal() -> None:
+    full = shape_knobs(FLAT)
+    chosen = [{**full, **overrides} for overrides in choose_aligned_shapes(FLAT)]
+    kept = [
+        sizes
+        for sizes in chosen
+        if sizes != full and all(sizes[a] == sizes[b] for a in full for b in full if full[a] == full[b])
+    ]
+    assert len(kept) >= 2
+    assert all(size <= full[name] for sizes in chosen for name, size in sizes.items())
