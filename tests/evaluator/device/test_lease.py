@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from egg_graph.evaluator import hear_progress
+from egg_graph.evaluator.device import access as access_module
 from egg_graph.evaluator.device.access import GpuAccess, give_way
 from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.device.reservation import Reservations
@@ -162,6 +163,43 @@ def test_who_measures_waits_for_nothing_that_it_does_meanwhile(tmp_path: Path) -
         with access.computing(), access.measuring():
             assert len(access.lease.holders()) == 1
     assert access.lease.holders() == ()
+
+
+def test_what_a_stopped_process_left_running_is_ended_by_its_own_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A measurement that finds the GPU busy lets the others go on, and tries again."""
+    monkeypatch.setattr(access_module, "BUSY_PAUSE", 0.05)
+    lease, looks = Lease("GPU-x", folder=tmp_path, patience=5), iter([True, True, False])
+    measuring = GpuAccess(lease, busy=lambda: next(looks))
+    done: list[str] = []
+
+    def measure() -> None:
+        with measuring.measuring():
+            done.append("measured")
+
+    with GpuAccess(lease).computing():
+        thread = threading.Thread(target=measure)
+        thread.start()
+        while not done:
+            give_way()
+            time.sleep(0.01)
+    thread.join()
+    assert next(looks, None) is None
+    assert measuring.waited > 0.1
+
+
+def test_a_gpu_that_stays_busy_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "BUSY_PAUSE", 0.05)
+    monkeypatch.setattr(access_module, "BUSY_PATIENCE", 0.1)
+    looks: list[float] = []
+    access = GpuAccess(Lease("GPU-x", folder=tmp_path), busy=lambda: not looks.append(time.monotonic()))
+    with access.measuring():
+        pass
+    first = len(looks)
+    assert first > 2
+    with access.measuring():
+        assert len(looks) == first + 1
 
 
 def test_who_is_away_lets_others_measure_and_can_take_turns(tmp_path: Path) -> None:

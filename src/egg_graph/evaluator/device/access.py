@@ -7,11 +7,14 @@ step of each of the others and not for all of them.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 
 from egg_graph.block_values import set_in_block
 from egg_graph.evaluator.device.lease import Lease, Turn
@@ -22,6 +25,11 @@ Paused = Callable[[], AbstractContextManager[object]]
 """Makes a block in which what runs for this judge on the GPU is stopped."""
 RESERVABLE_PART = 0.85
 """Part of a GPU's memory that judges may reserve; contexts and what idle judges keep take the rest."""
+BUSY_PATIENCE, BUSY_PAUSE = 150.0, 3.0
+"""Seconds for which a measurement waits for a GPU that is busy although nobody else has a turn, and for which others
+get theirs back each time. What a stopped process has queued may be without end, and only its own judge can end it."""
+DRAIN_SECONDS = 1.0
+"""Seconds in which usual work that stopped processes have queued is done."""
 _GIVE_WAY: ContextVar[Callable[[Paused], None] | None] = ContextVar("egg_graph_give_way", default=None)
 
 
@@ -42,10 +50,12 @@ class GpuAccess:
     Args:
         lease: the GPU's lease; None where there is no GPU, and nothing to wait for.
         reservations: of the GPU's memory; None where none is reserved.
+        busy: whether something runs on the GPU although nobody else has a turn; None does not look.
     """
 
     lease: Lease | None = None
     reservations: Reservations | None = None
+    busy: Callable[[], bool] | None = None
     alone: bool = False
     """Whether the judge holds the GPU alone; `computing`, `measuring` and `reserved` then wait for nothing."""
     waited: float = 0.0
@@ -54,6 +64,8 @@ class GpuAccess:
     """Whether others were seen on the GPU while answers were computed."""
     _sharing: Turn | None = None
     """The turn of `computing`, while it is held."""
+    _stays_busy: bool = False
+    """Whether the GPU was busy for all of `BUSY_PATIENCE`, and nobody saw it idle since."""
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -71,7 +83,7 @@ class GpuAccess:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
-        with self.away(), self._holding(shared=False), self._for_itself():
+        with self.away(), self._holding_idle(), self._for_itself():
             yield
 
     @contextmanager
@@ -105,6 +117,37 @@ class GpuAccess:
             with spending_on("waiting"):
                 self.waited += stack.enter_context(self.reservations.reserved(nbytes))
             yield
+
+    @contextmanager
+    def _holding_idle(self) -> Iterator[None]:
+        """Hold the GPU alone once nothing runs on it any more; after `BUSY_PATIENCE` as it is.
+
+        One measurement after the other tries, so that the others have their turns most of the time.
+        """
+        if self.lease is None or self.alone:
+            yield
+            return
+        until = time.monotonic() + (0.0 if self._stays_busy else BUSY_PATIENCE)
+        with ExitStack() as next_one:
+            file = next_one.enter_context(self.lease.lock_file("next"))
+            with self._waiting():
+                self.lease.acquire(file, fcntl.LOCK_EX)
+            while True:
+                with self._holding(shared=False):
+                    self._stays_busy = self.busy is not None and self.busy()
+                    if not self._stays_busy or time.monotonic() >= until:
+                        next_one.close()
+                        yield
+                        return
+                with self._waiting():
+                    time.sleep(BUSY_PAUSE)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        began = time.monotonic()
+        with spending_on("waiting"):
+            yield
+        self.waited += time.monotonic() - began
 
     @contextmanager
     def _for_itself(self) -> Iterator[None]:
@@ -152,6 +195,17 @@ def access_to(device: str) -> GpuAccess:
 
     if device != "gpu":
         return GpuAccess()
+    from egg_graph.evaluator.device.driver import CudaDriver
+    from egg_graph.evaluator.device.interference import wait_until_idle
+
+    @cache
+    def driver() -> CudaDriver:
+        torch.cuda.synchronize()  # a driver needs this process's context
+        return CudaDriver()
+
+    def busy() -> bool:
+        return bool(wait_until_idle(driver(), DRAIN_SECONDS))
+
     gpu = torch.cuda.get_device_properties(0)
     lease = Lease(f"GPU-{gpu.uuid}")
-    return GpuAccess(lease, Reservations(lease, RESERVABLE_PART * gpu.total_memory))
+    return GpuAccess(lease, Reservations(lease, RESERVABLE_PART * gpu.total_memory), busy)

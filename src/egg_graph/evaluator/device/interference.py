@@ -18,7 +18,7 @@ WATCH_NS = 4_000_000
 SWITCH_NS = 100_000
 """Smallest step of the GPU's clock that means that another process ran in between [ns]."""
 PATIENCE_SECONDS = 5.0
-"""How long `wait_until_idle` waits for other processes [s]."""
+"""How long `wait_until_idle` waits for other processes, unless it is told otherwise [s]."""
 RETRY_SECONDS = 0.2
 """Pause between two tries of `wait_until_idle` [s]."""
 LOOKS, PAUSE_SECONDS = 25, 0.02
@@ -32,16 +32,17 @@ def measure_clock_resolution(driver: CudaDriver) -> int:
     return clock_steps(driver, 200_000)[1]
 
 
-def wait_until_idle(driver: CudaDriver) -> str:
+def wait_until_idle(driver: CudaDriver, seconds: float = PATIENCE_SECONDS) -> str:
     """Wait until no other process uses the GPU.
 
     Args:
         driver: the GPU.
+        seconds: time to wait.
 
     Returns:
         Why the GPU is still busy; empty if it is idle.
     """
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + seconds
     while True:
         longest = sorted(clock_steps(driver, WATCH_NS)[0] for _ in range(3))[1]  # a single switch may be the driver's
         if longest < SWITCH_NS:
