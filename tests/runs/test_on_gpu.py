@@ -17,4 +17,4 @@ def test_the_expert_ends_with_a_right_kernel_and_the_ledger_with_all_its_time(na
     assert run.ledger is not None and run.ledger.parts["other"] < 0.1 * run.ledger.seconds
     measured: tuple[Part, ...] = ("capture", "compile", "correctness", "timing", "profile", "sanitizer")
     assert not [part for part in measured if not run.ledger.parts[part]]
-    assert run.ledger.memory.candidate_bytes and run.ledger.memory.baseline_bytes
+    assert run.ledger.memory.judge_bytes and run.ledger.memory.baseline_bytes

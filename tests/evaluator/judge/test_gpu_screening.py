@@ -13,6 +13,7 @@ from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed
 from egg_graph.evaluator.judge import gpu_screening
 from egg_graph.evaluator.judge.gpu_screening import GpuScreening
+from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.schema import Candidate, Finding, Hardware, Trial
 
@@ -228,3 +229,21 @@ def test_one_that_fails_in_a_later_round_is_rejected_and_the_others_go_on(sweep:
     trials = sweep("ms=3", "ms=1 crash=2", "ms=2")
     assert [trial.status for trial in trials] == ["correct", "runtime_error", "correct"]
     assert trials[1].reason == "it crashed" and trials[2].merit == (0.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("room", "ready"),
+    [(float("inf"), 12), (100.0, 12), (30.0, 8), (12.0, 4), (0.0, 4)],
+)
+def test_a_sweep_has_as_many_ready_as_others_leave_room_for(room: float, ready: int) -> None:
+    plan = MemoryPlan(compulsory_bytes=1 * GIB, capacity=140 * GIB)
+    assert gpu_screening.ready_at_once(plan, room * GIB) == ready
+    assert gpu_screening.bytes_of_sweep(plan, ready) == (5 + 3 * ready) * GIB
+
+
+def test_a_task_of_half_the_gpu_has_few_ready_at_once() -> None:
+    plan = MemoryPlan(compulsory_bytes=20 * GIB, capacity=140 * GIB)
+    assert gpu_screening.ready_at_once(plan, float("inf")) == 1
+    assert plan.usual_bytes == 122 * GIB
+    assert MemoryPlan(compulsory_bytes=10 * GIB, capacity=140 * GIB).usual_bytes == 72 * GIB
+    assert MemoryPlan(compulsory_bytes=2 * GIB, capacity=140 * GIB).usual_bytes == 18 * GIB

@@ -107,6 +107,11 @@ class GpuAccess:
         with self.reserved(float("inf")), self._holding(shared=False), self._for_itself():
             yield
 
+    @property
+    def room(self) -> float:
+        """GPU memory that other judges have not reserved [bytes]."""
+        return float("inf") if self.reservations is None else self.reservations.room
+
     @contextmanager
     def reserved(self, nbytes: float) -> Iterator[None]:
         """Reserve memory of the GPU for the block [bytes], as soon as other judges leave so much."""

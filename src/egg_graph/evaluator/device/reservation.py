@@ -64,7 +64,12 @@ class Reservations:
                 f"{taken:.0f} of {whole:.0f} GiB; run fewer at a time"
             )
 
-        wait_until(lambda: self._taken + wanted <= self.capacity, self.patience, "waits for memory of the GPU", refusal)
+        wait_until(lambda: wanted <= self.room, self.patience, "waits for memory of the GPU", refusal)
+
+    @property
+    def room(self) -> float:
+        """Memory that nobody has reserved [bytes]."""
+        return self.capacity - self._taken
 
     @property
     def _taken(self) -> float:

@@ -37,8 +37,9 @@ T = TypeVar("T")
 TOGETHER = 8
 """Configurations that start and compile side by side, while other judges compute; they are checked and timed one by
 one, and nobody else uses the GPU while one is timed."""
-READY = 12
-"""Most configurations that are ready at once; where more are to come, a third of them stays."""
+READY, FEWEST_READY = 12, 4
+"""Most configurations that are ready at once; where more are to come, a third of them stays. As many as `FEWEST_READY`
+wait until other judges leave room for them."""
 MEMORY_PART = 0.4
 """Keep as many configurations ready at once as fit in this fraction of the GPU's memory."""
 LONGEST_SECONDS = 600.0
@@ -116,14 +117,26 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     return [trial for _, trial in sorted(screening.trials.items())]
 
 
-def bytes_of_one(plan: MemoryPlan) -> float:
-    """GPU memory of one configuration that is ready: three times the task's tensors, and the driver's part [bytes]."""
-    return 3 * plan.compulsory_bytes + GIB
+def ready_at_once(plan: MemoryPlan, room: float) -> int:
+    """How many configurations may be ready at once: `FEWEST_READY`, and as many more as fit.
+
+    Args:
+        plan: the task's.
+        room: GPU memory that other judges have not reserved [bytes].
+    """
+    most = min(READY, int(MEMORY_PART * plan.capacity / _bytes_of_one(plan)))
+    fitting = (room - bytes_of_sweep(plan, 0)) / _bytes_of_one(plan)
+    return max(1, int(min(most, max(fitting, FEWEST_READY))))
 
 
-def ready_at_once(plan: MemoryPlan) -> int:
-    """How many configurations may be ready at once."""
-    return max(1, min(READY, int(MEMORY_PART * plan.capacity / bytes_of_one(plan))))
+def bytes_of_sweep(plan: MemoryPlan, ready: int) -> float:
+    """GPU memory of a sweep with so many configurations ready at once, the judge's part included [bytes]."""
+    return plan.least_bytes + ready * _bytes_of_one(plan)
+
+
+def _bytes_of_one(plan: MemoryPlan) -> float:
+    """GPU memory of one configuration: the answer, copies of the inputs, and the driver's part [bytes]."""
+    return 2 * plan.compulsory_bytes + GIB
 
 
 @dataclass

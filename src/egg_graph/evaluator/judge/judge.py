@@ -25,7 +25,7 @@ from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
-from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_one, ready_at_once, screen_on_gpu
+from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_sweep, ready_at_once, screen_on_gpu
 from egg_graph.evaluator.judge.room import Room, does_not_fit
 from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
@@ -254,11 +254,11 @@ class Judge:
         if self.gpu is None:
             return screen_without_gpu(self.ladder, problem, candidates)
         gpu, plan = self.gpu, problem.memory_plan
-        capacity = ready_at_once(plan)
+        capacity = ready_at_once(plan, self.access.room)
         return self.room.work(
             problem,
             lambda: screen_on_gpu(gpu, problem, candidates, capacity),
-            nbytes=plan.usual_bytes + capacity * bytes_of_one(plan),
+            nbytes=bytes_of_sweep(plan, capacity),
             short=lambda trials: any(trial.status in DISTURBED_TRIALS for trial in trials),
         )
 

@@ -42,8 +42,18 @@ class MemoryPlan:
 
     @property
     def usual_bytes(self) -> float:
-        """What to reserve for judge and candidate, the driver's own part for both processes included [bytes]."""
-        return RESERVED * self.compulsory_bytes + DRIVER_BYTES
+        """What to reserve for judge and candidate, the driver's own part for both processes included [bytes].
+
+        A task that would take most of the GPU keeps others from it: it gets what it usually takes, and more if that was
+        too little (`judge.room`).
+        """
+        ample, usual = RESERVED * self.compulsory_bytes, USUAL * self.compulsory_bytes
+        return DRIVER_BYTES + (ample if ample <= self.capacity / 2 else max(usual, self.capacity / 2))
+
+    @property
+    def least_bytes(self) -> float:
+        """What the judge's own part takes at the least, the driver's included [bytes]."""
+        return LEAST * self.compulsory_bytes + DRIVER_BYTES
 
     def __str__(self) -> str:
         return (
