@@ -202,6 +202,14 @@ def test_a_gpu_that_stays_busy_is_waited_for_once(tmp_path: Path, monkeypatch: p
         assert len(looks) == first + 1
 
 
+def test_beside_a_stranger_nobody_is_waited_for(tmp_path: Path) -> None:
+    looks: list[float] = []
+    lease = Lease("GPU-x", folder=tmp_path)
+    access = GpuAccess(lease, Reservations(lease, 100.0), busy=lambda: not looks.append(time.monotonic()))
+    with access.reserved(10.0), access.measuring():
+        assert len(looks) == 1
+
+
 def test_who_is_away_lets_others_measure_and_can_take_turns(tmp_path: Path) -> None:
     first, second = (GpuAccess(Lease("GPU-x", folder=tmp_path, patience=0.5)) for _ in range(2))
     with first.computing():

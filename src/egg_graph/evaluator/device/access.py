@@ -19,6 +19,7 @@ from functools import cache
 from egg_graph.block_values import set_in_block
 from egg_graph.evaluator.device.lease import Lease, Turn
 from egg_graph.evaluator.device.reservation import Reservations
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
 
 Paused = Callable[[], AbstractContextManager[object]]
@@ -125,7 +126,7 @@ class GpuAccess:
 
     @contextmanager
     def _holding_idle(self) -> Iterator[None]:
-        """Hold the GPU alone once nothing runs on it any more; after `BUSY_PATIENCE` as it is.
+        """Hold the GPU alone once nothing runs on it any more; after `BUSY_PATIENCE`, or beside a stranger, as it is.
 
         One measurement after the other tries, so that the others have their turns most of the time.
         """
@@ -140,12 +141,18 @@ class GpuAccess:
             while True:
                 with self._holding(shared=False):
                     self._stays_busy = self.busy is not None and self.busy()
-                    if not self._stays_busy or time.monotonic() >= until:
+                    if not self._stays_busy or time.monotonic() >= until or not self._others_at_work:
                         next_one.close()
                         yield
                         return
+                report_progress("waits for a kernel of another judge to end")
                 with self._waiting():
                     time.sleep(BUSY_PAUSE)
+
+    @property
+    def _others_at_work(self) -> bool:
+        """Whether other judges may have left something running, rather than a stranger."""
+        return self.reservations is None or self.reservations.others
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:

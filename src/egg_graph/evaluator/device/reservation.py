@@ -72,6 +72,13 @@ class Reservations:
         return self.capacity - self._taken
 
     @property
+    def others(self) -> bool:
+        """Whether another process has reserved memory."""
+        make_shared_folder(self._folder)
+        own = f"{os.getpid()}-"
+        return any(self._size(path) for path in self._folder.iterdir() if not path.name.startswith(own))
+
+    @property
     def _taken(self) -> float:
         """Memory that is reserved now [bytes]."""
         make_shared_folder(self._folder)
