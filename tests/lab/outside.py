@@ -6,6 +6,7 @@ the folder nor what would make it is a part of this repository.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,8 @@ from egg_graph.evaluator import LocalEvaluator, environment
 from egg_graph.schema import BadInput, Value
 
 Verdict = Literal["accepted", "its own fault", "falsely rejected", "not judged"]
+QUOTED = re.compile(r"(line \d+, in [^\s:]+|not valid Python: [^:(]*): .*", re.DOTALL)
+"""Matches a reason that quotes a line of the kernel, which is not ours to show."""
 LONGEST = 160
 """Reasons are cut to this many characters on the page."""
 
@@ -154,7 +157,7 @@ def run_outside(
     def add(row: CorpusRow) -> None:
         name = row.header.id
         made = OutsideRow(
-            name=name, source=sources[name], precision=row.header.precision, digest=row.digest, run=row.worst
+            name=name, source=sources[name], precision=row.header.precision, digest=row.digest, run=_unquoted(row.worst)
         )
         rows[name] = made
         on_row(made)
@@ -212,6 +215,11 @@ def outside_page(results: OutsideResults) -> str:
         *markdown_table(columns, [_line(row) for row in results.rows]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _unquoted(run: CorpusRun) -> CorpusRun:
+    """The same without lines of the kernel in its reason."""
+    return run.model_copy(update={"reason": QUOTED.sub(r"\1", run.reason)})
 
 
 def _line(row: OutsideRow) -> tuple[str, ...]:

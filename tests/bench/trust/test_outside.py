@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from egg_graph.bench.trust.rows import CorpusRun
 from egg_graph.schema import BadInput
 from tests.bench.trust.files import ScriptedEvaluator, header, make_corpus
-from tests.lab.outside import outside_page, run_outside
+from tests.lab.outside import _unquoted, outside_page, run_outside
 
 SOURCE = {
     "repository": "a/library",
@@ -49,6 +50,19 @@ def test_a_rejection_without_a_fault_is_false(tmp_path):
     assert again.rejected_before == ("refused",) and not again.false
     assert "| all | 4 | 0 | 1 | 3 | 0 | 1 |" in outside_page(again)
     assert "not shown here: skips a row" in outside_page(again)
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("AssertionError: (line 9, in run: assert n in (16, 32); the first call)", "AssertionError: (line 9, in run"),
+        ("not valid Python: invalid syntax: Some prose (line 3)", "not valid Python: invalid syntax"),
+        ("1 of 9 elements are off (kernel k, line 7)", "1 of 9 elements are off (kernel k, line 7)"),
+    ],
+)
+def test_no_line_of_a_kernel_is_quoted(reason, shown):
+    run = CorpusRun(status="runtime_error", reason=reason, outcome="false_reject", seconds=1.0)
+    assert _unquoted(run).reason == shown
 
 
 def test_rows_of_unchanged_kernels_are_kept(tmp_path):

@@ -134,13 +134,15 @@ def test_a_kernel_that_replaces_nothing_is_for_show(
 def test_the_library_may_finish_a_small_rest(h200: Hardware, read: object, given: int, leaf: bool) -> None:
     """A reduction in two steps, whose last one is an operator of the reference on what the kernels left."""
     told = seen("aten.sum.dim_IntList", library_read=read)
-    assert kinds(judge_watch(task(h200), told, ["aten.sum"], given_bytes=given)[1]) == (["not_causal"] if leaf else [])
+    assert kinds(judge_watch(task(h200), told, ["aten.sum"], bytes_read=lambda: given)[1]) == (
+        ["not_causal"] if leaf else []
+    )
 
 
 @pytest.mark.parametrize(("kernels", "leaf"), [(4096.0, False), (4095.0, True)])
 def test_a_small_rest_is_small_beside_what_the_kernels_moved(h200: Hardware, kernels: float, leaf: bool) -> None:
     integrity = Integrity(kernels=("k",), operators=("aten.sum",), computing=("aten.sum",))
-    traffic = Traffic.told(4, {}, kernels, given=1 << 20, library=256)
+    traffic = Traffic.told(4, {}, kernels, 256, read=lambda: 1 << 20)
     assert kinds(judge_integrity(task(h200), integrity, ["aten.sum"], traffic=traffic)) == (
         ["not_causal"] if leaf else []
     )

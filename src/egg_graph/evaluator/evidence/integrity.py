@@ -7,7 +7,7 @@ the task's terms. Operators that only view, allocate or move memory are always a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from egg_graph.evaluator.evidence.findings import not_causal
@@ -45,7 +45,7 @@ def judge_watch(
     reference_operators: Sequence[str] = (),
     *,
     answer_bytes: int = 0,
-    given_bytes: int = 0,
+    bytes_read: Callable[[], int] = lambda: 0,
 ) -> tuple[Integrity, list[Finding]]:
     """Judge the report of one recorded forward.
 
@@ -54,7 +54,7 @@ def judge_watch(
         answer: of `recorder.record_forward`.
         reference_operators: ATen operators of one forward of the reference, in order (`Baseline.operators`).
         answer_bytes: of the leaves that it has to return.
-        given_bytes: of its inputs.
+        bytes_read: tells the bytes of the inputs that the reference surely reads from end to end.
     """
     operators, foreign = _names(answer.get("operators")), _names(answer.get("foreign"))
     launches = answer.get("launches")
@@ -68,7 +68,7 @@ def judge_watch(
         foreign_kernels=foreign,
     )
     library = answer.get("library_read")
-    traffic = Traffic.told(answer_bytes, answer.get("results"), given=given_bytes, library=library)
+    traffic = Traffic.told(answer_bytes, answer.get("results"), library=library, read=bytes_read)
     judged = judge_integrity(task, integrity, reference_operators, traffic=traffic)
     maker = answer.get("made_by")
     makers = [maker[:LONGEST]] if isinstance(maker, str) else []

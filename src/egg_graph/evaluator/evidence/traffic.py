@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from egg_graph.schema import Finding, Integrity
 BULK, TOKEN = 4, 16
 """A copy of at least 1/4 of the answer counts as bulk; kernels that move less than 1/16 of it move only a token."""
 REST = 16
-"""Library operators that read at most 1/16 of what forward is given, and of what its kernels move, finish a rest."""
+"""Library operators that read at most 1/16 of what the reference reads, and of what own kernels move, finish a rest."""
 FEW_READ, INPUTS_PER_READ, MOST_READ = 64, 16, 65536
 """A forward may read back `FEW_READ` numbers, or one per `INPUTS_PER_READ` input elements, at most `MOST_READ`."""
 LONGEST = 200
@@ -32,25 +32,27 @@ class Traffic:
     """Bytes of all results of each operator, by name."""
     kernels: float | None = None
     """Bytes that its own kernels load and store; None if they were not counted."""
-    given: int = 0
-    """Bytes of its inputs."""
+    read: Callable[[], int] = lambda: 0
+    """Tells the bytes of the inputs that the reference surely reads from end to end."""
     library: float | None = None
     """Bytes that library operators read which compute; None if they were not counted."""
 
     @classmethod
-    def told(cls, answer: int, results: Any, kernels: Any = None, *, given: int = 0, library: Any = None) -> Traffic:
+    def told(
+        cls, answer: int, results: Any, kernels: Any = None, library: Any = None, *, read: Callable[[], int] = lambda: 0
+    ) -> Traffic:
         """Read a candidate's report, which may have any form."""
         pairs = results.items() if isinstance(results, Mapping) else ()
         known = {str(name)[:LONGEST]: size for name, size in pairs if isinstance(size, int)}
         counts = [n if isinstance(n, int | float) and n >= 0 else None for n in (kernels, library)]
-        return cls(answer, known, counts[0], given, counts[1])
+        return cls(answer, known, counts[0], read, counts[1])
 
     @property
     def library_finishes(self) -> bool:
         """Whether the library computes on a small rest alone, as the last sum of a reduction in two steps does."""
-        if self.library is None or self.library * REST > self.given:
+        if self.library is None or (self.kernels is not None and self.library * REST > self.kernels):
             return False
-        return self.kernels is None or self.library * REST <= self.kernels
+        return self.library * REST <= self.read()
 
 
 def moved_by_library(

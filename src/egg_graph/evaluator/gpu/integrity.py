@@ -67,7 +67,7 @@ def examine(session: WorkerSession, problem: Problem, case: Case, machine: str, 
             record,
             problem.untimed_baseline.operators,
             answer_bytes=case.answer_bytes,
-            given_bytes=case.given_bytes,
+            bytes_read=lambda: problem.bytes_read_wholly(case),
         )
         findings += judge_read_back(record.get("read_back"), case.inputs)
         findings += judge_fingerprints(before, session.ask("fingerprint")["fingerprint"])

@@ -406,8 +406,8 @@ class ProcessReader:
             case.answer_bytes,
             report.get("results"),
             report.get("kernel_bytes"),
-            given=case.given_bytes,
-            library=report.get("library_read"),
+            report.get("library_read"),
+            read=lambda: self.problem.bytes_read_wholly(case),
         )
         made_by = [str(r["made_by"]) for r in given]
         found.sections["causality"].findings += judge_integrity(

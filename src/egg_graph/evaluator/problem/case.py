@@ -166,15 +166,10 @@ class Case:
         return sum(leaf.expected.numel() * leaf.dtype.itemsize for leaf in self.leaves)
 
     @property
-    def given_bytes(self) -> int:
-        """Bytes of the inputs."""
-        return sum(x.numel() * x.element_size() for x in tree_leaves(self.inputs) if isinstance(x, torch.Tensor))
-
-    @property
     def nbytes(self) -> int:
         """Bytes of inputs and expected answers, which a transient case takes while it is held."""
-        expected = sum(leaf.expected.numel() * leaf.expected.element_size() for leaf in self.leaves)
-        return self.answer_bytes + self.given_bytes + expected
+        held = [*tree_leaves(self.inputs), *(leaf.expected for leaf in self.leaves)]
+        return self.answer_bytes + sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
 
     @property
     def kept_bytes(self) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import torch
+
+from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.case_store import CaseStore
 from egg_graph.evaluator.problem.input_reads import fully_read_inputs
 from egg_graph.evaluator.problem.uses import Uses, choose_uses
@@ -29,6 +32,11 @@ class Problem(CaseStore):
             return fully_read_inputs(self.reference, self.cases("shrunk")[0])
         except Exception:  # noqa: BLE001 - some references fail under fake tensors; then nothing is known
             return set()
+
+    def bytes_read_wholly(self, case: Case) -> int:
+        """Bytes of a case's inputs that the reference surely reads from end to end."""
+        read = [case.inputs[index] for index in self.fully_read_inputs]
+        return sum(x.numel() * x.element_size() for x in read if isinstance(x, torch.Tensor))
 
     @cached_property
     def validity(self) -> Validity:
