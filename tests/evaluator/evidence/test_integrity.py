@@ -236,6 +236,8 @@ REFERENCES = {
     "linear and ReLU": ("aten.addmm.default", "aten.relu.default"),
     "transpose": ("aten.t.default", "aten.clone.default"),
     "ELU": ("aten.elu.default",),
+    "all of a row": ("aten.all.dim",),
+    "diagonal matrix": ("aten.diag_embed.default",),
 }
 
 
@@ -248,6 +250,7 @@ REFERENCES = {
         ("attention", ("aten._scaled_dot_product_flash_attention_for_cpu.default",)),
         ("linear and ReLU", ("aten.addmm.default", "aten.clamp_min.default")),
         ("ELU", ("aten.elu.default",)),
+        ("all of a row", ("aten.all.dim",)),
     ],
 )
 def test_kernels_that_only_hand_on_what_others_computed(
@@ -265,6 +268,8 @@ def test_kernels_that_only_hand_on_what_others_computed(
         ("transpose", ()),
         ("product", ("aten.clone.default",)),
         ("ELU", ()),  # of positive numbers it is the number
+        ("all of a row", ()),
+        ("diagonal matrix", ()),
     ],
 )
 def test_kernels_that_move_where_moving_is_the_work(h200: Hardware, reference: str, library: tuple[str, ...]) -> None:

@@ -29,7 +29,7 @@ SELECTS = re.compile(
     r"(relu|leaky_relu|prelu|rrelu|elu|celu|hardshrink|nan_to_num|threshold|clamp|hardtanh|max|min|maximum|minimum|fmax|"
     r"fmin|amax|amin|aminmax|argmax|argmin|cummax|cummin|where|masked|topk|sort|msort|argsort|kthvalue|median|mode|gather|"
     r"scatter|index|take|select|embedding|unique|nonzero|tri[lu]|roll|flip|repeat|repeat_interleave|gt|ge|lt|le|eq|ne|"
-    r"isnan|isinf|logical|bitwise|sign|abs|dropout|native_dropout|bernoulli|one_hot|bucketize|searchsorted)(_.*)?|"
+    r"all|any|diag|diagonal|isnan|isinf|isfinite|logical|bitwise|sign|abs|dropout|native_dropout|bernoulli|one_hot|bucketize|searchsorted)(_.*)?|"
     r".*pool.*|.*pad.*|upsample.*|.*shuffle.*"
 )
 """Operators whose answer may hold nothing but elements of their operands, zeros and ones."""
