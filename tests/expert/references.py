@@ -18,6 +18,8 @@ class Case:
     """Structure forced upon the first group."""
     budget: float = 2e-6
     """Relative L2 error: a few units in the last place of fp32."""
+    wrappers: int = 0
+    """Functions that its groups share, where some are written alike."""
 
 
 def module(
@@ -131,6 +133,19 @@ CASES: dict[str, Case] = {
     "instance_norm": Case(module("return self.norm(x)", init="self.norm = nn.InstanceNorm2d(C)", **IMAGE), ("row",)),
     "batch_norm": Case(
         module("return torch.relu(self.norm(x))", init="self.norm = nn.BatchNorm1d(C)"), ("column",), left=("add",)
+    ),
+    "repeated_layers": Case(
+        module(
+            "for convolution, norm in zip(self.convolutions, self.norms):\n    x = F.relu(norm(convolution(x)) + x)\n"
+            "return x",
+            init="self.convolutions = nn.ModuleList(nn.Conv2d(C, C, 3, padding=1) for _ in range(3))\n"
+            "self.norms = nn.ModuleList(nn.BatchNorm2d(C) for _ in range(3))",
+            inputs="torch.randn(N, C, H, H + 1)",
+            sizes="N, C, H = 2, 4, 9",
+        ),
+        ("convolution", "statistics", "planes") * 3,
+        left=("add",) * 3,
+        wrappers=5,
     ),
     "batch_norm_planes": Case(
         module(

@@ -152,15 +152,24 @@ class CapturedGraph(Value):
         return {name: tuple(users) for name, users in found.items()}
 
     @cached_property
+    def answers(self) -> frozenset[str]:
+        """Names that the forward returns."""
+        return frozenset(_nodes_in([self.outputs]))
+
+    @cached_property
     def returned(self) -> frozenset[str]:
         """Names that the forward returns or writes back to a buffer."""
-        return frozenset((*_nodes_in([self.outputs]), *self.mutations.values()))
+        return self.answers.union(self.mutations.values())
 
     def __getitem__(self, name: str) -> Node:
         return self.by_name[name]
 
     def is_placeholder(self, name: str) -> bool:
         return isinstance(self.by_name[name], Placeholder)
+
+    def is_parameter(self, name: str) -> bool:
+        node = self.by_name[name]
+        return isinstance(node, Placeholder) and node.kind == "parameter"
 
     @property
     def operators(self) -> tuple[str, ...]:

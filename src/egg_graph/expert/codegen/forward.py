@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import Node, Placeholder, member
 from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.launch import call
 from egg_graph.expert.codegen.plan import Plan, execution_order
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.codegen.sizes import Scope, forward_scope
@@ -34,7 +35,9 @@ TORCH = frozenset(
         "outer",
     }
 )
-RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE"})
+KEPT = "packed_weights"
+"""The module's attribute that holds packed copies of weights."""
+RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE", "counters"})
 
 
 class ForwardWriter:
@@ -56,14 +59,16 @@ class ForwardWriter:
             CannotWrite: if a number of the captures follows from no tensor's size.
         """
         group_name = {id(group): name for name, group in self.plan.groups.items()}
+        self.in_place.update(self._counters())
         for unit in execution_order(self.plan):
             if isinstance(unit, Group):
-                self._call(self.codes[group_name[id(unit)]])
+                self._call(group_name[id(unit)])
             elif not self._special(unit) and unit.name not in self.in_place:
                 self._bind(unit.name, self._library(unit))
         for buffer, name in self.graph.mutations.items():
             if name not in self.in_place:
                 self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
+        self._count()
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
 
@@ -102,12 +107,45 @@ class ForwardWriter:
                 return f"{p.text}.device"
         raise CannotWrite("the forward has neither an input nor a parameter to take its device from")
 
-    def _call(self, code: KernelCode) -> None:
+    def _counters(self) -> dict[str, tuple[str, JsonValue]]:
+        """Return the nodes that only add a number to a buffer without dimensions, with the buffer and the number."""
+        graph = self.graph
+        found: dict[str, tuple[str, JsonValue]] = {}
+        for buffer, name in graph.mutations.items():
+            node = graph[name]
+            if node.op != "aten.add.Tensor" or graph.users[name] or graph.is_placeholder(name) or node.rank:
+                continue
+            first, number = graph[node.inputs[0]], node.args[1]
+            counts = isinstance(first, Placeholder) and first.kind == "buffer" and first.target == buffer
+            if counts and isinstance(number, int | float) and not node.kwargs and self._is_alone(name):
+                found[name] = (member(buffer), number)
+        return found
+
+    def _is_alone(self, name: str) -> bool:
+        """Return whether a node belongs to no group, and the forward does not return it."""
+        return name not in self.graph.answers and all(name not in group.nodes for group in self.plan.groups.values())
+
+    def _count(self) -> None:
+        """Write the additions to counters, those of one number by one call."""
+        by_number: dict[JsonValue, list[str]] = {}
+        for buffer, number in self._counters().values():
+            by_number.setdefault(number, []).append(buffer)
+        for number, buffers in by_number.items():
+            if len(buffers) == 1:
+                self.lines.append(f"{buffers[0]}.add_({number!r})")
+            else:
+                self.lines += [*call("counters = ", buffers, indent=8), f"torch._foreach_add_(counters, {number!r})"]
+
+    def _call(self, group: str) -> None:
+        code = self.codes[group]
         arguments = [self.text(name) for name in code.tensors]
         for values in code.sizes:
             arguments.append(self._number(values, f"an argument of {code.function}"))
+        if code.keeps:
+            arguments += [f"self.{KEPT}", f'"{group}"']
+        self.in_place.update(code.in_place)
         targets = ", ".join(self._fresh(name) for name in code.returns)
-        self.lines.append(f"{targets} = {code.function}({', '.join(arguments)})")
+        self.lines.append(f"{targets}{' = ' if targets else ''}{code.function}({', '.join(arguments)})")
 
     def _number(self, values: "tuple[int, ...] | tuple[float, ...] | list", what: str) -> str:
         if all(isinstance(v, int) for v in values):

@@ -336,8 +336,8 @@ def write_implicit_wrapper(spec: Spec) -> str:
         f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
     ]
     if not spec.flat:
-        blocks = f"{spec.knob('BLOCK_N')}, {spec.knob('BLOCK_K')}"
-        lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
+        options = ["groups", str(spec.transposed), spec.knob("BLOCK_N"), spec.knob("BLOCK_K"), str(spec.round_tf32)]
+        lines += spec.packed("pack_filter", options)
     if spec.channels_last:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
     last = spec.rank - 1

@@ -188,11 +188,10 @@ def write_padded_wrapper(spec: Spec) -> str:
         f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
         f"pads, sizes = ({spec.each('p_#')},), ({spec.each('size_#')},)",
         f"x = padded_channels_last(x, groups, width, pads, sizes, {spec.round_tf32})",
-        *call(
-            "weight = pack_band",
-            ["weight", "groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
+        *spec.packed(
+            "pack_band",
+            ["groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
              str(spec.round_tf32)],
-            indent=4,
         ),
         f"tiles = triton.cdiv({places}, {spec.knob('BLOCK_M')}) * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]  # fmt: skip

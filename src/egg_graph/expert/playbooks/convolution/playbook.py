@@ -30,6 +30,7 @@ from egg_graph.expert.playbooks.convolution.padded import (
 )
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
+from egg_graph.expert.playbooks.knobs import multiprocessors
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.expert.playbooks.survey import survey_of
 from egg_graph.schema import TF32, Hardware, Knob, Precision
@@ -115,6 +116,7 @@ class ConvolutionPlaybook(Playbook):
             config=config,
             space=space,
             helpers=tuple(sorted({*tail.helpers, *_helpers(spec, structure)})),
+            keeps=spec.keeps,
             summary=f"{tail.formula}: one convolution with its tail in the epilogue, {structure}",
         )
 
@@ -194,19 +196,24 @@ def _spec(
         config = padded_config(shape.channels_out)
     else:
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
+        positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
+        config = tiles.filling(config, positions, shape.channels_out, groups, multiprocessors(target))
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
+        structure != "depthwise" and (structure == "padded" or read != "flat")
+        and graph.is_parameter(convolution.weight),
     )  # fmt: skip
 
 
 def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
+    kept = {"kept_copy"} if spec.keeps else set()
     if structure == "padded":
-        return {"padded_channels_last", "pack_band"}
-    found = {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
+        return {"padded_channels_last", "pack_band"} | kept
+    found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
     if not spec.flat:

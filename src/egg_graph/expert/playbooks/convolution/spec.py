@@ -36,6 +36,8 @@ class Spec:
     """Whether the kernel reads the input with its channels innermost."""
     config: dict[str, Knob]
     """Knobs by names without the group's prefix."""
+    keeps: bool = False
+    """Whether the packed filter is kept from call to call: the weight is a parameter, and is packed."""
 
     @property
     def rank(self) -> int:
@@ -116,7 +118,14 @@ class Spec:
             *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
         ]
 
+    def packed(self, pack: str, options: list[str]) -> list[str]:
+        """Write the line that packs the filter."""
+        if self.keeps:
+            return call("weight = kept_copy", ["kept", "layer", "weight", pack, *options], indent=4)
+        return call(f"weight = {pack}", ["weight", *options], indent=4)
+
     def wrapper(self, lines: list[str]) -> str:
         """Write the whole wrapper."""
-        head = call(f"def {self.name}", ["x", "weight", *self.tail.arguments, *self.varying], ":")
+        kept = ["kept", "layer"] if self.keeps else []
+        head = call(f"def {self.name}", ["x", "weight", *self.tail.arguments, *self.varying, *kept], ":")
         return "\n".join([*head, *(f"    {line}" for line in lines)]) + "\n"

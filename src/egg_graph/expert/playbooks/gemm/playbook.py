@@ -106,7 +106,8 @@ class GemmPlaybook(Playbook):
         variant = "pointer" if plain else group.variant or "pointer"
         ways = _ways(graph, product, shape, variant, round_tf32) if variant.startswith("tma") else None
         config = _tile(shape, variant, ways)
-        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config)
+        keeps = ways is not None and not product.batched and graph.is_parameter(product.b)
+        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config, keeps)
         if ways is not None:
             source = write_persistent(spec, ways)
         else:
@@ -120,7 +121,10 @@ class GemmPlaybook(Playbook):
             sizes=tuple(epilogue.sizes),
             config=prefixed,
             space=space,
-            helpers=tuple(sorted({*epilogue.helpers, *_helpers(variant, ways, round_tf32)})),
+            helpers=tuple(
+                sorted({*epilogue.helpers, *_helpers(variant, ways, round_tf32), *(["kept_copy"] if keeps else [])})
+            ),
+            keeps=keeps,
             summary=f"{epilogue.formula}: one product with its tail in the epilogue, {variant}",
         )
 
