@@ -138,13 +138,13 @@ CASES: dict[str, Case] = {
         module(
             "for convolution, norm in zip(self.convolutions, self.norms):\n    x = F.relu(norm(convolution(x)) + x)\n"
             "return x",
-            init="self.convolutions = nn.ModuleList(nn.Conv2d(C, C, 3, padding=1) for _ in range(3))\n"
-            "self.norms = nn.ModuleList(nn.BatchNorm2d(C) for _ in range(3))",
-            inputs="torch.randn(N, C, H, H + 1)",
-            sizes="N, C, H = 2, 4, 9",
+            init="self.convolutions = nn.ModuleList(nn.Conv2d(C, C, 3, padding=1) for _ in range(2))\n"
+            "self.norms = nn.ModuleList(nn.BatchNorm2d(C) for _ in range(2))",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 2, 4, 9, 10",
         ),
-        ("convolution", "statistics", "planes") * 3,
-        left=("add",) * 3,
+        ("convolution", "statistics", "planes") * 2,
+        left=("add",) * 2,
         wrappers=5,
     ),
     "batch_norm_planes": Case(

@@ -13,6 +13,8 @@ from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.plan import Plan
 
 DOCSTRING = re.compile(r'"""[\s\S]*?"""')
+WRAPPED = ((r"\(\n\s+", "("), (r",\n\s*\)", ")"), (r",\n\s+", ", "))
+"""Where a long call is broken into lines hangs on the lengths of names."""
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -61,6 +63,8 @@ class _Text:
 
 def _text_of(plan: Plan, name: str, code: KernelCode) -> _Text:
     source = re.sub(rf"\b{name}(?=_|\b)", "@", DOCSTRING.sub("", code.source))
+    for pattern, flat in WRAPPED:
+        source = re.sub(pattern, flat, source)
     knobs = tuple((knob.removeprefix(name), value) for knob, value in code.config.items())
     called = len(code.tensors), len(code.sizes), len(code.returns), len(code.in_place)
     space = str(code.space).replace(f"'{name}_", "'_")
