@@ -145,7 +145,17 @@ CASES: dict[str, Case] = {
         ),
         ("convolution", "statistics", "planes") * 2,
         left=("add",) * 2,
-        wrappers=5,
+        wrappers=3,
+    ),
+    "channels_innermost": Case(
+        module(
+            "y = F.relu(x * self.scale + x)\nreturn self.convolution(y) + y",
+            init="self.scale = nn.Parameter(torch.randn(32, 1, 1))\n"
+            "self.convolution = nn.Conv2d(32, 32, (1, 3), padding=(0, 1))",
+            inputs="torch.randn(N, 32, H, W)",
+            sizes="N, H, W = 2, 9, 10",
+        ),
+        ("layout", "convolution"),
     ),
     "batch_norm_planes": Case(
         module(

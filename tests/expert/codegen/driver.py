@@ -18,13 +18,14 @@ from egg_graph.evaluator import load_reference
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.codegen.module import write_module
+from egg_graph.expert.playbooks.convolution.layout import lay_out_channels
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
 from tests.expert.references import CASES, Case
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
-    graph = fold_linear_steps(export_graph(case.source, "ieee"))
+    graph = lay_out_channels(fold_linear_steps(export_graph(case.source, "ieee")))
     plan = make_plan(graph, PLAYBOOKS)
     if case.variant:
         plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})

@@ -181,6 +181,8 @@ class ForwardWriter:
             return f"{args[0]}.{node.base}({', '.join(args[1:])})"
         if node.base in ("detach", "alias", "lift_fresh_copy"):
             return args[0]
+        if node.base == "channels_last":
+            return f"{args[0]}.contiguous(memory_format=torch.channels_last)"
         if node.base in FUNCTIONAL:
             return f"F.{node.base}({', '.join(args)})"
         if node.base in TORCH:

@@ -338,7 +338,7 @@ def write_implicit_wrapper(spec: Spec) -> str:
     if not spec.flat:
         options = ["groups", str(spec.transposed), spec.knob("BLOCK_N"), spec.knob("BLOCK_K"), str(spec.round_tf32)]
         lines += spec.packed("pack_filter", options)
-    if spec.channels_last:
+    if spec.channels_last and not spec.laid_out:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
     last = spec.rank - 1
     phases, block = "", spec.knob("BLOCK_M")

@@ -5,6 +5,7 @@ from math import gcd, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
 from egg_graph.expert.playbooks.convolution import tiles
 from egg_graph.expert.playbooks.convolution.depthwise import (
     depthwise_tile,
@@ -80,12 +81,12 @@ class ConvolutionPlaybook(Playbook):
         convolution = convolution_at(graph, start)
         if convolution is None:
             return None
-        return group_at(graph, self.name, start, free, _structure(graph, convolution, ""))
+        return group_at(graph, self.name, start, free, structure_of(graph, convolution, ""))
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
         convolution = _convolution_of(graph, group)
-        return tuple(v for v in self.variants if _structure(graph, convolution, v) == v)
+        return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them."""
@@ -99,7 +100,7 @@ class ConvolutionPlaybook(Playbook):
         Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
         """
         convolution = _convolution_of(graph, group)
-        structure = _structure(graph, convolution, group.variant)
+        structure = structure_of(graph, convolution, group.variant)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
@@ -133,10 +134,12 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
 
 
-def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
+def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
+    if graph[convolution.x].op == CHANNELS_LAST:
+        return "channels_last"
     if _can_be_padded(graph, convolution) and (wish == "padded" or (not wish and _has_bands(convolution))):
         return "padded"
     structure = tiles.structure_for(shape_of(graph, convolution), "" if wish == "padded" else wish)
@@ -204,6 +207,7 @@ def _spec(
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
+        graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
 
 
@@ -218,4 +222,4 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
         found.add("phase_numbers")
     if not spec.flat:
         found.add("pack_filter")
-    return found | ({"channels_last"} if spec.channels_last else set())
+    return found | ({"channels_last"} if spec.channels_last and not spec.laid_out else set())

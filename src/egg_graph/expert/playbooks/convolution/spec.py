@@ -38,6 +38,8 @@ class Spec:
     """Knobs by names without the group's prefix."""
     keeps: bool = False
     """Whether the packed filter is kept from call to call: the weight is a parameter, and is packed."""
+    laid_out: bool = False
+    """Whether the input comes with its channels innermost, and rounded where products are in TF32."""
 
     @property
     def rank(self) -> int:
@@ -105,6 +107,7 @@ class Spec:
 
     def wrapper_head(self) -> list[str]:
         """Write docstring, operands and geometry: after these lines all of `geometry_arguments` are known."""
+        last = "memory_format=torch.channels_last" if self.laid_out else ""
         constants = [f"{name} = {values[0]}" for name, values in self._numbers() if name not in self.varying]
         size = "out_# = (x.shape[@] + 2 * p_# - d_# * (weight.shape[@] - 1) - 1) // s_# + 1"
         if self.transposed:
@@ -112,7 +115,7 @@ class Spec:
         return [
             f'"""{self.tail.formula}."""',
             *constants,
-            "x, weight, x_shape, weight_shape = x.contiguous(), weight.contiguous(), x.shape, weight.shape",
+            f"x, weight, x_shape, weight_shape = x.contiguous({last}), weight.contiguous(), x.shape, weight.shape",
             *[f"{label} = {label}.contiguous()" for label in self.tail.labels],
             *(size.replace("#", str(d)).replace("@", str(d + 2)) for d in range(self.rank)),
             *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
