@@ -8,6 +8,7 @@ from egg_graph.expert.codegen.fusion import Body, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Index, Run, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
+from egg_graph.expert.playbooks.channels.statistics import BATCH_NORMS
 from egg_graph.expert.playbooks.channels.tile import space_of_channels
 from egg_graph.expert.playbooks.grow import grow
 from egg_graph.expert.playbooks.knobs import power_of_two
@@ -45,7 +46,7 @@ class LayoutPlaybook(Playbook):
     """A tensor with its channels innermost, for a convolution behind it, and the elementwise chain that makes it."""
 
     name = "layout"
-    operators = frozenset({"convolution", "conv2d"})
+    operators = BATCH_NORMS
     guidance = (
         "Between two layers of a vision network an activation is read and written once: normalizing, activation and "
         "residual run in the pass that moves the channels innermost and rounds them to TF32 for the next convolution, "
