@@ -39,7 +39,20 @@ HEAD = (
     "turned_mask = (rows < n_pixels) & (cols < n_channels)",
 )
 """The lines that place a program's tile, as it lies and with channels innermost."""
-NAMES = ("blocks_p", "sample", "part", "pixel", "channel", "in_channels", "rows", "cols", "turned", "turned_mask", "n_pixels", "n_channels")
+NAMES = (
+    "blocks_p",
+    "sample",
+    "part",
+    "pixel",
+    "channel",
+    "in_channels",
+    "rows",
+    "cols",
+    "turned",
+    "turned_mask",
+    "n_pixels",
+    "n_channels",
+)
 
 
 class LayoutPlaybook(Playbook):

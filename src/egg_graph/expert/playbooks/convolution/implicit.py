@@ -39,8 +39,8 @@ def implicit_tile(rank: int) -> Tile:
 def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
-        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
-        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
+        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH", *(["C"] if spec.any_channels else []),
+        *(f"{name}: tl.constexpr" for name in (*_channels(spec), "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
         *(["PHASES: tl.constexpr"] if spec.transposed else []),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
@@ -49,6 +49,11 @@ def write_implicit(spec: Spec) -> str:
     lines += _store(spec, "tile_n * BLOCK_N")
     doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
     return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
+
+
+def _channels(spec: Spec) -> list[str]:
+    """Return the constexpr parameters that tell the channels: their number, or whether blocks of them are whole."""
+    return ["WHOLE_C"] if spec.any_channels else ["C"]
 
 
 def _sums_passed(spec: Spec) -> list[str]:
@@ -228,6 +233,7 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         x = "x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS"
         at = "(pixel + steps)[:, None] + (c * PIXELS)[None, :]"
     own = "taps_#" if spec.transposed else "T_#"
+    fixed = "" if spec.any_channels else ": tl.constexpr"
     checks = []
     for d in range(spec.rank):
         i = f"base_{d} + {_step(spec, d)}"
@@ -235,8 +241,8 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
     constants = [
         f"x_rows = {x}",
-        "C_BLOCKS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K",
-        f"PITCH: tl.constexpr = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
+        f"C_BLOCKS{fixed} = (C + BLOCK_K - 1) // BLOCK_K",
+        f"PITCH{fixed} = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
         "w_cols = w_ptr + ((group * tiles_n * BLOCK_N + cols) * PITCH)[None, :]",
     ]
     return constants, [
@@ -248,7 +254,7 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         f"    steps = {_steps(spec)}",
         "    here = in_rows",
         *(f"    {line}" for line in checks),
-        "    if C % BLOCK_K == 0:",
+        f"    if {'WHOLE_C' if spec.any_channels else 'C % BLOCK_K == 0'}:",
         f"        a = tl.load(x_rows + ({at}), mask=here[:, None], other=0.0)",
         "    else:",
         f"        a = tl.load(x_rows + ({at}), mask=here[:, None] & (c < C)[None, :], other=0.0)",
@@ -351,7 +357,8 @@ def write_implicit_wrapper(spec: Spec) -> str:
     tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
     lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
+        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C",
+        *([f"WHOLE_C=C % {spec.knob('BLOCK_K')} == 0"] if spec.any_channels else []), "N=N", "GROUPS=groups",
         *spec.geometry_arguments, *spec.lines("J_#=j_#"),
         *(["PHASES=phases"] if spec.transposed else []), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip

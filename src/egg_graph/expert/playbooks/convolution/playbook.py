@@ -41,6 +41,11 @@ CHANNELS_WORTH_PADDING = 16
 narrow loads that it spares, if every number is read for several taps."""
 
 
+MANY = 8
+"""Convolutions from which on their number of input channels is an argument and no constant of the kernels: a dense
+network has a hundred that differ in nothing else, and each would be compiled."""
+
+
 class ConvolutionPlaybook(Playbook):
     """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain over the result, in one kernel."""
 
@@ -207,8 +212,14 @@ def _spec(
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
+        read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
+
+
+def _has_many(graph: CapturedGraph) -> bool:
+    """Return whether a network has so many convolutions that each compiled kernel should serve several."""
+    return sum(node.base in PLAIN.keys() | TRANSPOSED.keys() for node in graph.nodes) >= MANY
 
 
 def _helpers(spec: Spec, structure: str) -> set[str]:

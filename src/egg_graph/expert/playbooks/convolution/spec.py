@@ -38,6 +38,8 @@ class Spec:
     """Knobs by names without the group's prefix."""
     keeps: bool = False
     """Whether the packed filter is kept from call to call: the weight is a parameter, and is packed."""
+    any_channels: bool = False
+    """Whether one compiled kernel serves every number of input channels that is a multiple of 16."""
     laid_out: bool = False
     """Whether the input comes with its channels innermost, and rounded where products are in TF32."""
 
