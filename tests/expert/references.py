@@ -147,6 +147,16 @@ CASES: dict[str, Case] = {
         left=("add",) * 2,
         wrappers=3,
     ),
+    "joined_channels": Case(
+        module(
+            "return torch.cat([self.wide(x), x, F.relu(self.narrow(x))], 1)",
+            init="self.wide = nn.Conv2d(C, 3, 3, padding=1)\nself.narrow = nn.Conv2d(C, 5, 1)",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 2, 4, 9, 10",
+        ),
+        ("convolution", "convolution"),
+        left=("cat",),
+    ),
     "channels_innermost": Case(
         module(
             "y = F.relu(x * self.scale + x)\nreturn self.convolution(y) + y",

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import Node, Placeholder, member
 from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.joining import joints
 from egg_graph.expert.codegen.launch import call
 from egg_graph.expert.codegen.plan import Plan, execution_order
 from egg_graph.expert.codegen.reference import CannotWrite
@@ -49,6 +50,11 @@ class ForwardWriter:
         self.taken = set(RESERVED) | set(arguments) | {c.function for c in codes.values()}
         self.names: dict[str, str] = {}
         self.scope: Scope = forward_scope(self.graph)
+        self.joints = joints(self.graph, codes)
+        self.slices: dict[str, dict[str, str]] = {}
+        """Concatenations whose memory is there before their parts are, with the slice of each part."""
+        self.written: set[str] = set()
+        """Parts that kernels write to their slices."""
         self.in_place: set[str] = set()
         """Nodes that need no statement: a library call computes them or writes them to their buffer."""
 
@@ -63,6 +69,8 @@ class ForwardWriter:
         for unit in execution_order(self.plan):
             if isinstance(unit, Group):
                 self._call(group_name[id(unit)])
+            elif unit.name in self.slices:
+                self._join_rest(unit)
             elif not self._special(unit) and unit.name not in self.in_place:
                 self._bind(unit.name, self._library(unit))
         for buffer, name in self.graph.mutations.items():
@@ -143,9 +151,33 @@ class ForwardWriter:
             arguments.append(self._number(values, f"an argument of {code.function}"))
         if code.keeps:
             arguments += [f"self.{KEPT}", f'"{group}"']
+        if code.into and (place := self._place_in_joint(code.returns[0])) is not None:
+            self.lines.append(f"{code.function}({', '.join([*arguments, place])})")
+            return
         self.in_place.update(code.in_place)
         targets = ", ".join(self._fresh(name) for name in code.returns)
         self.lines.append(f"{targets}{' = ' if targets else ''}{code.function}({', '.join(arguments)})")
+
+    def _place_in_joint(self, part: str) -> str | None:
+        """Return the slice that a part is written to, and have the whole allocated; None where it is a tensor apart."""
+        joint = self.joints.get(part)
+        if joint is None:
+            return None
+        name = joint.node.name
+        if name not in self.slices:
+            shape, slices = joint.shape(self.scope), joint.slices(self.scope)
+            if shape is None or slices is None:
+                return None
+            self.slices[name] = slices
+            self._bind(name, f"torch.empty({shape}, device={self._device()}, dtype=torch.{joint.node.dtype})")
+        self.written.add(part)
+        return f"{self.text(name)}{self.slices[name][part]}"
+
+    def _join_rest(self, node: Node) -> None:
+        """Copy the parts of a concatenation that no kernel wrote in place."""
+        for part, index in self.slices[node.name].items():
+            if part not in self.written:
+                self.lines.append(f"{self.text(node.name)}{index}.copy_({self.text(part)})")
 
     def _number(self, values: "tuple[int, ...] | tuple[float, ...] | list", what: str) -> str:
         if all(isinstance(v, int) for v in values):

@@ -68,7 +68,7 @@ def _text_of(plan: Plan, name: str, code: KernelCode) -> _Text:
     knobs = tuple((knob.removeprefix(name), value) for knob, value in code.config.items())
     called = len(code.tensors), len(code.sizes), len(code.returns), len(code.in_place)
     space = str(code.space).replace(f"'{name}_", "'_")
-    frame = WORD.sub("", source), knobs, space, code.helpers, code.keeps, called
+    frame = WORD.sub("", source), knobs, space, code.helpers, code.keeps, code.into, called
     return _Text(code.function, frame, tuple(WORD.findall(source)), _own_names(plan, plan.groups[name]))
 
 

@@ -40,7 +40,8 @@ def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
         "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH", *(["C"] if spec.any_channels else []),
-        *(f"{name}: tl.constexpr" for name in (*_channels(spec), "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
+        *(f"{name}: tl.constexpr" for name in (*_channels(spec), "N", "GROUPS", *spec.gap, *spec.geometry)),
+        *(f"{name}: tl.constexpr" for name in spec.lines("J_#")),
         *(["PHASES: tl.constexpr"] if spec.transposed else []),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
@@ -63,7 +64,7 @@ def _sums_passed(spec: Spec) -> list[str]:
 
 def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> list[str]:
     """Call the function that `_write_store` writes, for the columns from `col` on."""
-    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
+    constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
     arguments = [
         *(sums.replace("#", name) for name in _sums_passed(spec)), "out_ptr", *spec.tail.parameters,
         "sample", "place", *spec.lines("o_#"), "in_rows", "group", col, "BATCH", *constants, pieces,
@@ -73,7 +74,7 @@ def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> lis
 
 def _write_store(spec: Spec) -> str:
     """Write the function that runs the tail on PIECES pieces of the columns and stores them."""
-    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
+    constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
     arguments = [
         *_sums_passed(spec), "out_ptr", *spec.tail.parameters, "sample", "place", *spec.lines("o_#"), "in_rows",
         "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
@@ -83,6 +84,7 @@ def _write_store(spec: Spec) -> str:
         "if PHASES == 2:",
         "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (2 * acc.shape[0], acc.shape[1]))",
     ]
+    target = spec.target.replace("sample", "sample[:, None]")
     leaf = [
         *(interleave if spec.transposed else []),
         "cols = col + tl.arange(0, acc.shape[1])",
@@ -92,7 +94,7 @@ def _write_store(spec: Spec) -> str:
         "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
         "inside = in_rows[:, None] & in_cols[None, :]",
         *spec.tail.lines,
-        f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
+        f"tl.store({target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
     ]
     lines = [
         "if PIECES > 1:",
@@ -339,7 +341,7 @@ def write_implicit_wrapper(spec: Spec) -> str:
         "C = x.shape[1] // groups",
         "N = weight.shape[1]" if spec.transposed else "N = weight.shape[0] // groups",
         f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
-        f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
+        *spec.allocation(),
     ]
     if not spec.flat:
         options = ["groups", str(spec.transposed), spec.knob("BLOCK_N"), spec.knob("BLOCK_K"), str(spec.round_tf32)]
@@ -359,7 +361,7 @@ def write_implicit_wrapper(spec: Spec) -> str:
     arguments = [
         "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C",
         *([f"WHOLE_C=C % {spec.knob('BLOCK_K')} == 0"] if spec.any_channels else []), "N=N", "GROUPS=groups",
-        *spec.geometry_arguments, *spec.lines("J_#=j_#"),
+        *spec.gap_argument, *spec.geometry_arguments, *spec.lines("J_#=j_#"),
         *(["PHASES=phases"] if spec.transposed else []), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]

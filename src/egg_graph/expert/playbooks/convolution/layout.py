@@ -7,6 +7,7 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.expressions import is_pointwise
 from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
+from egg_graph.expert.playbooks.channels.planes import is_by_channel
 from egg_graph.expert.playbooks.convolution.match import Convolution, convolution_at
 from egg_graph.expert.playbooks.convolution.playbook import structure_of
 from egg_graph.schema import KernelTask
@@ -49,7 +50,30 @@ def _wants_move(graph: CapturedGraph, convolution: Convolution) -> bool:
     x = graph[convolution.x]
     alone = convolution.x != convolution.weight and "x" not in convolution.node.kwargs
     made = not graph.is_placeholder(x.name) and is_pointwise(x) and x.rank == 4
-    return made and alone and not convolution.node.of_sums and structure_of(graph, convolution, "") == "channels_last"
+    return (
+        made
+        and alone
+        and _is_elementwise(graph, x)
+        and not convolution.node.of_sums
+        and structure_of(graph, convolution, "") == "channels_last"
+    )
+
+
+def _is_elementwise(graph: CapturedGraph, x: Node) -> bool:
+    """Return whether all that the elementwise chain of a tensor reads varies by channel, or has its shape.
+
+    What reads a reduction of itself, as a softmax does, belongs into the kernel that reduces.
+    """
+    pending, seen = [x.name], {x.name}
+    while pending:
+        for name in graph.inputs[pending.pop()]:
+            operand = graph[name]
+            if operand.shapes == x.shapes and is_pointwise(operand) and name not in seen:
+                seen.add(name)
+                pending.append(name)
+            elif operand.shapes != x.shapes and set(operand.numel) != {1} and not is_by_channel(operand, x):
+                return False
+    return True
 
 
 def _move(graph: CapturedGraph, x: Node) -> Node:

@@ -5,6 +5,7 @@ from math import gcd, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.joining import may_be_a_slice
 from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
 from egg_graph.expert.playbooks.convolution import tiles
 from egg_graph.expert.playbooks.convolution.depthwise import (
@@ -123,6 +124,7 @@ class ConvolutionPlaybook(Playbook):
             space=space,
             helpers=tuple(sorted({*tail.helpers, *_helpers(spec, structure)})),
             keeps=spec.keeps,
+            into=spec.into,
             summary=f"{tail.formula}: one convolution with its tail in the epilogue, {structure}",
         )
 
@@ -213,6 +215,7 @@ def _spec(
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
         read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
+        structure != "depthwise" and may_be_a_slice(graph, output.name),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
 

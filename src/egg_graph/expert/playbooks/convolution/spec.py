@@ -40,6 +40,8 @@ class Spec:
     """Whether the packed filter is kept from call to call: the weight is a parameter, and is packed."""
     any_channels: bool = False
     """Whether one compiled kernel serves every number of input channels that is a multiple of 16."""
+    into: bool = False
+    """Whether the output may be a slice of the channels of a larger tensor."""
     laid_out: bool = False
     """Whether the input comes with its channels innermost, and rounded where products are in TF32."""
 
@@ -123,6 +125,25 @@ class Spec:
             *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
         ]
 
+    @property
+    def gap(self) -> list[str]:
+        """The constexpr parameter that tells how many elements lie between two samples of the output."""
+        return ["GAP"] if self.into else []
+
+    @property
+    def target(self) -> str:
+        """Where a tile is stored, from `out_offsets` within a dense output."""
+        return "out_ptr + sample * GAP + out_offsets" if self.into else "out_ptr + out_offsets"
+
+    def allocation(self) -> list[str]:
+        """Write the lines that allocate the output."""
+        line = f"out = torch.empty(shape, device=x.device, dtype={self.output_dtype})"
+        return ["if out is None:", f"    {line}"] if self.into else [line]
+
+    @property
+    def gap_argument(self) -> list[str]:
+        return ["GAP=out.stride(0) - out[0].numel()"] if self.into else []
+
     def packed(self, pack: str, options: list[str]) -> list[str]:
         """Write the line that packs the filter."""
         if self.keeps:
@@ -131,6 +152,6 @@ class Spec:
 
     def wrapper(self, lines: list[str]) -> str:
         """Write the whole wrapper."""
-        kept = ["kept", "layer"] if self.keeps else []
+        kept = [*(["kept", "layer"] if self.keeps else []), *(["out=None"] if self.into else [])]
         head = call(f"def {self.name}", ["x", "weight", *self.tail.arguments, *self.varying, *kept], ":")
         return "\n".join([*head, *(f"    {line}" for line in lines)]) + "\n"
