@@ -69,7 +69,7 @@ class GemmPlaybook(Playbook):
             return group.variant
         output = graph[group.outputs[0]]
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_TMA_PRODUCT
-        return "tma" if large else group.variant
+        return "tma" if large and not _idles(graph, group, target) else group.variant
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey where a large product begins with TMA; small ones were not measured."""
@@ -142,6 +142,13 @@ def _product_of(graph: CapturedGraph, group: Group) -> Product:
 def _multiplies_sums(graph: CapturedGraph, group: Group, precision: Precision) -> bool:
     """Return whether a product in TF32 takes each operand in two parts, which was not measured."""
     return precision in TF32 and _product_of(graph, group).node.of_sums
+
+
+def _idles(graph: CapturedGraph, group: Group, target: Hardware) -> bool:
+    """Return whether tiles of 128 x 256 leave more than half of the multiprocessors without one."""
+    matrices, m, n, k = _product_of(graph, group).mnk(graph)
+    shape = tiles.ProductShape(matrices, m, n, k, 4, target=target)
+    return shape.tiles(128, 256) * 2 < shape.multiprocessors
 
 
 def _starved(graph: CapturedGraph, group: Group) -> bool:
