@@ -24,13 +24,15 @@ class Joint:
     def slices(self, scope: Scope) -> dict[str, str] | None:
         """Write each part's slice as an index; None where one follows from no tensor's size."""
         bounds = self._bounds(scope)
-        return bounds and {p: f"[:, {a}:{b}]" for p, a, b in zip(self.parts, bounds, bounds[1:], strict=False)}
+        if bounds is None:
+            return None
+        return {p: f"[:, {a}:{b}]" for p, a, b in zip(self.parts, bounds, bounds[1:], strict=False)}
 
     def shape(self, scope: Scope) -> str | None:
         """Write the whole shape; None where it follows from no tensor's size."""
         bounds = self._bounds(scope)
         sizes = [scope.express(self.node.size(d)) for d in range(self.node.rank)]
-        sizes[CHANNELS] = bounds and bounds[-1]
+        sizes[CHANNELS] = bounds[-1] if bounds is not None else None
         return None if None in sizes else f"({', '.join(filter(None, sizes))})"
 
     def _bounds(self, scope: Scope) -> list[str] | None:

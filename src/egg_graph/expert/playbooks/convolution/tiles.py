@@ -170,7 +170,7 @@ def implicit_config(
 
 
 def filling(config: dict[str, Knob], positions: int, channels_out: int, groups: int, machine: int) -> dict[str, Knob]:
-    """Halve a tile until every multiprocessor has one, as late layers of small batches need; the rest stay as they are.
+    """Halve a tile until half of the multiprocessors have one, as late layers of small batches need.
 
     Args:
         config: The knobs of an implicit GEMM.
@@ -182,7 +182,7 @@ def filling(config: dict[str, Knob], positions: int, channels_out: int, groups: 
     block_m, block_n = int(config["BLOCK_M"]), int(config["BLOCK_N"])
 
     def starves() -> bool:
-        return groups * -(-positions // block_m) * -(-channels_out // block_n) < machine
+        return groups * -(-positions // block_m) * -(-channels_out // block_n) * 2 <= machine
 
     if not starves():
         return config
