@@ -210,7 +210,9 @@ def convolutions() -> tuple[CapturedGraph, list[Group]]:
     ]
     names = [f"x_{i}" for i in range(len(LAYERS))]
     body = f"return {', '.join(f'self.layer_{i}(x_{i})' for i in range(len(LAYERS)))}"
-    graph = capture(module(body, "B, S, N = 1024, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N"))
+    graph = capture(
+        module(body, "B, S, N = 1024, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N")
+    )
     groups = make_plan(graph, PLAYBOOKS).groups.values()
     return graph, sorted(groups, key=lambda group: graph.position[group.nodes[0]])
 

@@ -190,11 +190,10 @@ def _varied(source: str, form: Form | None) -> dict[str, int]:
             continue
         factor = next(primes, 3)
         tied = [other for other in full if full[other] == value]
-        for names in ([name], tied):
-            trial = {**chosen, **dict.fromkeys(names, value * factor)}
-            if forward_form(source, trial, form) is not None:
-                chosen = trial
-                break
+        # A size that has to divide another one cannot grow by a factor of its own; half of it still divides.
+        trials = ({**chosen, **dict.fromkeys(names, other)} for other in (value * factor, value // 2) for names in
+                  ([name], tied))  # fmt: skip
+        chosen = next((trial for trial in trials if forward_form(source, trial, form) is not None), chosen)
     return chosen
 
 
