@@ -151,21 +151,23 @@ class ForwardWriter:
             arguments.append(self._number(values, f"an argument of {code.function}"))
         if code.keeps:
             arguments += [f"self.{KEPT}", f'"{group}"']
-        if code.into and (place := self._place_in_joint(code.returns[0])) is not None:
+        if code.into and (place := self._place_in_joint(code)) is not None:
             self.lines.append(f"{code.function}({', '.join([*arguments, place])})")
             return
         self.in_place.update(code.in_place)
         targets = ", ".join(self._fresh(name) for name in code.returns)
         self.lines.append(f"{targets}{' = ' if targets else ''}{code.function}({', '.join(arguments)})")
 
-    def _place_in_joint(self, part: str) -> str | None:
+    def _place_in_joint(self, code: KernelCode) -> str | None:
         """Return the slice that a part is written to, and have the whole allocated; None where it is a tensor apart."""
+        part = code.returns[0]
         joint = self.joints.get(part)
         if joint is None:
             return None
         name = joint.node.name
         if name not in self.slices:
-            shape, slices = joint.shape(self.scope), joint.slices(self.scope)
+            samples = f"{self.text(code.tensors[0])}.shape[0]"
+            shape, slices = joint.shape(self.scope, samples), joint.slices(self.scope)
             if shape is None or slices is None:
                 return None
             self.slices[name] = slices

@@ -51,7 +51,8 @@ class KernelCode:
     """Whether the wrapper keeps a packed weight from call to call. Its last two arguments are then the dictionary that
     a module keeps such copies in, and the group's name."""
     into: bool = False
-    """Whether the wrapper takes as its last argument the tensor to write its only result to, a slice of channels."""
+    """Whether the wrapper takes as its last argument the tensor to write its only result to, a slice of channels. Its
+    first tensor has as many samples."""
     in_place: tuple[str, ...] = ()
     """Nodes that the wrapper writes into the buffers that take their values; it does not return them."""
     summary: str = ""

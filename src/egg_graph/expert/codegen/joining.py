@@ -28,10 +28,11 @@ class Joint:
             return None
         return {p: f"[:, {a}:{b}]" for p, a, b in zip(self.parts, bounds, bounds[1:], strict=False)}
 
-    def shape(self, scope: Scope) -> str | None:
-        """Write the whole shape; None where it follows from no tensor's size."""
+    def shape(self, scope: Scope, samples: str) -> str | None:
+        """Write the whole shape with this number of samples; None where it follows from no tensor's size."""
         bounds = self._bounds(scope)
         sizes = [scope.express(self.node.size(d)) for d in range(self.node.rank)]
+        sizes[0] = samples
         sizes[CHANNELS] = bounds[-1] if bounds is not None else None
         return None if None in sizes else f"({', '.join(filter(None, sizes))})"
 
