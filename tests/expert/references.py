@@ -18,6 +18,8 @@ class Case:
     """Structure forced upon the first group."""
     budget: float = 2e-6
     """Relative L2 error: a few units in the last place of fp32."""
+    wrappers: int = 0
+    """Functions that its groups share, where some are written alike."""
 
 
 def module(
@@ -131,6 +133,39 @@ CASES: dict[str, Case] = {
     "instance_norm": Case(module("return self.norm(x)", init="self.norm = nn.InstanceNorm2d(C)", **IMAGE), ("row",)),
     "batch_norm": Case(
         module("return torch.relu(self.norm(x))", init="self.norm = nn.BatchNorm1d(C)"), ("column",), left=("add",)
+    ),
+    "repeated_layers": Case(
+        module(
+            "for convolution, norm in zip(self.convolutions, self.norms):\n    x = F.relu(norm(convolution(x)) + x)\n"
+            "return x",
+            init="self.convolutions = nn.ModuleList(nn.Conv2d(C, C, 3, padding=1) for _ in range(2))\n"
+            "self.norms = nn.ModuleList(nn.BatchNorm2d(C) for _ in range(2))",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 2, 4, 9, 10",
+        ),
+        ("convolution", "statistics", "planes") * 2,
+        left=("add",) * 2,
+        wrappers=3,
+    ),
+    "joined_channels": Case(
+        module(
+            "return torch.cat([self.wide(x), x, F.relu(self.narrow(x))], 1)",
+            init="self.wide = nn.Conv2d(C, 3, 3, padding=1)\nself.narrow = nn.Conv2d(C, 5, 1)",
+            inputs="torch.randn(N, C, H, W)",
+            sizes="N, C, H, W = 2, 4, 9, 10",
+        ),
+        ("convolution", "convolution"),
+        left=("cat",),
+    ),
+    "channels_innermost": Case(
+        module(
+            "y = F.relu(x * self.scale + x)\nreturn self.convolution(y) + y",
+            init="self.scale = nn.Parameter(torch.randn(32, 1, 1))\n"
+            "self.convolution = nn.Conv2d(32, 32, (1, 3), padding=(0, 1))",
+            inputs="torch.randn(N, 32, H, W)",
+            sizes="N, H, W = 2, 9, 10",
+        ),
+        ("layout", "convolution"),
     ),
     "batch_norm_planes": Case(
         module(

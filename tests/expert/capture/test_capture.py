@@ -167,3 +167,20 @@ def test_nothing_is_left_when_the_interpreter_ends(tmp_path):
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert not Path(f"/proc/{int(ended.stdout)}").exists() and not list(temporary.iterdir())
+
+
+def test_a_size_that_divides_another_one_is_varied_too():
+    source = module(
+        "return x.view(x.shape[0], -1, self.block).sum(-1)", init="assert L % K == 0\nself.block = K",
+        inputs="torch.randn(N, L)", sizes="N, L, K = 4, 128, 64",
+    )  # fmt: skip
+    graph = export_graph(source, "ieee")
+    assert any(knobs.get("K", 64) < 64 < knobs.get("L", 128) for knobs in graph.knobs), graph.knobs
+    assert len(set(graph.attributes["block"])) > 1
+
+
+def test_a_batch_norm_over_planes_is_written_out_once_for_all_shapes():
+    graph = export_graph(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE), "ieee")
+    assert not any("batch_norm" in node.op for node in graph.nodes)
+    assert graph.mutations["norm.running_mean"] == "norm_running_mean" and graph["norm"].shapes == graph["x"].shapes
+    assert [node.op for node in graph.nodes].count("aten.var.correction") == 2

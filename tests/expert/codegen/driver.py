@@ -18,18 +18,20 @@ from egg_graph.evaluator import load_reference
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.codegen.module import write_module
+from egg_graph.expert.playbooks.convolution.layout import lay_out_channels
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
 from tests.expert.references import CASES, Case
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
-    graph = fold_linear_steps(export_graph(case.source, "ieee"))
+    graph = lay_out_channels(fold_linear_steps(export_graph(case.source, "ieee")))
     plan = make_plan(graph, PLAYBOOKS)
     if case.variant:
         plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})
     path = folder / f"{name}.py"
-    path.write_text(write_module(case.source, plan, write_kernels(plan, PLAYBOOKS, "ieee")))
+    text = write_module(case.source, plan, write_kernels(plan, PLAYBOOKS, "ieee"))
+    path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
     candidate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(candidate)
@@ -38,6 +40,7 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
         "playbooks": [group.playbook for group in plan.groups.values()],
         "left": [node.base for node in plan.left],
         "shapes": len(graph.knobs),
+        "wrappers": sum(text.count(f"\ndef {name}(") for name in plan.groups),
         "errors": errors,
     }
 
@@ -45,7 +48,7 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
 def compare(case: Case, candidate: Any, knobs: dict[str, int], folded: bool) -> list[float]:
     """Relative L2 error of each output and buffer; infinite where shape, dtype or structure differ.
 
-    What is folded into a weight has to follow it: the candidate answers once before its weights change in place.
+    What is made from a weight has to follow it: the candidate answers once before its weights change in place.
     """
     reference = load_reference(case.source, knobs)
     model, inputs = reference.model(0), reference.inputs(1)
@@ -54,7 +57,7 @@ def compare(case: Case, candidate: Any, knobs: dict[str, int], folded: bool) -> 
             parameter.add_(0.2 * torch.randn_like(parameter))
         arguments, keywords = reference.init_arguments()
         new = candidate.ModelNew(*arguments, **keywords)
-        if folded:
+        if folded or hasattr(new, "packed_weights"):
             new(*inputs)
         new.load_state_dict(model.state_dict())
         expected = model(*inputs)

@@ -40,3 +40,8 @@ def test_kernel_is_right_at_every_captured_shape(answers, name):
 def test_plan_fuses_what_belongs_together(answers, name):
     assert tuple(answers[name]["playbooks"]) == CASES[name].playbooks
     assert tuple(answers[name]["left"]) == CASES[name].left
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.wrappers])
+def test_layers_that_are_written_alike_share_one_function(answers, name):
+    assert answers[name]["wrappers"] == CASES[name].wrappers < len(CASES[name].playbooks)

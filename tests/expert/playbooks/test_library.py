@@ -56,7 +56,11 @@ def test_where_nothing_was_measured_or_nothing_may_be_left_the_product_is_ours(h
     assert seed(graph, h200, library=False) == ("gemm/tma",)
     assert seed(graph, h200, "bf16") == ("gemm/tma",)
     assert seed(graph, h200.model_copy(update={"arch": "sm_100"})) == ("gemm/tma",)
-    assert seed(product(512, 512, 512, (RELU,)), h200) == ("gemm/tma",)
+    assert seed(product(1024, 8192, 512, (RELU,)), h200) == ("gemm/tma",)
+
+
+def test_a_product_whose_large_tiles_leave_most_multiprocessors_idle_begins_with_small_ones(h200: Hardware) -> None:
+    assert seed(product(1024, 1024, 1024, (RELU,)), h200) == ("gemm/pointer",)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.plan import Plan
+from egg_graph.expert.playbooks.convolution import tiles
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 from egg_graph.knowledge import load_hardware
-from egg_graph.schema import Figure, Hardware
+from egg_graph.schema import Figure, Hardware, Knob
 from tests.expert.playbooks.cases import CASES, attention, module, product, scan
 
 pytestmark = pytest.mark.slow
@@ -209,9 +210,18 @@ def convolutions() -> tuple[CapturedGraph, list[Group]]:
     ]
     names = [f"x_{i}" for i in range(len(LAYERS))]
     body = f"return {', '.join(f'self.layer_{i}(x_{i})' for i in range(len(LAYERS)))}"
-    graph = capture(module(body, "B, S, N = 8, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N"))
+    graph = capture(
+        module(body, "B, S, N = 1024, 40, 128", ", ".join(inputs), ", ".join(names), init=init, init_args="N")
+    )
     groups = make_plan(graph, PLAYBOOKS).groups.values()
     return graph, sorted(groups, key=lambda group: graph.position[group.nodes[0]])
+
+
+def test_a_late_layer_of_a_small_batch_gets_tiles_that_fill_the_machine() -> None:
+    large: dict[str, Knob] = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 8}
+    assert tiles.filling(large, 10 * 56 * 56, 256, 1, 132) == large
+    small = tiles.filling(large, 10 * 7 * 7, 512, 1, 132)
+    assert (small["BLOCK_M"], small["BLOCK_N"], small["num_warps"]) == (64, 32, 4)
 
 
 def test_a_convolution_starts_from_the_tile_that_won_for_its_class() -> None:

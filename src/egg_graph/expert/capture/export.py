@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from egg_graph.evaluator import Form, choose_shapes, forward_form, load_reference, shape_knobs
+from egg_graph.expert.capture.batch_norms import write_out_batch_norms
 from egg_graph.expert.capture.decompose.decomposer import Decomposer
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
@@ -26,6 +27,9 @@ from egg_graph.expert.capture.whole_recurrences import whole_recurrences
 
 SMALLEST_SIZE = 8
 """Do not vary integers up to this one: they are axes, kernel sizes and the like."""
+LARGE_GRAPH = 400
+"""Operators from which on a graph is captured at one shape beside the full one. An export takes seconds then; and in
+so many operators a size has a multiple of its own by which it is told from others."""
 ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
 """Drop these checks, which the exporter adds: they compute nothing."""
 POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -60,8 +64,8 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
     knobs: list[dict[str, int]] = [{}]
     notes: list[str] = []
     form = forward_form(source, {})
-    smaller_shapes = choose_shapes(source)
-    for overrides in (*smaller_shapes, _varied(source, form), *_parted(source, form, smaller_shapes)):
+    large = len(full.nodes) > LARGE_GRAPH
+    for overrides in _other_shapes(source, form, large):
         if overrides in knobs:
             continue
         if form is not None and forward_form(source, overrides, form) is None:
@@ -77,6 +81,8 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
             continue
         captures.append(smaller)
         knobs.append(overrides)
+        if large:
+            break
     if len(captures) == 1:
         notes.append("captured at one shape only: every size is a constant")
     return merge(captures, tuple(knobs), tuple(notes))
@@ -160,6 +166,16 @@ class _ProgramReader:
         self.capture.outputs = _structure(tree)
 
 
+def _other_shapes(source: str, form: Form | None, large: bool) -> Iterator[dict[str, int]]:
+    """Yield the shapes to capture beside the full one, those that tell most first where the graph is large."""
+    if large:
+        yield _varied(source, form)
+    smaller_shapes = choose_shapes(source)
+    yield from smaller_shapes
+    yield _varied(source, form)
+    yield from _parted(source, form, smaller_shapes)
+
+
 def _varied(source: str, form: Form | None) -> dict[str, int]:
     """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
 
@@ -174,11 +190,10 @@ def _varied(source: str, form: Form | None) -> dict[str, int]:
             continue
         factor = next(primes, 3)
         tied = [other for other in full if full[other] == value]
-        for names in ([name], tied):
-            trial = {**chosen, **dict.fromkeys(names, value * factor)}
-            if forward_form(source, trial, form) is not None:
-                chosen = trial
-                break
+        # A size that has to divide another one cannot grow by a factor of its own; half of it still divides.
+        trials = ({**chosen, **dict.fromkeys(names, other)} for other in (value * factor, value // 2) for names in
+                  ([name], tied))  # fmt: skip
+        chosen = next((trial for trial in trials if forward_form(source, trial, form) is not None), chosen)
     return chosen
 
 
@@ -219,7 +234,9 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
     flat = [name if isinstance(x, torch.Tensor) else None for name, x in zip(names, inputs, strict=True)]
     if any(isinstance(x, list | tuple | dict) for x in inputs):
         raise CannotCapture("forward takes a list, tuple or dict; only tensors and numbers are generalised")
-    return _ProgramReader(program, model).read([n or names[i] for i, n in enumerate(flat)])
+    capture = _ProgramReader(program, model).read([n or names[i] for i, n in enumerate(flat)])
+    write_out_batch_norms(capture)
+    return capture
 
 
 def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:

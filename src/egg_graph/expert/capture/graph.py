@@ -143,24 +143,38 @@ class CapturedGraph(Value):
         return {node.name: i for i, node in enumerate((*self.placeholders, *self.nodes))}
 
     @cached_property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """Name -> what the node reads, in order, each once."""
+        return {name: node.inputs for name, node in self.by_name.items()}
+
+    @cached_property
     def users(self) -> dict[str, tuple[str, ...]]:
         """Name -> the nodes that read it, in execution order."""
         found: dict[str, list[str]] = {name: [] for name in self.by_name}
         for node in self.nodes:
-            for name in node.inputs:
+            for name in self.inputs[node.name]:
                 found[name].append(node.name)
         return {name: tuple(users) for name, users in found.items()}
 
     @cached_property
+    def answers(self) -> frozenset[str]:
+        """Names that the forward returns."""
+        return frozenset(_nodes_in([self.outputs]))
+
+    @cached_property
     def returned(self) -> frozenset[str]:
         """Names that the forward returns or writes back to a buffer."""
-        return frozenset((*_nodes_in([self.outputs]), *self.mutations.values()))
+        return self.answers.union(self.mutations.values())
 
     def __getitem__(self, name: str) -> Node:
         return self.by_name[name]
 
     def is_placeholder(self, name: str) -> bool:
         return isinstance(self.by_name[name], Placeholder)
+
+    def is_parameter(self, name: str) -> bool:
+        node = self.by_name[name]
+        return isinstance(node, Placeholder) and node.kind == "parameter"
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -174,7 +188,7 @@ class CapturedGraph(Value):
     def reads(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what a set of nodes reads from outside itself, in execution order."""
         inside = set(names)
-        return self.ordered(i for name in inside for i in self.by_name[name].inputs if i not in inside)
+        return self.ordered(i for name in inside for i in self.inputs[name] if i not in inside)
 
     def writes(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the nodes of a set that are needed outside it, in execution order."""

@@ -6,6 +6,8 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import Node, Placeholder, member
 from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.expert.codegen.joining import joints
+from egg_graph.expert.codegen.launch import call
 from egg_graph.expert.codegen.plan import Plan, execution_order
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.codegen.sizes import Scope, forward_scope
@@ -34,7 +36,9 @@ TORCH = frozenset(
         "outer",
     }
 )
-RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE"})
+KEPT = "packed_weights"
+"""The module's attribute that holds packed copies of weights."""
+RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE", "counters"})
 
 
 class ForwardWriter:
@@ -46,6 +50,11 @@ class ForwardWriter:
         self.taken = set(RESERVED) | set(arguments) | {c.function for c in codes.values()}
         self.names: dict[str, str] = {}
         self.scope: Scope = forward_scope(self.graph)
+        self.joints = joints(self.graph, codes)
+        self.slices: dict[str, dict[str, str]] = {}
+        """Concatenations whose memory is there before their parts are, with the slice of each part."""
+        self.written: set[str] = set()
+        """Parts that kernels write to their slices."""
         self.in_place: set[str] = set()
         """Nodes that need no statement: a library call computes them or writes them to their buffer."""
 
@@ -56,14 +65,18 @@ class ForwardWriter:
             CannotWrite: if a number of the captures follows from no tensor's size.
         """
         group_name = {id(group): name for name, group in self.plan.groups.items()}
+        self.in_place.update(self._counters())
         for unit in execution_order(self.plan):
             if isinstance(unit, Group):
-                self._call(self.codes[group_name[id(unit)]])
+                self._call(group_name[id(unit)])
+            elif unit.name in self.slices:
+                self._join_rest(unit)
             elif not self._special(unit) and unit.name not in self.in_place:
                 self._bind(unit.name, self._library(unit))
         for buffer, name in self.graph.mutations.items():
             if name not in self.in_place:
                 self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
+        self._count()
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
 
@@ -102,12 +115,71 @@ class ForwardWriter:
                 return f"{p.text}.device"
         raise CannotWrite("the forward has neither an input nor a parameter to take its device from")
 
-    def _call(self, code: KernelCode) -> None:
+    def _counters(self) -> dict[str, tuple[str, JsonValue]]:
+        """Return the nodes that only add a number to a buffer without dimensions, with the buffer and the number."""
+        graph = self.graph
+        found: dict[str, tuple[str, JsonValue]] = {}
+        for buffer, name in graph.mutations.items():
+            node = graph[name]
+            if node.op != "aten.add.Tensor" or graph.users[name] or graph.is_placeholder(name) or node.rank:
+                continue
+            first, number = graph[node.inputs[0]], node.args[1]
+            counts = isinstance(first, Placeholder) and first.kind == "buffer" and first.target == buffer
+            if counts and isinstance(number, int | float) and not node.kwargs and self._is_alone(name):
+                found[name] = (member(buffer), number)
+        return found
+
+    def _is_alone(self, name: str) -> bool:
+        """Return whether a node belongs to no group, and the forward does not return it."""
+        return name not in self.graph.answers and all(name not in group.nodes for group in self.plan.groups.values())
+
+    def _count(self) -> None:
+        """Write the additions to counters, those of one number by one call."""
+        by_number: dict[JsonValue, list[str]] = {}
+        for buffer, number in self._counters().values():
+            by_number.setdefault(number, []).append(buffer)
+        for number, buffers in by_number.items():
+            if len(buffers) == 1:
+                self.lines.append(f"{buffers[0]}.add_({number!r})")
+            else:
+                self.lines += [*call("counters = ", buffers, indent=8), f"torch._foreach_add_(counters, {number!r})"]
+
+    def _call(self, group: str) -> None:
+        code = self.codes[group]
         arguments = [self.text(name) for name in code.tensors]
         for values in code.sizes:
             arguments.append(self._number(values, f"an argument of {code.function}"))
+        if code.keeps:
+            arguments += [f"self.{KEPT}", f'"{group}"']
+        if code.into and (place := self._place_in_joint(code)) is not None:
+            self.lines.append(f"{code.function}({', '.join([*arguments, place])})")
+            return
+        self.in_place.update(code.in_place)
         targets = ", ".join(self._fresh(name) for name in code.returns)
-        self.lines.append(f"{targets} = {code.function}({', '.join(arguments)})")
+        self.lines.append(f"{targets}{' = ' if targets else ''}{code.function}({', '.join(arguments)})")
+
+    def _place_in_joint(self, code: KernelCode) -> str | None:
+        """Return the slice that a part is written to, and have the whole allocated; None where it is a tensor apart."""
+        part = code.returns[0]
+        joint = self.joints.get(part)
+        if joint is None:
+            return None
+        name = joint.node.name
+        if name not in self.slices:
+            samples = f"{self.text(code.tensors[0])}.shape[0]"
+            shape, slices = joint.shape(self.scope, samples), joint.slices(self.scope)
+            if shape is None or slices is None:
+                return None
+            self.slices[name] = slices
+            self._bind(name, f"torch.empty({shape}, device={self._device()}, dtype=torch.{joint.node.dtype})")
+        self.written.add(part)
+        return f"{self.text(name)}{self.slices[name][part]}"
+
+    def _join_rest(self, node: Node) -> None:
+        """Copy the parts of a concatenation that no kernel wrote in place."""
+        for part, index in self.slices[node.name].items():
+            if part not in self.written:
+                self.lines.append(f"{self.text(node.name)}{index}.copy_({self.text(part)})")
 
     def _number(self, values: "tuple[int, ...] | tuple[float, ...] | list", what: str) -> str:
         if all(isinstance(v, int) for v in values):
@@ -143,6 +215,8 @@ class ForwardWriter:
             return f"{args[0]}.{node.base}({', '.join(args[1:])})"
         if node.base in ("detach", "alias", "lift_fresh_copy"):
             return args[0]
+        if node.base == "channels_last":
+            return f"{args[0]}.contiguous(memory_format=torch.channels_last)"
         if node.base in FUNCTIONAL:
             return f"F.{node.base}({', '.join(args)})"
         if node.base in TORCH:

@@ -47,6 +47,14 @@ class KernelCode:
     """This group's part of SPACE, with the same prefix."""
     helpers: tuple[str, ...] = ()
     """Shared functions that the source calls (keys of `codegen.helpers.HELPERS`)."""
+    keeps: bool = False
+    """Whether the wrapper keeps a packed weight from call to call. Its last two arguments are then the dictionary that
+    a module keeps such copies in, and the group's name."""
+    into: bool = False
+    """Whether the wrapper takes as its last argument the tensor to write its only result to, a slice of channels. Its
+    first tensor has as many samples."""
+    in_place: tuple[str, ...] = ()
+    """Nodes that the wrapper writes into the buffers that take their values; it does not return them."""
     summary: str = ""
     """One line for the module's docstring: what is fused, and how."""
 

@@ -157,6 +157,16 @@ def phase_numbers(stride, dilation):
     g = gcd(stride, dilation)
     return g, pow(dilation // g, -1, stride // g)
 ''',
+    "kept_copy": '''def kept_copy(kept, layer, weight, pack, *options):
+    """pack(weight, *options), made anew whenever the weight or an option has changed. `kept` belongs to one module. It
+    holds the weight beside its copy, so that no other tensor comes to lie where this one does."""
+    if weight.is_inference():  # then nothing counts its changes
+        return pack(weight, *options)
+    source = (weight.data_ptr(), weight._version, weight.shape, weight.stride(), weight.dtype, weight.device, options)
+    if layer not in kept or kept[layer][0] != source:
+        kept[layer] = source, weight.detach(), pack(weight, *options)
+    return kept[layer][2]
+''',
     "pack_filter": '''@triton.jit
 def pack_filter_kernel(
     w_ptr, packed_ptr, C, N, ROWS, WIDTH, total, stride_g, stride_n, stride_c,

@@ -30,6 +30,8 @@ class Wrapper:
         self.labels = [body.label(root) for root in roots]
         self.sizes: list[tuple[int, ...] | tuple[float, ...]] = []
         self._parameters: list[str] = []
+        self.in_place: dict[str, str] = {}
+        """Nodes that are written into an operand, and the operand's label."""
         self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
 
     def know(self, text: str, values: Vector) -> None:
@@ -75,7 +77,16 @@ class Wrapper:
     def contiguous(self) -> list[str]:
         """Write one line for each operand that has dimensions, because kernels index in row-major order."""
         pairs = zip(self.labels, self.tensors, strict=True)
-        return [f"{label} = {label}.contiguous()" for label, tensor in pairs if self.graph[tensor].rank > 0]
+        labels = [label for label, tensor in pairs if self.graph[tensor].rank > 0]
+        kept = [f"{label}_buffer = {label}" for label in self.in_place.values()]
+        return [*kept, *(f"{label} = {label}.contiguous()" for label in labels)]
+
+    def copied_back(self) -> list[str]:
+        """Write what follows the launches where an operand that they wrote to was no contiguous tensor."""
+        lines = []
+        for label in self.in_place.values():
+            lines += [f"if {label} is not {label}_buffer:", f"    {label}_buffer.copy_({label})"]
+        return lines
 
     def constants(self, body: Body | None = None) -> list[str]:
         """Write the launch's keyword arguments for the sizes that a body uses: the first one where none is given."""
@@ -99,7 +110,8 @@ class Wrapper:
             function=self.name,
             source="\n\n".join(sources),
             tensors=self.tensors,
-            returns=tuple(outputs),
+            returns=tuple(output for output in outputs if output not in self.in_place),
+            in_place=tuple(self.in_place),
             sizes=tuple(self.sizes),
             config=config,
             space=space,

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from egg_graph.expert.codegen.forward import ForwardWriter
+from egg_graph.expert.codegen.forward import KEPT, ForwardWriter
 from egg_graph.expert.codegen.group import KernelCode
 from egg_graph.expert.codegen.helpers import helper_source
 from egg_graph.expert.codegen.plan import Plan, plan_docstring
 from egg_graph.expert.codegen.reference import CannotWrite, ReferenceSource
+from egg_graph.expert.codegen.sharing import share_functions
 from egg_graph.schema import ConfigSpace, Knob, StageName
 
 STAGES: tuple[StageName, ...] = ("parallel_mapping", "tensor_tiling", "memory_optimization")
@@ -29,13 +30,14 @@ def write_module(
     if not plan.groups:
         left = ", ".join(dict.fromkeys(node.base for node in plan.left))
         raise CannotWrite(f"no playbook matches any operator of the reference ({left or 'it has none'})")
+    kernels = share_functions(plan, kernels)
     kept = ReferenceSource(reference)
     writer = ForwardWriter(plan, kernels, kept.forward_arguments)
     statements = writer.statements()
     all_config = {k: v for code in kernels.values() for k, v in code.config.items()}
     all_config.update({k: v for k, v in (config or {}).items() if k in all_config})
     helpers = helper_source(writer.helpers.union(*(code.helpers for code in kernels.values())))
-    model = kept.model(statements)
+    model = kept.model(statements, {KEPT: "{}"} if any(code.keeps for code in kernels.values()) else {})
     text = "\n\n\n".join(
         part.strip("\n")
         for part in (

@@ -62,7 +62,7 @@ def plan_docstring(plan: Plan, kernels: Mapping[str, KernelCode]) -> str:
     if left:
         lines.append(_short(f"Stays PyTorch: {', '.join(dict.fromkeys(left))}"))
     if plan.dropped:
-        lines.append(_short(f"Left to PyTorch: {', '.join(plan.dropped)}"))
+        lines.append(f"Left to PyTorch: {', '.join(plan.dropped)}")  # whole: it is read again
     return "\n".join([*lines, '"""'])
 
 

@@ -1,7 +1,9 @@
 """What the generated module keeps of the reference's source: its `__init__`, imports, helpers and constants."""
 
 import ast
+import re
 import symtable
+from collections.abc import Mapping
 
 OWN_IMPORTS = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "import torch.nn.functional as F",
                "triton": "import triton", "tl": "import triton.language as tl"}  # fmt: skip
@@ -35,8 +37,19 @@ class ReferenceSource:
             raise CannotWrite("Model inherits its forward; write it out in the class")
         self.forward_arguments = [a.arg for a in ast.walk(self.methods["forward"].args) if isinstance(a, ast.arg)]
 
-    def model(self, statements: list[str]) -> str:
-        """Write `class ModelNew`: these statements as its `forward`, the rest word for word."""
+    def model(self, statements: list[str], attributes: Mapping[str, str] | None = None) -> str:
+        """Write `class ModelNew`: these statements as its `forward`, the rest word for word.
+
+        Args:
+            statements: The body of `forward`.
+            attributes: Further attributes of the module, with what its `__init__` sets them to.
+
+        Raises:
+            CannotWrite: if the reference uses one of these names itself.
+        """
+        for name in attributes or {}:
+            if re.search(rf"\b{name}\b", self.source):
+                raise CannotWrite(f"the reference has a {name} of its own")
         bases = ", ".join(ast.unparse(b) for b in self.model_class.bases)
         lines = [f"class ModelNew({bases}):"]
         for item in self.model_class.body:
@@ -44,7 +57,13 @@ class ReferenceSource:
                 continue
             if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant):
                 continue  # the reference's docstring speaks of the reference
-            lines += [*self._segment(item), ""]
+            lines += self._segment(item)
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                lines += [f"        self.{name} = {value}" for name, value in (attributes or {}).items()]
+            lines.append("")
+        if attributes and "__init__" not in self.methods:
+            lines += ["    def __init__(self, *args, **kwargs):", "        super().__init__(*args, **kwargs)"]
+            lines += [*(f"        self.{name} = {value}" for name, value in attributes.items()), ""]
         returns = self.methods["forward"].returns
         arrow = f" -> {ast.unparse(returns)}" if returns is not None else ""
         lines.append(f"    def forward({ast.unparse(self.methods['forward'].args)}){arrow}:")

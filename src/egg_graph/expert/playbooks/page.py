@@ -19,6 +19,11 @@ proofs. Where a GPU times the kernel, a playbook may expect the library to be fa
 measurements of others like it: the first kernel then leaves the anchor to PyTorch and writes the tail. If nothing would
 be left to write, our own kernel is written once.
 
+Over a whole network: layers that are written alike share their functions, so that each is compiled and tuned once. What
+is packed from a weight is kept until the weight changes. Running statistics are updated where they are computed. A
+convolution that reads its channels innermost gets them so from the elementwise work ahead of it, and a concatenation of
+channels is written by the convolutions that make its parts.
+
 A structure that was measured against the others on a GPU like the target (`measured`; so far a survey of KernelBench's
 levels 1 and 2 on an H200, fp32) is not tried in another one. Where nobody measured, and the kernel's time is beyond its
 bound, the analyst proposes the first of the structures to try, and after it no other; if that comes out wrong, it is

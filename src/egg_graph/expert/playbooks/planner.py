@@ -144,11 +144,12 @@ def _named(groups: list[Group]) -> dict[str, Group]:
 def _newest_waits_for_itself(groups: list[Group], graph: CapturedGraph) -> bool:
     """Return whether the last group depends on itself through other groups, each of which is convex alone."""
     owner = {name: i for i, group in enumerate(groups) for name in group.nodes}
+    given = {p.name for p in graph.placeholders}
     waits: dict[int | str, set[int | str]] = {}
     for node in graph.nodes:
         mine = owner.get(node.name, node.name)
-        for name in node.inputs:
-            if not graph.is_placeholder(name) and (other := owner.get(name, name)) != mine:
+        for name in graph.inputs[node.name]:
+            if name not in given and (other := owner.get(name, name)) != mine:
                 waits.setdefault(mine, set()).add(other)
     newest = len(groups) - 1
     reached: set[int | str] = set()

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.module import write_module
 from egg_graph.expert.codegen.plan import Plan, read_plan
+from egg_graph.expert.playbooks.convolution.layout import graph_of
 from egg_graph.expert.playbooks.planner import drop_some, expectations, make_plan, plan_seed, write_kernels
 from egg_graph.expert.playbooks.playbook import LIBRARY, Remedy
 from egg_graph.expert.playbooks.registry import playbook_names, playbooks
@@ -37,7 +37,7 @@ def write_source(brief: Brief) -> tuple[str, str]:
 
 def _write(brief: Brief, variants: dict[str, str], dropped: Iterable[str], config: dict[str, Knob]) -> tuple[str, str]:
     task = brief.task
-    plan = make_plan(capture_graph(task), playbooks(), variants, dropped)
+    plan = make_plan(graph_of(task), playbooks(), variants, dropped)
     kernels = write_kernels(plan, playbooks(), task.precision, task.target)
     return write_module(task.reference, plan, kernels, config), _note(plan)
 
@@ -54,7 +54,7 @@ def _seed(brief: Brief) -> tuple[str, str]:
     What the library is expected to be faster at is left to it where a clock will tell: bounds do not.
     """
     task = brief.task
-    graph = capture_graph(task)
+    graph = graph_of(task)
     timed = brief.baseline.eager_ms is not None
     plan = plan_seed(graph, playbooks(), task.precision, task.target, timed and not task.triton_only)
     kernels = write_kernels(plan, playbooks(), task.precision, task.target)
@@ -75,7 +75,7 @@ def _switch(
     names, variant = choice
     if variant == LIBRARY:
         kept = {name: now for name, now in groups.items() if name not in names}
-        graph, playbook = capture_graph(brief.task), playbook_names(groups)[names[0]]
+        graph, playbook = graph_of(brief.task), playbook_names(groups)[names[0]]
         return _write(brief, kept, drop_some(graph, playbooks(), dropped, playbook, len(names)), {})
     return _write(brief, {**groups, **dict.fromkeys(names, variant)}, dropped, _other_knobs(kernel, names))
 

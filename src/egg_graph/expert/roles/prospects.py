@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from egg_graph.expert.capture.process import capture_graph
 from egg_graph.expert.codegen.group import Group
+from egg_graph.expert.playbooks.convolution.layout import graph_of
 from egg_graph.expert.playbooks.planner import drop_some, expectations, make_plan
 from egg_graph.expert.playbooks.playbook import LIBRARY, Expected
 from egg_graph.expert.playbooks.registry import playbook_names, playbooks, playbooks_by_name
@@ -28,7 +28,7 @@ class Prospects:
     @cached_property
     def planned(self) -> dict[str, Group]:
         """The groups, each in the structure that its playbook matched it with."""
-        return dict(make_plan(capture_graph(self.task), playbooks(), None, self.dropped).groups)
+        return dict(make_plan(graph_of(self.task), playbooks(), None, self.dropped).groups)
 
     @cached_property
     def expected(self) -> dict[str, Expected]:
@@ -36,7 +36,7 @@ class Prospects:
         if not self.timed or self.task.triton_only:
             return {}
         task = self.task
-        return expectations(capture_graph(task), self.planned, playbooks(), task.precision, task.target)
+        return expectations(graph_of(task), self.planned, playbooks(), task.precision, task.target)
 
     @property
     def hopeless(self) -> dict[str, Expected]:
@@ -48,7 +48,7 @@ class Prospects:
         """Where the present structure was measured against others of ours, by group."""
         if not self.timed:
             return {}
-        graph, task, known, found = capture_graph(self.task), self.task, playbooks_by_name(), {}
+        graph, task, known, found = graph_of(self.task), self.task, playbooks_by_name(), {}
         for name, group in self.planned.items():
             playbook = known[group.playbook]
             preferred = playbook.preferred_variant(graph, group, task.precision, task.target)
@@ -60,7 +60,7 @@ class Prospects:
     @cached_property
     def structures(self) -> dict[str, tuple[str, ...]]:
         """The structures that can be written and run at the task's own shape, by group."""
-        graph, known = capture_graph(self.task), playbooks_by_name()
+        graph, known = graph_of(self.task), playbooks_by_name()
         return {
             name: known[group.playbook].structures(graph, group, self.task.target)
             for name, group in self.planned.items()
@@ -83,13 +83,13 @@ class Prospects:
         """Return whether there is a kernel left to write where these groups' anchors are PyTorch's."""
         if self.task.triton_only:
             return False
-        graph, playbook = capture_graph(self.task), playbook_names(self.groups)[switch.groups[0]]
+        graph, playbook = graph_of(self.task), playbook_names(self.groups)[switch.groups[0]]
         dropped = drop_some(graph, playbooks(), self.dropped, playbook, len(switch.groups))
         return bool(make_plan(graph, playbooks(), None, dropped).groups)
 
     def library_ms(self) -> float:
         """Return what the operators that were left to PyTorch are expected to take there, where that was measured."""
-        graph, task, total = capture_graph(self.task), self.task, 0.0
+        graph, task, total = graph_of(self.task), self.task, 0.0
         for node in make_plan(graph, playbooks(), None, self.dropped).left:
             for playbook in playbooks():
                 group = playbook.match(graph, node.name, frozenset({node.name}))

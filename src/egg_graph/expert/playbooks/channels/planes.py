@@ -56,7 +56,7 @@ class PlanesPlaybook(Playbook):
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Grow a chain from an elementwise node with an operand by channel; all its outputs have that node's shape."""
         node = graph[start]
-        if not is_pointwise(node) or not any(_is_by_channel(graph[i], node) for i in node.inputs):
+        if not is_pointwise(node) or not any(is_by_channel(graph[i], node) for i in node.inputs):
             return None
 
         def may_join(name: str) -> bool:
@@ -72,7 +72,7 @@ class PlanesPlaybook(Playbook):
         if group is None:
             return None
         group = _trimmed(graph, group)
-        by_channel = [r for r in write(group).body.roots if _is_by_channel(graph[r], node)]
+        by_channel = [r for r in write(group).body.roots if is_by_channel(graph[r], node)]
         return Group.of(graph, self.name, set(group)) if len(by_channel) >= LEAST_BY_CHANNEL else None
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
@@ -87,7 +87,7 @@ class PlanesPlaybook(Playbook):
         return PlanesWriter(graph, frozenset(group.nodes), graph[group.outputs[0]], name).code()
 
 
-def _is_by_channel(operand: Node, node: Node) -> bool:
+def is_by_channel(operand: Node, node: Node) -> bool:
     """Return whether an operand has one element for each channel of a node with at least three dimensions."""
     if not node.shapes or node.rank < 3 or not operand.shapes or set(node.size(1)) == {1}:
         return False

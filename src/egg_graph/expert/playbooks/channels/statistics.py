@@ -148,6 +148,7 @@ class StatisticsWriter:
         self.space = space_of_channels(source)
         self.outputs = graph.writes(nodes)
         self.labels = {}
+        self.in_place: dict[str, str] = {}
         self.parts = ChannelBody(graph, nodes, self.space)
         self.join = _JoinBody(graph, nodes)
         self.join.share_labels(self.parts)
@@ -157,12 +158,28 @@ class StatisticsWriter:
             if graph[output].shapes == source.shapes:
                 self.parts.store_tile(label, self.parts.value(output, TILE))
             elif graph[output].numel == self.space.reduced:
-                self.join.store(label, self.join.value(output, CHANNEL), CHANNEL)
+                value = self.join.value(output, CHANNEL)
+                if (buffer := self._buffer_of(output, nodes)) is not None:
+                    label = self.labels[output] = self.join.label(buffer)
+                    self.in_place[output] = label
+                self.join.store(label, value, CHANNEL)
             else:
                 raise Unfusable(f"{output} is neither a channel's nor of the tensor's shape")
         self.full = [o for o in self.outputs if graph[o].shapes == source.shapes]
         self.wrapper = Wrapper(graph, self.parts, name, self.join)
+        self.wrapper.in_place = self.in_place
         self.doc = describe(graph, graph.ordered(nodes), self.outputs)
+
+    def _buffer_of(self, output: str, nodes: frozenset[str]) -> str | None:
+        """Return the buffer that takes an output's value, if one program reads and writes each of its elements."""
+        graph = self.graph
+        targets = [target for target, name in graph.mutations.items() if name == output]
+        buffer = next((p for p in graph.placeholders if p.kind == "buffer" and p.target in targets), None)
+        if buffer is None or len(targets) > 1 or output in graph.answers or graph.users[output]:
+            return None
+        alike = buffer.shapes == graph[output].shapes and buffer.dtype == graph[output].dtype
+        alone = set(graph.users[buffer.name]) <= nodes and buffer.name not in (*graph.answers, *self.parts.roots)
+        return buffer.name if alike and alone and buffer.name in self.join.roots else None
 
     def code(self) -> KernelCode:
         """Write the source."""
@@ -202,7 +219,7 @@ class StatisticsWriter:
         body = self.join
         arguments = [
             *(f"{body.label(root)}_ptr" for root in body.roots), "partial_ptr",
-            *(f"{self.labels[o]}_ptr" for o in self.outputs if o not in self.full), "n_parts", *body.numbers.values(),
+            *(f"{self.labels[o]}_ptr" for o in self._made()), "n_parts", *body.numbers.values(),
             *(f"{n}: tl.constexpr" for n in [*body.sizes.values(), "LANES"]),
         ]  # fmt: skip
         doc = "Each program joins the pieces of one channel."
@@ -210,7 +227,8 @@ class StatisticsWriter:
 
     def _wrapper(self) -> str:
         wrapper, name = self.wrapper, self.name
-        lines = [f"{self.labels[o]} = {wrapper.allocation(o)}" for o in self.outputs]
+        returned = [o for o in self.outputs if o not in self.in_place]
+        lines = [f"{self.labels[o]} = {wrapper.allocation(o)}" for o in returned]
         lines += [
             *sizes_of(wrapper, self.space, name),
             f"partial = torch.empty((4, n_channels, groups * pieces), device={wrapper.labels[0]}.device, "
@@ -219,7 +237,7 @@ class StatisticsWriter:
         for kind, body, grid, outputs, rest in (
             ("parts", self.parts, "groups * n_channels * pieces", self.full,
              ["n_samples", "n_channels", "n_pixels", "pieces"]),
-            ("join", self.join, "n_channels", [o for o in self.outputs if o not in self.full], ["groups * pieces"]),
+            ("join", self.join, "n_channels", self._made(), ["groups * pieces"]),
         ):  # fmt: skip
             constants = launch_constants(name)
             if kind == "join":
@@ -229,5 +247,10 @@ class StatisticsWriter:
                 *wrapper.runtime_numbers(body), *wrapper.constants(body), *constants,
             ]  # fmt: skip
             lines += call(f"{name}_{kind}_kernel[({grid},)]", arguments, indent=4)
-        lines.append(f"return {', '.join(self.labels[o] for o in self.outputs)}")
+        lines += wrapper.copied_back()
+        lines.append(f"return {', '.join(self.labels[o] for o in returned)}")
         return wrapper.function(f"{self.doc}.", lines)
+
+    def _made(self) -> list[str]:
+        """Return the outputs by channel that get memory of their own."""
+        return [o for o in self.outputs if o not in self.full and o not in self.in_place]

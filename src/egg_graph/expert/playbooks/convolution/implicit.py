@@ -39,8 +39,9 @@ def implicit_tile(rank: int) -> Tile:
 def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
-        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH",
-        *(f"{name}: tl.constexpr" for name in ("C", "N", "GROUPS", *spec.geometry, *spec.lines("J_#"))),
+        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH", *(["C"] if spec.any_channels else []),
+        *(f"{name}: tl.constexpr" for name in (*_channels(spec), "N", "GROUPS", *spec.gap, *spec.geometry)),
+        *(f"{name}: tl.constexpr" for name in spec.lines("J_#")),
         *(["PHASES: tl.constexpr"] if spec.transposed else []),
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
@@ -51,6 +52,11 @@ def write_implicit(spec: Spec) -> str:
     return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
 
 
+def _channels(spec: Spec) -> list[str]:
+    """Return the constexpr parameters that tell the channels: their number, or whether blocks of them are whole."""
+    return ["WHOLE_C"] if spec.any_channels else ["C"]
+
+
 def _sums_passed(spec: Spec) -> list[str]:
     """The sums of a tile; where phases are interleaved, those of even positions first."""
     return ["even", "acc"] if spec.transposed else ["acc"]
@@ -58,7 +64,7 @@ def _sums_passed(spec: Spec) -> list[str]:
 
 def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> list[str]:
     """Call the function that `_write_store` writes, for the columns from `col` on."""
-    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
+    constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
     arguments = [
         *(sums.replace("#", name) for name in _sums_passed(spec)), "out_ptr", *spec.tail.parameters,
         "sample", "place", *spec.lines("o_#"), "in_rows", "group", col, "BATCH", *constants, pieces,
@@ -68,7 +74,7 @@ def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> lis
 
 def _write_store(spec: Spec) -> str:
     """Write the function that runs the tail on PIECES pieces of the columns and stores them."""
-    constants = ["N", "GROUPS", *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
+    constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
     arguments = [
         *_sums_passed(spec), "out_ptr", *spec.tail.parameters, "sample", "place", *spec.lines("o_#"), "in_rows",
         "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
@@ -78,6 +84,7 @@ def _write_store(spec: Spec) -> str:
         "if PHASES == 2:",
         "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (2 * acc.shape[0], acc.shape[1]))",
     ]
+    target = spec.target.replace("sample", "sample[:, None]")
     leaf = [
         *(interleave if spec.transposed else []),
         "cols = col + tl.arange(0, acc.shape[1])",
@@ -87,7 +94,7 @@ def _write_store(spec: Spec) -> str:
         "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
         "inside = in_rows[:, None] & in_cols[None, :]",
         *spec.tail.lines,
-        f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
+        f"tl.store({target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
     ]
     lines = [
         "if PIECES > 1:",
@@ -228,6 +235,7 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         x = "x_ptr + (sample * (GROUPS * C) + group * C)[:, None] * PIXELS"
         at = "(pixel + steps)[:, None] + (c * PIXELS)[None, :]"
     own = "taps_#" if spec.transposed else "T_#"
+    fixed = "" if spec.any_channels else ": tl.constexpr"
     checks = []
     for d in range(spec.rank):
         i = f"base_{d} + {_step(spec, d)}"
@@ -235,8 +243,8 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         checks += [check] if spec.transposed else [f"if P_{d} > 0:", f"    {check}"]
     constants = [
         f"x_rows = {x}",
-        "C_BLOCKS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K",
-        f"PITCH: tl.constexpr = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
+        f"C_BLOCKS{fixed} = (C + BLOCK_K - 1) // BLOCK_K",
+        f"PITCH{fixed} = {spec.each('T_#', ' * ')} * C_BLOCKS * BLOCK_K",
         "w_cols = w_ptr + ((group * tiles_n * BLOCK_N + cols) * PITCH)[None, :]",
     ]
     return constants, [
@@ -248,7 +256,7 @@ def _blocked_loop(spec: Spec) -> tuple[list[str], list[str]]:
         f"    steps = {_steps(spec)}",
         "    here = in_rows",
         *(f"    {line}" for line in checks),
-        "    if C % BLOCK_K == 0:",
+        f"    if {'WHOLE_C' if spec.any_channels else 'C % BLOCK_K == 0'}:",
         f"        a = tl.load(x_rows + ({at}), mask=here[:, None], other=0.0)",
         "    else:",
         f"        a = tl.load(x_rows + ({at}), mask=here[:, None] & (c < C)[None, :], other=0.0)",
@@ -333,12 +341,12 @@ def write_implicit_wrapper(spec: Spec) -> str:
         "C = x.shape[1] // groups",
         "N = weight.shape[1]" if spec.transposed else "N = weight.shape[0] // groups",
         f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
-        f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
+        *spec.allocation(),
     ]
     if not spec.flat:
-        blocks = f"{spec.knob('BLOCK_N')}, {spec.knob('BLOCK_K')}"
-        lines.append(f"weight = pack_filter(weight, groups, {spec.transposed}, {blocks}, {spec.round_tf32})")
-    if spec.channels_last:
+        options = ["groups", str(spec.transposed), spec.knob("BLOCK_N"), spec.knob("BLOCK_K"), str(spec.round_tf32)]
+        lines += spec.packed("pack_filter", options)
+    if spec.channels_last and not spec.laid_out:
         lines.append(f"x = channels_last(x, {spec.round_tf32})")
     last = spec.rank - 1
     phases, block = "", spec.knob("BLOCK_M")
@@ -351,8 +359,9 @@ def write_implicit_wrapper(spec: Spec) -> str:
     tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
     lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C", "N=N", "GROUPS=groups",
-        *spec.geometry_arguments, *spec.lines("J_#=j_#"),
+        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C",
+        *([f"WHOLE_C=C % {spec.knob('BLOCK_K')} == 0"] if spec.any_channels else []), "N=N", "GROUPS=groups",
+        *spec.gap_argument, *spec.geometry_arguments, *spec.lines("J_#=j_#"),
         *(["PHASES=phases"] if spec.transposed else []), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]

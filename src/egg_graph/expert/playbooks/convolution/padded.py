@@ -66,13 +66,13 @@ def padded_space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Kno
 
 def write_padded(spec: Spec) -> str:
     """Write the kernel."""
-    names = ["N", "GROUPS", "WIDTH", "REACH", "UNIT", *spec.lines("SIZE_#"), *spec.geometry]
+    names = ["N", "GROUPS", *spec.gap, "WIDTH", "REACH", "UNIT", *spec.lines("SIZE_#"), *spec.geometry]
     arguments = [
         "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters,
         *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
     ]  # fmt: skip
     lines = [*_rows(spec), *_loop(spec), *_outputs(spec), *spec.tail.lines]
-    lines.append(f"tl.store(out_ptr + out_offsets, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    lines.append(f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
     doc = f"{spec.tail.formula}: BLOCK_M runs of outputs times BLOCK_N channels a program. Sums are in fp32."
     return kernel(f"{spec.name}_kernel", arguments, doc, lines)
 
@@ -185,19 +185,19 @@ def write_padded_wrapper(spec: Spec) -> str:
         *(f"size_{d} = x.shape[{d + 2}] + 2 * p_{d}" for d in range(last)),
         f"size_{last} = max(x.shape[-1] + 2 * p_{last}, {needed})",
         f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
-        f"out = torch.empty(shape, device=x.device, dtype={spec.output_dtype})",
+        *spec.allocation(),
         f"pads, sizes = ({spec.each('p_#')},), ({spec.each('size_#')},)",
         f"x = padded_channels_last(x, groups, width, pads, sizes, {spec.round_tf32})",
-        *call(
-            "weight = pack_band",
-            ["weight", "groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
+        *spec.packed(
+            "pack_band",
+            ["groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
              str(spec.round_tf32)],
-            indent=4,
         ),
         f"tiles = triton.cdiv({places}, {spec.knob('BLOCK_M')}) * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]  # fmt: skip
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", "WIDTH=width", "REACH=reach", "UNIT=unit",
+        "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", *spec.gap_argument, "WIDTH=width",
+        "REACH=reach", "UNIT=unit",
         *spec.lines("SIZE_#=size_#"), *spec.geometry_arguments,
         *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip

@@ -5,6 +5,8 @@ from math import gcd, prod
 
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
+from egg_graph.expert.codegen.joining import may_be_a_slice
+from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
 from egg_graph.expert.playbooks.convolution import tiles
 from egg_graph.expert.playbooks.convolution.depthwise import (
     depthwise_tile,
@@ -30,6 +32,7 @@ from egg_graph.expert.playbooks.convolution.padded import (
 )
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
+from egg_graph.expert.playbooks.knobs import multiprocessors
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.expert.playbooks.survey import survey_of
 from egg_graph.schema import TF32, Hardware, Knob, Precision
@@ -37,6 +40,11 @@ from egg_graph.schema import TF32, Hardware, Knob, Precision
 CHANNELS_WORTH_PADDING = 16
 """Up to this many input channels of a group, a padded copy with its channels innermost costs less than the tests and
 narrow loads that it spares, if every number is read for several taps."""
+
+
+MANY = 8
+"""Convolutions from which on their number of input channels is an argument and no constant of the kernels: a dense
+network has a hundred that differ in nothing else, and each would be compiled."""
 
 
 class ConvolutionPlaybook(Playbook):
@@ -79,12 +87,12 @@ class ConvolutionPlaybook(Playbook):
         convolution = convolution_at(graph, start)
         if convolution is None:
             return None
-        return group_at(graph, self.name, start, free, _structure(graph, convolution, ""))
+        return group_at(graph, self.name, start, free, structure_of(graph, convolution, ""))
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
         convolution = _convolution_of(graph, group)
-        return tuple(v for v in self.variants if _structure(graph, convolution, v) == v)
+        return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them."""
@@ -98,7 +106,7 @@ class ConvolutionPlaybook(Playbook):
         Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
         """
         convolution = _convolution_of(graph, group)
-        structure = _structure(graph, convolution, group.variant)
+        structure = structure_of(graph, convolution, group.variant)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
@@ -115,6 +123,8 @@ class ConvolutionPlaybook(Playbook):
             config=config,
             space=space,
             helpers=tuple(sorted({*tail.helpers, *_helpers(spec, structure)})),
+            keeps=spec.keeps,
+            into=spec.into,
             summary=f"{tail.formula}: one convolution with its tail in the epilogue, {structure}",
         )
 
@@ -131,10 +141,12 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
 
 
-def _structure(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
+def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
     """Return the structure to write: the one wished for where it fits, else the one that pays for this shape."""
     if convolution.is_depthwise(graph):
         return "depthwise"
+    if graph[convolution.x].op == CHANNELS_LAST:
+        return "channels_last"
     if _can_be_padded(graph, convolution) and (wish == "padded" or (not wish and _has_bands(convolution))):
         return "padded"
     structure = tiles.structure_for(shape_of(graph, convolution), "" if wish == "padded" else wish)
@@ -194,21 +206,34 @@ def _spec(
         config = padded_config(shape.channels_out)
     else:
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
+        positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
+        config = tiles.filling(config, positions, shape.channels_out, groups, multiprocessors(target))
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
         round_tf32, tf32x3, fp32 and not tensor_cores, read == "flat", structure == "channels_last", config,
+        structure != "depthwise" and (structure == "padded" or read != "flat")
+        and graph.is_parameter(convolution.weight),
+        read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
+        structure != "depthwise" and may_be_a_slice(graph, output.name),
+        graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
+
+
+def _has_many(graph: CapturedGraph) -> bool:
+    """Return whether a network has so many convolutions that each compiled kernel should serve several."""
+    return sum(node.base in PLAIN.keys() | TRANSPOSED.keys() for node in graph.nodes) >= MANY
 
 
 def _helpers(spec: Spec, structure: str) -> set[str]:
     if structure == "depthwise":
         return set()
+    kept = {"kept_copy"} if spec.keeps else set()
     if structure == "padded":
-        return {"padded_channels_last", "pack_band"}
-    found = {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
+        return {"padded_channels_last", "pack_band"} | kept
+    found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")
     if not spec.flat:
         found.add("pack_filter")
-    return found | ({"channels_last"} if spec.channels_last else set())
+    return found | ({"channels_last"} if spec.channels_last and not spec.laid_out else set())

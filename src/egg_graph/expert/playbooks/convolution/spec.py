@@ -36,6 +36,14 @@ class Spec:
     """Whether the kernel reads the input with its channels innermost."""
     config: dict[str, Knob]
     """Knobs by names without the group's prefix."""
+    keeps: bool = False
+    """Whether the packed filter is kept from call to call: the weight is a parameter, and is packed."""
+    any_channels: bool = False
+    """Whether one compiled kernel serves every number of input channels that is a multiple of 16."""
+    into: bool = False
+    """Whether the output may be a slice of the channels of a larger tensor."""
+    laid_out: bool = False
+    """Whether the input comes with its channels innermost, and rounded where products are in TF32."""
 
     @property
     def rank(self) -> int:
@@ -103,6 +111,7 @@ class Spec:
 
     def wrapper_head(self) -> list[str]:
         """Write docstring, operands and geometry: after these lines all of `geometry_arguments` are known."""
+        last = "memory_format=torch.channels_last" if self.laid_out else ""
         constants = [f"{name} = {values[0]}" for name, values in self._numbers() if name not in self.varying]
         size = "out_# = (x.shape[@] + 2 * p_# - d_# * (weight.shape[@] - 1) - 1) // s_# + 1"
         if self.transposed:
@@ -110,13 +119,39 @@ class Spec:
         return [
             f'"""{self.tail.formula}."""',
             *constants,
-            "x, weight, x_shape, weight_shape = x.contiguous(), weight.contiguous(), x.shape, weight.shape",
+            f"x, weight, x_shape, weight_shape = x.contiguous({last}), weight.contiguous(), x.shape, weight.shape",
             *[f"{label} = {label}.contiguous()" for label in self.tail.labels],
             *(size.replace("#", str(d)).replace("@", str(d + 2)) for d in range(self.rank)),
             *(self.lines("g_#, inverse_# = phase_numbers(s_#, d_#)") if self.transposed else []),
         ]
 
+    @property
+    def gap(self) -> list[str]:
+        """The constexpr parameter that tells how many elements lie between two samples of the output."""
+        return ["GAP"] if self.into else []
+
+    @property
+    def target(self) -> str:
+        """Where a tile is stored, from `out_offsets` within a dense output."""
+        return "out_ptr + sample * GAP + out_offsets" if self.into else "out_ptr + out_offsets"
+
+    def allocation(self) -> list[str]:
+        """Write the lines that allocate the output."""
+        line = f"out = torch.empty(shape, device=x.device, dtype={self.output_dtype})"
+        return ["if out is None:", f"    {line}"] if self.into else [line]
+
+    @property
+    def gap_argument(self) -> list[str]:
+        return ["GAP=out.stride(0) - out[0].numel()"] if self.into else []
+
+    def packed(self, pack: str, options: list[str]) -> list[str]:
+        """Write the line that packs the filter."""
+        if self.keeps:
+            return call("weight = kept_copy", ["kept", "layer", "weight", pack, *options], indent=4)
+        return call(f"weight = {pack}", ["weight", *options], indent=4)
+
     def wrapper(self, lines: list[str]) -> str:
         """Write the whole wrapper."""
-        head = call(f"def {self.name}", ["x", "weight", *self.tail.arguments, *self.varying], ":")
+        kept = [*(["kept", "layer"] if self.keeps else []), *(["out=None"] if self.into else [])]
+        head = call(f"def {self.name}", ["x", "weight", *self.tail.arguments, *self.varying, *kept], ":")
         return "\n".join([*head, *(f"    {line}" for line in lines)]) + "\n"

@@ -19,6 +19,8 @@ ANY = (0.0, math.inf)
 
 LARGEST_TF32X3_TILE = 128 * 128
 """Numbers of a tile that 8 warps hold without spilling beside operands in two parts: compiled for sm_90."""
+SMALLEST_TILE = (64, 32)
+"""Rows that one instruction of the tensor cores has, and columns below which operands are read too often."""
 FEW_CHANNELS = 16
 """Below this many input channels of a group, channels and taps are one index of the sum."""
 CHANNELS_WORTH_MOVING = 32
@@ -165,6 +167,32 @@ def implicit_config(
         "num_stages": rule.num_stages,
         "GROUP_M": 8,
     }
+
+
+def filling(config: dict[str, Knob], positions: int, channels_out: int, groups: int, machine: int) -> dict[str, Knob]:
+    """Halve a tile until half of the multiprocessors have one, as late layers of small batches need.
+
+    Args:
+        config: The knobs of an implicit GEMM.
+        positions: Samples times positions of the output.
+        channels_out: Of one group.
+        groups: Of channels.
+        machine: Number of multiprocessors.
+    """
+    block_m, block_n = int(config["BLOCK_M"]), int(config["BLOCK_N"])
+
+    def starves() -> bool:
+        return groups * -(-positions // block_m) * -(-channels_out // block_n) * 2 <= machine
+
+    if not starves():
+        return config
+    while starves() and (block_m > SMALLEST_TILE[0] or block_n > SMALLEST_TILE[1]):
+        if block_m > SMALLEST_TILE[0]:
+            block_m //= 2
+        else:
+            block_n //= 2
+    warps = min(int(config["num_warps"]), 4 if block_m * block_n <= 64 * 128 else 8)
+    return {**config, "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps}
 
 
 def depthwise_config(positions: int, taps: int) -> dict[str, Knob]:

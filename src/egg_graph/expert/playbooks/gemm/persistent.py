@@ -181,7 +181,9 @@ def _operands(spec: GemmSpec, ways: Ways) -> str:
         if spec.batched:
             packed = f"pack_rows({operand}.unsqueeze(1), {spec.round_tf32}).squeeze(1)"
         else:
-            packed = f"pack_rows({operand}.unsqueeze(0).unsqueeze(0), {spec.round_tf32}).view({rows[operand]}, -1)"
+            head = "kept_copy(kept, layer, " if spec.keeps and operand == "b" else "pack_rows("
+            pack = "pack_rows, " if spec.keeps and operand == "b" else ""
+            packed = f"{head}{operand}.unsqueeze(0).unsqueeze(0), {pack}{spec.round_tf32}).view({rows[operand]}, -1)"
         ready = f"TMA_ROUNDS and tma_ready({operand})" if way == "rounded" else f"tma_ready({operand})"
         lines.append(f"{operand} = {operand} if {ready} else {packed}")
     return "".join(f"    {line}\n" for line in lines)

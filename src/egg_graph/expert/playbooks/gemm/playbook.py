@@ -69,7 +69,7 @@ class GemmPlaybook(Playbook):
             return group.variant
         output = graph[group.outputs[0]]
         large = len(output.shape) >= 2 and min(output.shape[-2:]) >= SMALLEST_TMA_PRODUCT
-        return "tma" if large else group.variant
+        return "tma" if large and not _idles(graph, group, target) else group.variant
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey where a large product begins with TMA; small ones were not measured."""
@@ -106,7 +106,8 @@ class GemmPlaybook(Playbook):
         variant = "pointer" if plain else group.variant or "pointer"
         ways = _ways(graph, product, shape, variant, round_tf32) if variant.startswith("tma") else None
         config = _tile(shape, variant, ways)
-        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config)
+        keeps = ways is not None and not product.batched and graph.is_parameter(product.b)
+        spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config, keeps)
         if ways is not None:
             source = write_persistent(spec, ways)
         else:
@@ -120,7 +121,10 @@ class GemmPlaybook(Playbook):
             sizes=tuple(epilogue.sizes),
             config=prefixed,
             space=space,
-            helpers=tuple(sorted({*epilogue.helpers, *_helpers(variant, ways, round_tf32)})),
+            helpers=tuple(
+                sorted({*epilogue.helpers, *_helpers(variant, ways, round_tf32), *(["kept_copy"] if keeps else [])})
+            ),
+            keeps=keeps,
             summary=f"{epilogue.formula}: one product with its tail in the epilogue, {variant}",
         )
 
@@ -138,6 +142,13 @@ def _product_of(graph: CapturedGraph, group: Group) -> Product:
 def _multiplies_sums(graph: CapturedGraph, group: Group, precision: Precision) -> bool:
     """Return whether a product in TF32 takes each operand in two parts, which was not measured."""
     return precision in TF32 and _product_of(graph, group).node.of_sums
+
+
+def _idles(graph: CapturedGraph, group: Group, target: Hardware) -> bool:
+    """Return whether tiles of 128 x 256 leave more than half of the multiprocessors without one."""
+    matrices, m, n, k = _product_of(graph, group).mnk(graph)
+    shape = tiles.ProductShape(matrices, m, n, k, 4, target=target)
+    return shape.tiles(128, 256) * 2 < shape.multiprocessors
 
 
 def _starved(graph: CapturedGraph, group: Group) -> bool:

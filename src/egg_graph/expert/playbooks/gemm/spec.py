@@ -24,6 +24,8 @@ class GemmSpec:
     """Whether fp32 operands are multiplied in fp32."""
     config: dict[str, Knob]
     """Knobs by names without the group's prefix."""
+    keeps: bool = False
+    """Whether a packed b is kept from call to call: b is a parameter, and may have to be packed."""
 
     @property
     def batched(self) -> bool:
@@ -66,7 +68,7 @@ class GemmSpec:
 
     def wrapper_head(self) -> str:
         """Write signature, docstring and shapes. After these lines a is [M, K] and b [K, N], or `matrices` of them."""
-        variables = ", ".join(["a", "b", *self.epilogue.variables])
+        variables = ", ".join(["a", "b", *self.epilogue.variables, *(["kept", "layer"] if self.keeps else [])])
         b_text = "b [N, K] transposed" if self.product.transposed_b else "b [..., K, N]" if self.batched else "b [K, N]"
         lines = [f'"""{self.epilogue.formula}: a {self.product.a_text} times {b_text}, as [..., N]."""']
         if self.batched:
