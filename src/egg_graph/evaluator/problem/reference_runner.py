@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.error_sums import pieces
 from egg_graph.evaluator.problem.leaf_comparison import Emulation
+from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
@@ -139,7 +139,7 @@ class ReferenceRunner:
         """Run under a coarser arithmetic; None if the reference cannot run under it."""
         try:
             if kind == "bf16":
-                model = copy.deepcopy(self.model).to(torch.bfloat16)
+                model = copy_of(self.model).to(torch.bfloat16)
                 return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None).leaves
             decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
             with decomposed, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
@@ -151,7 +151,7 @@ class ReferenceRunner:
         self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
     ) -> ReferenceAnswer:
         """Run with model and inputs cast to a dtype; whether the forward changes its inputs is not looked at."""
-        model, copies = copy.deepcopy(self.model).to(dtype), cast_inputs(inputs, dtype)
+        model, copies = copy_of(self.model).to(dtype), cast_inputs(inputs, dtype)
         with pytorch_at("ieee", self.device):
             return self._run_on(model, copies, copies, None, recorder)
 
@@ -163,7 +163,7 @@ class ReferenceRunner:
         recorder: AbstractContextManager[Any] | None = None,
     ) -> ReferenceAnswer:
         """Run one forward on copies of model and inputs, and note its side effects."""
-        return self._run_on(copy.deepcopy(model), inputs, cast_inputs(inputs, None), seed, recorder)
+        return self._run_on(copy_of(model), inputs, cast_inputs(inputs, None), seed, recorder)
 
     def _run_on(
         self,

@@ -7,7 +7,6 @@ under it or its answer does not change.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,7 @@ from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.knobs import shape_knobs
+from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.tie_search import tied_positions
 from egg_graph.schema import BadInput
@@ -126,7 +126,7 @@ def _change_weights(problem: CaseStore, name: str, first: Case, uses: Uses) -> N
     sizes = {key: x.numel() for key, x in first.model.named_parameters() if x.is_floating_point() and x.numel()}
     for key in sorted(sizes, key=lambda key: -sizes[key])[:MOST_WEIGHTS]:
         for count, scale in STEPS:
-            model = copy.deepcopy(base.model)
+            model = copy_of(base.model)
             parameter = model.get_parameter(key)
             with torch.no_grad():
                 parameter.copy_(_change_elements(parameter, count, scale, generator))
@@ -232,7 +232,7 @@ def _is_noise(leaf: ExpectedLeaf, usual: ExpectedLeaf) -> bool:
 
 def _answers_same_in_eval(problem: CaseStore, case: Case) -> bool:
     """Whether the reference gives the same bits after `eval()`."""
-    after = None if case.updates else _build_judgeable(problem, case, model=copy.deepcopy(case.model).eval())
+    after = None if case.updates else _build_judgeable(problem, case, model=copy_of(case.model).eval())
     return after is not None and all(
         a.pytorch is not None and b.pytorch is not None and same_bytes(a.pytorch, b.pytorch)
         for a, b in zip(case.leaves, after.leaves, strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 
 import torch
 from torch import nn
+
+from egg_graph.evaluator.problem.model_copy import copy_of
 
 
 def copy_state(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -25,7 +26,7 @@ def randomize_constants(model: nn.Module, seed: int, *, signs: bool = True) -> n
         seed: seed of the noise.
         signs: let some elements change their sign.
     """
-    model = copy.deepcopy(model)
+    model = copy_of(model)
     generator = torch.Generator().manual_seed(seed)
     spread = 1.0 if signs else 0.25
     with torch.no_grad():
@@ -47,7 +48,7 @@ def randomize_buffers(model: nn.Module, updated: Sequence[str], seed: int) -> nn
         updated: names of the buffers and parameters that a forward updates.
         seed: seed of the noise.
     """
-    model = copy.deepcopy(model)
+    model = copy_of(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in model.state_dict().items():
@@ -63,7 +64,7 @@ def randomize_buffers(model: nn.Module, updated: Sequence[str], seed: int) -> nn
 
 def round_to_six_bits(model: nn.Module) -> nn.Module:
     """Copy a model and round its floating parameters to small multiples (at most 31) of a power of two."""
-    model = copy.deepcopy(model)
+    model = copy_of(model)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.numel():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from egg_graph.evaluator.gpu.timing.agreement import Burst
 from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.host.deadline import deadline
 from egg_graph.evaluator.problem.case import Case
+from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.precision import cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -104,7 +104,7 @@ class PyTorchBaseline:
         self.inputs: list[Any] = []
         """Views of `raw`."""
         # A forward may change the model's buffers (running statistics); the case's own model stays as it is.
-        self.model = copy.deepcopy(self.case.model) if list(self.case.model.buffers()) else self.case.model
+        self.model = copy_of(self.case.model) if list(self.case.model.buffers()) else self.case.model
         self.forwards: dict[str, Callable[[], Any]] = {"eager": lambda: self.model(*self.inputs)}
         self.measured = False
         with self._own_inputs():
@@ -240,7 +240,7 @@ class PyTorchBaseline:
     def _memory_floor(self) -> MemoryFloor:
         """Return the floor; an empty one, with a note, if the GPU's memory does not hold one more reference run."""
         try:
-            return memory_floor(copy.deepcopy(self.case.model), self.inputs, self.problem.task.target)
+            return memory_floor(copy_of(self.case.model), self.inputs, self.problem.task.target)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             self.notes.append("times were not held against what the memory's peak allows: no memory to count the bytes")
@@ -251,7 +251,7 @@ class PyTorchBaseline:
             return measure_host_latency(self.forwards[name], WARMUP_SECONDS)
 
     def _compiled(self, model: torch.nn.Module) -> Callable[[], Any] | None:
-        compiled = torch.compile(copy.deepcopy(model))
+        compiled = torch.compile(copy_of(model))
         late = TimeoutError(f"not done within {COMPILE_SECONDS} s")
         try:
             with (
@@ -273,7 +273,7 @@ class PyTorchBaseline:
             return self.milliseconds["eager"]
         ieee: Precision = "ieee"
         try:
-            wide = copy.deepcopy(model).float()
+            wide = copy_of(model).float()
             inputs = cast_inputs(self.inputs, torch.float32)
             with pytorch_at(ieee, self.problem.device), torch.no_grad():
                 spin_ns = measure_host_latency(lambda: wide(*inputs), WARMUP_SECONDS).spin_ns

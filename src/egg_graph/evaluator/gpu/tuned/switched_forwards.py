@@ -13,7 +13,6 @@ a case whose tensors are made again is held by the main thread.
 
 from __future__ import annotations
 
-import copy
 import gc
 import threading
 import time
@@ -38,6 +37,7 @@ from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.tuned.plan import BENCHMARK, CHANNELS_LAST
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.comparison import judge_leaves
+from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.precision import cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -122,7 +122,7 @@ def _no_memory(trial: TunedTrial, error: torch.OutOfMemoryError) -> TunedTrial:
 def switched(case: Case, trial: TunedTrial) -> Callable[[], Any]:
     """The reference's forward on copies of a case's inputs, with the trial's layout and compiler."""
     inputs = cast_inputs(case.inputs, None)
-    module: nn.Module = copy.deepcopy(case.model)
+    module: nn.Module = copy_of(case.model)
     if set(trial.switches) & set(CHANNELS_LAST.values()):
         module = ChannelsLast(module)
     if trial.forward == "eager":
