@@ -84,7 +84,7 @@ class GpuAccess:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
-        with self.away(), self._holding_idle(), self._for_itself():
+        with self.away(), self._holding_idle(), self._marked_alone():
             yield
 
     @contextmanager
@@ -105,7 +105,7 @@ class GpuAccess:
 
         No other judge has memory reserved meanwhile; call it where this one has none.
         """
-        with self.reserved(float("inf")), self._holding(shared=False), self._for_itself():
+        with self.reserved(float("inf")), self._holding(shared=False), self._marked_alone():
             yield
 
     @property
@@ -120,8 +120,8 @@ class GpuAccess:
             yield
             return
         with ExitStack() as stack:
-            with spending_on("waiting"):
-                self.waited += stack.enter_context(self.reservations.reserved(nbytes))
+            with self._waiting():
+                stack.enter_context(self.reservations.reserved(nbytes))
             yield
 
     @contextmanager
@@ -156,13 +156,15 @@ class GpuAccess:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
+        """Count the time of the block as spent waiting for others."""
         began = time.monotonic()
         with spending_on("waiting"):
             yield
         self.waited += time.monotonic() - began
 
     @contextmanager
-    def _for_itself(self) -> Iterator[None]:
+    def _marked_alone(self) -> Iterator[None]:
+        """Let `computing`, `measuring` and `reserved` wait for nothing inside the block."""
         before, self.alone = self.alone, True
         try:
             yield
@@ -175,9 +177,8 @@ class GpuAccess:
             yield None
             return
         with ExitStack() as stack:
-            with spending_on("waiting"):
+            with self._waiting():
                 turn = stack.enter_context(self.lease.held(shared=shared))
-                self.waited += turn.waited
             yield turn
 
     def _give_way(self, paused: Paused) -> None:
@@ -189,10 +190,8 @@ class GpuAccess:
             self._take_again(sharing)
 
     def _take_again(self, turn: Turn) -> None:
-        before = turn.waited
-        with spending_on("waiting"):
+        with self._waiting():
             turn.take()
-        self.waited += turn.waited - before
         self._sharing = turn
         self._look_for_others()
 

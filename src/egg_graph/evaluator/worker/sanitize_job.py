@@ -25,7 +25,8 @@ MOST_REPORTS = 200
 PADDING = 4096
 """Unowned memory behind every allocation [bytes]: an access past one tensor's end must not land in the next tensor."""
 POLL, LONGEST_STEP = 0.05, 0.5
-"""Seconds between two looks at the tools; of a longer time between two looks the job was stopped for the rest."""
+"""Seconds between two looks at the tools, and the most that the time between two looks counts for: the job may have
+been stopped."""
 FILTERS = ("--kernel-regex", "--kernel-name")
 """Names, by version, of the option that says which kernels are looked at."""
 
@@ -76,7 +77,7 @@ def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str) -> su
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """Wait until all are done, or have run for so long; the time for which this job is stopped counts little."""
+    """Wait until all are done, or have run for so long; of each stop of this job at most `LONGEST_STEP` counts."""
     ran, last = 0.0, time.monotonic()
     while ran < seconds and any(process.poll() is None for process in processes):
         time.sleep(POLL)

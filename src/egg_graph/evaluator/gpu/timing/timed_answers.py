@@ -17,7 +17,7 @@ import torch
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.comparison import judge_leaves
-from egg_graph.evaluator.problem.error_sums import pieces
+from egg_graph.evaluator.problem.error_sums import all_within, pieces
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
@@ -179,7 +179,9 @@ def relative_difference(got: torch.Tensor, expected: torch.Tensor, leaf: Expecte
     if not (isfinite(distance) and SMALLEST_RMS < rms < LARGEST_RMS):
         norm, distance, within = _careful_difference(got, expected, slack, part)
     else:
-        within = largest <= slack + part * rms or _all_within(got, expected, slack, part, rms)
+        within = largest <= slack + part * rms or all(
+            all_within(_wide(a), _wide(b), slack, part, rms) for a, b in pieces(got, expected)
+        )
     if not within:
         return float("inf")
     return distance / norm if norm > 0 else 0.0 if distance == 0 else float("inf")
@@ -205,20 +207,12 @@ def _norm(x: torch.Tensor) -> torch.Tensor:
     return torch.linalg.vector_norm(x).double()
 
 
-def _all_within(got: torch.Tensor, expected: torch.Tensor, slack: float, part: float, rms: float) -> bool:
-    """Whether no element is further off than `slack + part * (|expected| + rms)`, where all are finite."""
-    return all(
-        bool(((_wide(a) - _wide(b)).abs() <= slack + part * (_wide(b).abs() + rms)).all())
-        for a, b in pieces(got, expected)
-    )
-
-
 def _careful_difference(
     got: torch.Tensor, expected: torch.Tensor, slack: float, part: float
 ) -> tuple[float, float, bool]:
     """L2 norm of the finite part of `expected`, of the difference, and whether all elements are within their bounds.
 
-    In fp64. Elements that are equal, or NaN on both sides, do not differ. The bounds are those of `_all_within`.
+    In fp64. Elements that are equal, or NaN on both sides, do not differ. The bounds are those of `all_within`.
     """
     squares = [torch.linalg.vector_norm(_finite_size(b), dtype=torch.float64) ** 2 for (b,) in pieces(expected)]
     norm = float(sum(squares, torch.zeros_like(squares[0]))) ** 0.5
