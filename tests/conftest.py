@@ -85,8 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def memory_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands of the tests learn into a file of their own, never into the user's memory."""
-    os.environ["EGG_GRAPH_MEMORY"] = str(tmp_path_factory.mktemp("memory") / "memory.sqlite")
+    """Commands of the tests learn into files of their own, never into the user's memory or store of winners."""
+    folder = tmp_path_factory.mktemp("memory")
+    os.environ["EGG_GRAPH_MEMORY"], os.environ["XDG_DATA_HOME"] = str(folder / "memory.sqlite"), str(folder)
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,10 @@ from egg_graph.bench.worker import Settings as WorkerSettings
 from egg_graph.cli.bench_progress import BenchProgress
 from egg_graph.evaluator import SpoolEvaluator
 from egg_graph.schema import BadInput
+from egg_graph.tuning import read_store
 from tests.bench import fake
 from tests.bench.made_up import GPU
-from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, kernel
+from tests.graph.scripted import REFERENCE, ScriptedEvaluator, ScriptedTeam, StatelessTeam, kernel, tunable
 
 PARTS = "tests.bench.fake:parts"
 
@@ -140,6 +141,23 @@ def test_no_run_of_a_bench_learns_from_another_and_the_card_says_so(done, tmp_pa
         "bad_input",
         "a store is given, and memory is off (memory=False)",
     )
+
+
+def test_the_winner_of_every_sweep_goes_into_the_store_that_is_to_ship(tmp_path, monkeypatch):
+    suite, store = fake.write_suite(tmp_path / "suite", "a_relu", "kept_relu"), tmp_path / "ship" / "winners.json"
+    worker = Worker(WorkerSettings(runs_dir=str(tmp_path), store_out=str(store), parts=PARTS), dict, dict)
+    worker.services["team"] = StatelessTeam([tunable("timed", 3.0, "tensor_tiling", [3.0, 2.0])], worth=(False,))
+    baseline = fake.FakeEvaluator.baseline
+    on_gpu = {"environment": GPU}
+    monkeypatch.setattr(fake.FakeEvaluator, "baseline", lambda *given: baseline(*given).model_copy(update=on_gpu))
+    for name in ("a_relu", "kept_relu"):
+        job = Job(name=name, path=str(suite / f"{name}.py"), knobs={"memory": False, "target": "h200"})
+        assert worker.do(job).status == ("faster" if name == "a_relu" else "reference_kept")
+    (winner,) = read_store(store)
+    assert (winner.config, winner.task, winner.situation.gpu) == ({"NUMBER": 2.0}, "a_relu", GPU.gpu)
+    store.write_text("{")
+    with pytest.raises(BadInput, match="mend it or remove it"):
+        run_bench((), tmp_path / "out", runs_dir=tmp_path, store_out=store)
 
 
 def test_progress_is_one_line_a_problem_with_the_time_left():

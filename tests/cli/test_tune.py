@@ -4,6 +4,7 @@ import functools
 import json
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 from typer.testing import CliRunner
 
 import egg_graph
@@ -89,6 +90,31 @@ def test_what_won_before_is_tried_second_and_judged_anew(tune, tmp_path):
     tune(tunable("timed", 8.0, STAGE, values), "--max-configs", "2", evaluator=again)
     assert again.configs == [[8.0, 2.0]]
     assert len(again.evaluated) == 2 and len(again.finalists) == 1
+
+
+def optimized(tmp_path, text, **options):
+    """What each sweep of a run of `optimize` tried, and what was left out; one sweep stands for all stages."""
+    evaluator, left_out = OnGpu(), []
+    egg_graph.optimize(
+        REFERENCE, name="relu", team=ScriptedTeam([text]), evaluator=evaluator, principles=(), target="h200",
+        sweep="knobs", max_optimizations=0, runs_dir=tmp_path / "runs",
+        on_event=lambda event: left_out.append(event["reason"]) if event["event"] == "sweep" else None, **options,
+    )  # fmt: skip
+    return evaluator.configs, left_out
+
+
+def test_a_run_with_memory_stores_its_winner_and_the_next_sweep_is_a_short_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    values = [9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0]
+    text = tunable("timed", 9.0, STAGE, values)
+    assert optimized(tmp_path, text) == ([values], [])
+    assert not (tmp_path / "data").exists(), "without memory nothing is kept"
+    assert optimized(tmp_path, text, store=InMemoryStore()) == ([values], [])
+    (kept,) = read_store(tmp_path / "data" / "egg-graph" / "winners.json")
+    assert (kept.config, kept.own_milliseconds, kept.tried) == ({"NUMBER": 2.0}, 9.0, 8)
+    short, left_out = optimized(tmp_path, text)
+    assert short == [[9.0, 2.0, 8.0, 7.0, 6.0, 5.0]]
+    assert left_out == ["NUMBER 4.0, 3.0 left out: a stored winner is known: `egg-graph tune` tries more"]
 
 
 def test_all_knobs_turn_together(tune):

@@ -19,6 +19,7 @@ from egg_graph.bench.worker import Job, Settings, load_parts
 from egg_graph.context import Context, check_device, choose_target, key_of_gpu
 from egg_graph.schema import BadInput, Environment
 from egg_graph.team import name_models
+from egg_graph.tuning import check_store
 
 WRITE_EVERY = 30.0
 """Least seconds between two times that the results are written; the journal has every row at once."""
@@ -51,6 +52,7 @@ def run_bench(
     seconds: float = float("inf"),
     anew: bool = False,
     retry: bool = False,
+    store_out: Path | None = None,
     evaluator: str = "",
     parts: str = "",
     display: Display | None = None,
@@ -74,6 +76,7 @@ def run_bench(
         seconds: begin no further problem after this long; the same command goes on later.
         anew: forget an earlier bench of this name.
         retry: run problems once more whose run could not be made.
+        store_out: store that the winner of every run's sweep is written to, such as one that is to ship.
         evaluator: who judges, if not this machine: the URL of an `egg-graph serve`, or `spool:FOLDER`.
         parts: function that makes team and evaluator in every worker, as `module:function`.
         display: who watches.
@@ -84,7 +87,8 @@ def run_bench(
         All rows so far.
 
     Raises:
-        BadInput: if an option is wrong, the journal has other terms, or a file cannot be written.
+        BadInput: if an option is wrong, the journal has other terms, the store of winners is damaged, or a file cannot
+            be written.
         ModelRefused: if the model's endpoint rejects requests; nothing would work after that.
     """
     knobs, display = _without_memory(knobs), display or Display()
@@ -92,6 +96,8 @@ def run_bench(
     if not evaluator:
         check_device(context.device)
     check_parts(without)
+    if store_out is not None:
+        check_store(store_out)
     if parts:
         load_parts(parts)
     settings = Settings(
@@ -99,6 +105,7 @@ def run_bench(
         model=model,
         device=context.device,
         profile=context.profile,
+        store_out="" if store_out is None else str(store_out),
         evaluator=evaluator,
         parts=parts,
     )

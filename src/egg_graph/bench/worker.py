@@ -46,6 +46,8 @@ class Settings(Value):
     """UUID of the worker's GPU; None without one."""
     evaluator: str = ""
     """Name of an evaluator elsewhere; empty for this machine's."""
+    store_out: str = ""
+    """Store that the winner of every run's sweep is written to; empty for none."""
     parts: str = ""
     """Function that makes team and evaluator, as `module:function`; empty for the default ones."""
 
@@ -101,7 +103,9 @@ class Worker:
         """
         self._attempt = ""
         try:
-            return row_of(self._run(job), **job.known)
+            run = self._run(job)
+            self._store_winner(run)
+            return row_of(run, **job.known)
         except BadInput as error:
             return job.failed("bad_input", str(error))
         except ModelRefused:
@@ -121,6 +125,12 @@ class Worker:
         if job.run and (runs_dir / job.run).is_dir():
             return self._unlocked(lambda: resume(job.run, runs_dir=runs_dir, on_event=self._hear, **services))
         return optimize(job.path, runs_dir=runs_dir, on_start=self._begin, on_event=self._hear, **services, **job.knobs)
+
+    def _store_winner(self, run: Any) -> None:
+        from egg_graph.runs.winner import store_winner
+
+        if self.settings.store_out:
+            store_winner(run, [Path(self.settings.store_out)])
 
     def _unlocked(self, go_on: Callable[[], Any]) -> Any:
         """Resume, once the worker that was killed with its bench has let go of the run."""

@@ -56,6 +56,10 @@ def bench(
         float | None,
         typer.Option(help="Begin no further problem after this long; the same command goes on.", rich_help_panel=_HOW),
     ] = None,
+    store_out: Annotated[
+        Path | None,
+        typer.Option(help="Write the winner of every run's sweep into this store of winners.", rich_help_panel=_HOW),
+    ] = None,
     anew: Annotated[
         bool, typer.Option("--anew", help="Forget an earlier bench of this name.", rich_help_panel=_HOW)
     ] = False,
@@ -97,6 +101,7 @@ def bench(
             without=without or [],
             workers=workers,
             seconds=seconds or float("inf"),
+            store_out=store_out,
             evaluator=evaluator or "",
             anew=anew,
             retry=retry,

@@ -22,9 +22,10 @@ WIDE = 110
 
 def show_sweep(console: Console, run: "Run") -> None:
     """Print the configurations of a run of `tune` as one table, and what the winner gains."""
-    from egg_graph.runs.tune_results import TUNABLE, whole_sweep
+    from egg_graph.runs.tune_results import TUNABLE
+    from egg_graph.runs.winner import last_sweep
 
-    sweep = whole_sweep(run)
+    sweep = last_sweep(run)
     if sweep is None:
         console.print(plain(f"nothing was swept: {_why_none(run)}"), soft_wrap=True)
         return
@@ -111,7 +112,7 @@ def _figures(kernels: tuple[KernelResources, ...]) -> tuple[str, str, str, str]:
 
 def _gain(run: "Run", sweep: Sweep) -> str:
     """What the winner gains over the configuration that the kernel came with, both by evaluations; empty if untimed."""
-    from egg_graph.runs.tune_results import swept_attempt
+    from egg_graph.runs.winner import swept_attempt
 
     if not any(trial.milliseconds for trial in sweep.trials):
         return ""

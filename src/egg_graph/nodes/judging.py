@@ -79,7 +79,10 @@ class JudgingNodes:
         configs = choose_configurations(best, self.stage.name, state, context, favourite)
         if len(configs) < 2:
             return judged
-        sweep, winner = await self._sweep(variants(best, configs, self.stage.name), state, runtime)
+        candidates = variants(best, configs, self.stage.name)
+        if left := what_is_left_out(best, candidates, self.stage.name, state, context, known=favourite is not None):
+            runtime.stream_writer(cut_event(self.stage.name, left))
+        sweep, winner = await self._sweep(candidates, state, runtime)
         swept: StageState = {**judged, "sweeps": [sweep]}
         return swept if winner is None else _join(swept, await self._record(winner, state, runtime))
 
@@ -142,8 +145,6 @@ class JudgingNodes:
         from egg_graph.tuning import best, spanned
 
         context, stage, kernel = self._knobs(state, runtime), self.stage.name, candidates[0]
-        if left := what_is_left_out(kernel, candidates, stage, state, context):
-            runtime.stream_writer(cut_event(stage, left))
         trials = await self._screen(candidates, state, runtime)
         winner = best(trials)
         if joined := variants(kernel, join_changes(trials, context), stage):

@@ -12,6 +12,8 @@ from egg_graph.state import StageState
 
 UNTIMED_CONFIGS = 4
 """Most configurations in a sweep without a clock: there only the lower bound and large spills rank them."""
+KNOWN_CONFIGS = 6
+"""Most configurations of the one sweep for all stages, where one that won in the same situation is known."""
 JOINED = 4
 """Most configurations that join changes which each paid alone, in the one sweep that stands for those of all stages."""
 
@@ -28,13 +30,19 @@ def choose_configurations(
     """
     from egg_graph.tuning import configurations
 
-    limit, _ = sweep_limit(state, context)
+    limit, _ = sweep_limit(state, context, known=favourite is not None)
     farthest = 1 if context.sweep == "knobs" else None
     return configurations(best.config, swept_knobs(best.space, stage, context), limit, favourite, farthest)
 
 
-def sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
-    """The most configurations of a sweep, and in words what limits them."""
+def sweep_limit(state: StageState, context: Context, *, known: bool) -> tuple[int, str]:
+    """The most configurations of a sweep, and in words what limits them.
+
+    Args:
+        known: whether a configuration is known that won in the same situation.
+    """
+    if context.sweep == "knobs" and known:
+        return min(KNOWN_CONFIGS, context.max_configs), "a stored winner is known: `egg-graph tune` tries more"
     if context.sweep == "knobs":
         most = max(2, 2 * context.max_configs - JOINED)
         return most, f"max_configs is {context.max_configs}, and {most} fit into one sweep for all stages"
@@ -44,12 +52,16 @@ def sweep_limit(state: StageState, context: Context) -> tuple[int, str]:
 
 
 def what_is_left_out(
-    best: Candidate, tried: Sequence[Candidate], stage: StageName, state: StageState, context: Context
+    best: Candidate, tried: Sequence[Candidate], stage: StageName, state: StageState, context: Context, *, known: bool
 ) -> str:
-    """Which configurations a sweep does not try, and which limit leaves them out; empty where none is meant to be."""
+    """Which configurations a sweep does not try, and which limit leaves them out; empty where none is meant to be.
+
+    Args:
+        known: whether a configuration is known that won in the same situation.
+    """
     from egg_graph.tuning import left_out, spanned
 
-    most, limit = sweep_limit(state, context)
+    most, limit = sweep_limit(state, context, known=known)
     if context.sweep == "knobs" and len(tried) < most:
         return ""
     left = left_out(spanned(best.config, swept_knobs(best.space, stage, context)), [c.config for c in tried])

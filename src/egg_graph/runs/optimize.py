@@ -30,11 +30,12 @@ from egg_graph.runs.reopening import reopen
 from egg_graph.runs.request_log import FolderLog, written_drafts
 from egg_graph.runs.results import Run, make_run, write_results
 from egg_graph.runs.tune_results import end_tune
+from egg_graph.runs.winner import store_winner
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
 from egg_graph.state import InputState
 from egg_graph.steering.compiled import EggGraph
 from egg_graph.team import Team, check_model, check_width, each_model, plan_refusal, resolve_team
-from egg_graph.tuning import read_store, stores
+from egg_graph.tuning import read_store, stores, user_store
 
 Listener = Callable[[Event], Awaitable[None] | None]
 
@@ -66,8 +67,9 @@ async def optimize(
             and this machine evaluates them. A text names an evaluator elsewhere: the URL of an `egg-graph serve`, or
             `spool:FOLDER` (`spool:FOLDER,wait=SECONDS`).
         store: where the run recalls what was measured on similar problems, and keeps what it measures; any store of
-            LangGraph's, such as `egg_graph.memory.on_disk.open_memory` opens. None for no memory. A replayed model is
-            told what it was told in its run, and nothing else.
+            LangGraph's, such as `egg_graph.memory.on_disk.open_memory` opens. With one, the winner of its sweep goes
+            into the user's store of winners as well. None for no memory. A replayed model is told what it was told in
+            its run, and nothing else.
         target: hardware key, or `auto` for this machine's GPU.
         precision: precision policy of kernel and baseline alike.
         name: name of the task; by default the file's name.
@@ -212,6 +214,7 @@ async def _run_to_end(
     context = _with_budgets(before, budgets or {})
     services = {**services, "model": _choose_model(request["model"], services)}
     profile = when_to_profile(context, services["model"] if services["team"] is None else services["team"])
+    remembers = context.memory and services["store"] is not None
     if (replayed_store := await in_thread(recorded_memory, services["model"], before.knowledge_dir)) is not None:
         services["store"] = replayed_store
     recorded = RecordedEvaluator(
@@ -246,6 +249,8 @@ async def _run_to_end(
         run = make_run(folder, saved.values, ledger)  # type: ignore[arg-type]
         await in_thread(write_results, run)
         await in_thread(partial(end_tune, run, await in_thread(read_request, folder), worked=worked))
+        if worked and remembers:
+            await in_thread(store_winner, run, [user_store()])
     return run
 
 

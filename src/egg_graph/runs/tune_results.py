@@ -1,14 +1,13 @@
 """What a run of `tune` leaves beside the results of `optimize`: tunable.py, and its winner in the stores."""
 
-import datetime
 from pathlib import Path
 from typing import Any
 
 from egg_graph.runs.files import ANEW, cannot_write, write_whole
 from egg_graph.runs.folder import change_request
 from egg_graph.runs.results import Run
-from egg_graph.schema import Attempt, Evaluation, Sweep
-from egg_graph.tuning import Winner, add_winner, situation_of, user_store
+from egg_graph.runs.winner import handed_over, store_winner
+from egg_graph.tuning import user_store
 
 TUNE = "tune"
 """Key of run.json that makes a run one of `tune`: `{"store_out": path or None, "stored": whether it has ended}`."""
@@ -46,10 +45,7 @@ def end_tune(run: Run, request: dict[str, Any], *, worked: bool) -> None:
     _write_tunable(run)
     if note["stored"] and not worked:
         return
-    winner = winner_of(run)
-    if winner is not None:
-        for path in (user_store(), *([] if note["store_out"] is None else [Path(note["store_out"])])):
-            add_winner(path, winner)
+    store_winner(run, (user_store(), *([] if note["store_out"] is None else [Path(note["store_out"])])))
     change_request(run.folder, {**request, TUNE: {**note, "stored": True}})
 
 
@@ -59,49 +55,10 @@ def _write_tunable(run: Run) -> None:
     Raises:
         InfrastructureError: if the file cannot be written.
     """
-    best = run.state.get("best")
-    text = next((a.candidate.source for a in run.attempts if best and a.candidate.id in (best.parent, best.id)), "")
-    if not text:
+    kernel = handed_over(run)
+    if kernel is None:
         return
     try:
-        write_whole(run.folder / TUNABLE, text)
+        write_whole(run.folder / TUNABLE, kernel.source)
     except OSError as error:
         raise cannot_write(run.folder, error, ANEW) from error
-
-
-def whole_sweep(run: Run) -> Sweep | None:
-    """The sweep of a run of `tune`; None where it came to none."""
-    sweeps = run.state.get("sweeps", [])
-    return sweeps[-1] if sweeps else None
-
-
-def swept_attempt(run: Run) -> Attempt | None:
-    """The attempt that judged the kernel with the configuration that it came with; None without a sweep."""
-    sweep = whole_sweep(run)
-    return next((a for a in run.attempts if sweep is not None and a.candidate.id == sweep.kernel), None)
-
-
-def winner_of(run: Run) -> Winner | None:
-    """What a store may remember of a run; None where no kernel was handed over, or nothing was timed."""
-    sweep, own, best, evaluation = whole_sweep(run), swept_attempt(run), run.state.get("best"), run.evaluation
-    if sweep is None or own is None or best is None:
-        return None
-    situation = situation_of(run.state["task"], run.state["baseline"], own.candidate.source)
-    milliseconds, before = _device_ms(evaluation), _device_ms(own.evaluation)
-    if situation is None or milliseconds is None or before is None:
-        return None
-    return Winner(
-        situation=situation,
-        config=best.config,
-        milliseconds=milliseconds,
-        own_milliseconds=before,
-        tried=len(sweep.trials),
-        task=run.state["task"].name,
-        run=run.id,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-
-
-def _device_ms(evaluation: Evaluation | None) -> float | None:
-    timing = None if evaluation is None else evaluation.timing
-    return None if timing is None else timing.candidate_ms
