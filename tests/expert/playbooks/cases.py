@@ -261,7 +261,7 @@ CASES: dict[str, Case] = {
     ),
     "group_norm": Case(
         module(
-            "return self.norm(x)", "B, C, H = 112, 64, 512", "torch.randn(B, C, H, H)",
+            "return self.norm(x)", "B, C, H = 112, 64, 128", "torch.randn(B, C, H, H)",
             init="c; self.norm = nn.GroupNorm(8, c)", init_args="C",
         ),
         ("ieee/split", "ieee/looped"),
