@@ -30,7 +30,7 @@ def small(tmp_path):
     """Copies of the corpora's files beside a softmax of few numbers: what the commands do with them is the point."""
     problem = (CORPUS / "problems" / "softmax.py").read_text()
     (tmp_path / "problems").mkdir()
-    (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "64").replace("4096", "128"))
+    (tmp_path / "problems" / "softmax.py").write_text(problem.replace("2048", "16").replace("4096", "128"))
 
     def copy(name):
         return shutil.copy(CORPUS / name, tmp_path)

@@ -48,6 +48,7 @@ SMALLER = {
     "batch_norm": {"ROWS": 128, "FEATURES": 64},
     "causal_attention": {"LENGTH": 256},
     "column_sum": {"ROWS": 1024, "COLUMNS": 64},
+    "matmul": {"M": 128, "K": 250, "N": 192},
     "positive_max": {"ROWS": 64},
     "rows_with_infinity": {"ROWS": 64},
     "row_max": {"ROWS": 64},

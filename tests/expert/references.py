@@ -60,7 +60,7 @@ return a + b + c + d + e + f
 """
 
 CASES: dict[str, Case] = {
-    "activations": Case(module(ACTIVATIONS), ("pointwise",)),
+    "activations": Case(module(ACTIVATIONS, sizes="N, C = 48, 150"), ("pointwise",)),
     "broadcasting": Case(
         module(
             "return torch.relu((x + self.bias) * self.scale - self.rows)",
@@ -141,7 +141,7 @@ CASES: dict[str, Case] = {
             init="self.convolutions = nn.ModuleList(nn.Conv2d(C, C, 3, padding=1) for _ in range(2))\n"
             "self.norms = nn.ModuleList(nn.BatchNorm2d(C) for _ in range(2))",
             inputs="torch.randn(N, C, H, W)",
-            sizes="N, C, H, W = 2, 4, 9, 10",
+            sizes="N, C, H, W = 2, 4, 12, 10",
         ),
         ("convolution", "statistics", "planes") * 2,
         left=("add",) * 2,
@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
             "return torch.cat([self.wide(x), x, F.relu(self.narrow(x))], 1)",
             init="self.wide = nn.Conv2d(C, 3, 3, padding=1)\nself.narrow = nn.Conv2d(C, 5, 1)",
             inputs="torch.randn(N, C, H, W)",
-            sizes="N, C, H, W = 2, 4, 9, 10",
+            sizes="N, C, H, W = 2, 4, 12, 10",
         ),
         ("convolution", "convolution"),
         left=("cat",),
@@ -172,7 +172,7 @@ CASES: dict[str, Case] = {
             "return F.leaky_relu(self.norm(x * torch.tanh(x) + 3.0), 0.1) * self.scale + x",
             init="self.norm = nn.BatchNorm2d(C)\nself.scale = nn.Parameter(torch.randn(C, 1, 1))",
             inputs="torch.randn(N, C, H, W)",
-            sizes="N, C, H, W = 4, 12, 67, 63",
+            sizes="N, C, H, W = 4, 10, 67, 63",
         ),
         ("statistics", "planes"),
         left=("add",),
@@ -181,7 +181,7 @@ CASES: dict[str, Case] = {
         module(
             "return x.var((0, 2, 3)), x.mean((0, 2, 3), keepdim=True)",
             inputs="torch.randn(N, C, H, W) + 3e4",
-            sizes="N, C, H, W = 4, 12, 12, 20",
+            sizes="N, C, H, W = 4, 10, 12, 20",
         ),
         ("statistics",),
     ),

@@ -51,6 +51,7 @@ def test_a_record_of_format_1_is_verified():
     assert record.format == 1 and record.evaluation.status == "correct" and len(record.evaluation.checks) == 19
 
 
+@pytest.mark.slow
 def test_a_record_of_format_1_is_replayed():
     result = CliRunner().invoke(app, ["replay", str(RECORD), "--json"])
     answer = json.loads(result.stdout.splitlines()[-1])

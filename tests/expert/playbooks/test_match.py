@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+import torch
 
 from egg_graph.expert.capture.decompose import decomposer
 from egg_graph.expert.capture.export import export_graph
@@ -55,6 +56,16 @@ def test_overriding_only_what_the_first_shape_met_changes_no_graph(name: str, mo
     ours = capture(CASES[name].reference)
     monkeypatch.setattr(decomposer, "KNOWN", False)
     assert capture.__wrapped__(CASES[name].reference) == ours
+
+
+def test_a_composite_operator_that_came_after_a_capture_stays_whole_too() -> None:
+    """The rules are gathered once for the operators that there are, and a reference may register one."""
+    capture(module("return x + 1.0", "N = 64", "torch.randn(N)"))
+    library = torch.library.Library("of_this_test", "FRAGMENT")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: 2.0 * x, "CompositeImplicitAutograd")
+    graph = capture(module("return torch.ops.of_this_test.twice(x)", "N = 64", "torch.randn(N)"))
+    assert graph.operators == ("of_this_test.twice.default",)
 
 
 def test_whole_chain_joins_its_product() -> None:

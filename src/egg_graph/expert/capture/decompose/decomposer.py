@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.export import exported_program
 
 from egg_graph.expert.capture.decompose.table import TABLE
@@ -15,6 +16,17 @@ DECOMPOSE: Any = getattr(exported_program, "_decompose_exported_program", None)
 OPTIONS = ("ep", "cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops")
 KNOWN = bool(SPLIT and DECOMPOSE and tuple(inspect.signature(DECOMPOSE).parameters) == OPTIONS)
 """Whether this PyTorch has the two private halves of `run_decompositions` with the signature used here."""
+
+
+def registered_composites() -> list[str]:
+    """Return the names of all composite operators, those included that a reference registers itself."""
+    return torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+
+
+@functools.lru_cache(maxsize=1)
+def _rules(registered: tuple[str, ...]) -> tuple[dict[Any, Rule], dict[Any, Rule]]:
+    """Return the rules for composite operators and for all others, gathered once for the operators that there are."""
+    return SPLIT(dict(TABLE))
 
 
 class Decomposer:
@@ -38,7 +50,7 @@ class Decomposer:
             return program.run_decompositions(TABLE)
         if self.met is not None:
             return self._decomposed(program, self.met)
-        composite, self.primitive = SPLIT(dict(TABLE))
+        composite, self.primitive = _rules(tuple(registered_composites()))
         met: dict[Any, Rule] = {}
         answer = self._decomposed(program, {op: _recording(met, op, rule) for op, rule in composite.items()})
         self.met = met
