@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
-from egg_graph.knowledge import Price, find_price
+from egg_graph.knowledge import Price
+from egg_graph.knowledge.prices import load_prices
 from egg_graph.model_requests import read_requests
 from egg_graph.report import SavedRun, read_run
 from egg_graph.runs.replay import replay_run
@@ -120,7 +121,7 @@ def read_model_runs(
     Raises:
         BadInput: if that model has no price.
     """
-    price = find_price(priced_as) if priced_as else None
+    price = next((price for price in load_prices() if price.model == priced_as), None)
     if priced_as and price is None:
         raise BadInput(f"the price of {priced_as!r} is not known: name a model of prompts/prices.toml")
     results = ModelRunResults(terms=runs.terms, priced_as=priced_as, price=price)
