@@ -419,7 +419,7 @@ def model_runs(
     give the same command again. It may be killed at any time. --out writes the table of the runs that ended.
     """
     from tests.lab.model_runs import ModelRuns, begin_model_runs, read_knobs, told
-    from tests.lab.model_runs_ahead import pack, take_answers
+    from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_table import model_runs_page, read_model_runs, write_model_runs
 
     given = read_knobs(knobs or ())
@@ -428,6 +428,8 @@ def model_runs(
     if answers is not None:
         console.print(f"{take_answers(runs, answers)} answers taken")
     standing = runs.standing() if status else asyncio.run(runs.advance())
+    if packed is not None:
+        ask_contenders(runs)
     for line in told(standing):
         console.print(plain(line), soft_wrap=True)
     if packed is not None:

@@ -16,16 +16,52 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
 
+from egg_graph.calls import Call
 from egg_graph.cli.judging_host import Host
 from egg_graph.evaluator.remote.judge_queue import JudgeQueue, judge_spool
 from egg_graph.evaluator.remote.questions import KEY, Answer, Question
 from egg_graph.evaluator.remote.spool import Spool
+from egg_graph.nodes.roles import make_candidate
 from egg_graph.runs.checkpoints import FILE as CHECKPOINTS
-from egg_graph.schema import BadInput
+from egg_graph.schema import BadInput, Baseline, Brief, Draft, InfrastructureError
+from egg_graph.stages import ALGORITHMIC_STRUCTURE
+from egg_graph.team import resolve_team
 from tests.lab.model_runs import BEGUN, RUNS, SPOOL, TERMS, ModelRuns, Standing
 
 ANSWERS, QUESTIONS = f"{SPOOL}/answers", f"{SPOOL}/questions"
 Listener = Callable[[str, Question | None, Answer], None]
+
+
+def ask_contenders(runs: ModelRuns) -> None:
+    """Ask for the evaluation of each contender beside the baseline that its run waits for.
+
+    The run would ask for it next. The embedded expert's seed hangs on whether kernels are timed, and on no time, so it
+    can be written now; on the host the copy of the run may write another one, where other versions capture otherwise.
+    A seed that the expert cannot write is left to the run, which tells why.
+    """
+    if not runs.terms.expert and not runs.terms.knobs.get("expert_seed", True):
+        return
+    expert, spool = resolve_team(None), Spool(runs.folder / SPOOL)
+    milliseconds = None if runs.terms.knobs.get("device") == "none" else 1.0
+    for question in runs.standing().questions:
+        if question.kind != "baseline" or question.task is None:
+            continue
+        stage = ALGORITHMIC_STRUCTURE
+        brief = Brief(
+            task=question.task,
+            baseline=Baseline(task=question.task.digest, eager_ms=milliseconds),
+            stage=stage.name,
+            attempt=0,
+            objective=stage.objective,
+            mode="seed",
+        )
+        with suppress(InfrastructureError):
+            draft: Draft = Call(expert.write, brief).make()
+            if not draft.problem:
+                seed = make_candidate(
+                    draft, author=expert.name, stage=stage.name, mode="seed", parent=None, plan=draft.note
+                )
+                spool.ask(Question(kind="evaluate", task=question.task, candidates=(seed,), stage=stage.name))
 
 
 def pack(runs: ModelRuns, file: Path) -> None:
