@@ -29,8 +29,14 @@ from egg_graph.schema import AnswerPending, BadInput, EggError, Value
 TERMS, BEGUN = "terms.json", "begun.json"
 RUNS, HANDOFF, SPOOL = "runs", "handoff", "spool"
 Player = Literal["model", "expert"]
-DEFAULTS: dict[str, Any] = {"max_optimizations": 1, "max_repairs": 2, "max_seconds": 1e6}
-"""Knobs that differ from those of any other run: one plan a stage, for few prompts. Waiting counts for no budget."""
+DEFAULTS: dict[str, Any] = {
+    "max_optimizations": 1,
+    "max_repairs": 2,
+    "max_seconds": 1e6,
+    "budgets": ["coder.calls=7"],
+}
+"""Knobs that differ from those of any other run. One plan a stage, and few repairs, make few prompts and few trips: all
+runs wait for the one that makes most. Time is no budget, for it passes with waiting."""
 OF_THE_TASK = ("target", "precision", "domain", "triton_only", "device", "accept", "max_seconds")
 """Knobs that hold for the embedded expert's runs as well, which otherwise have their defaults."""
 
