@@ -37,7 +37,9 @@ class ModelRunRow(Value):
     status: str
     """Status of the kernel that was handed over, or `reference_kept`."""
     right: bool
-    """Whether the run ended with a right kernel."""
+    """Whether the run ended with a right kernel, whoever wrote it."""
+    team_right: bool = False
+    """Whether a kernel that the team wrote was right."""
     first_try: str = ""
     """Status of the team's first kernel; empty where it wrote none."""
     drafts: int = 0
@@ -160,6 +162,7 @@ def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: Sav
         run=saved.id,
         status=saved.status,
         right=saved.status in USABLE or any(a.evaluation.usable for a in saved.attempts),
+        team_right=any(a.evaluation.usable for a in team),
         first_try=team[0].evaluation.status if team else "",
         drafts=len(drafts),
         right_at_once=sum(a.evaluation.usable for a in drafts),
@@ -244,13 +247,20 @@ def _summary(rows: Sequence[ModelRunRow]) -> dict[str, Any]:
         known = [ratio for ratio in ratios if ratio is not None]
         return geometric_mean(known) if known else None
 
+    def middle(ratios: Iterable[float | None]) -> float | None:
+        known = [ratio for ratio in ratios if ratio is not None]
+        return median(known) if known else None
+
     costs = [row.cost for row in rows]
     return {
         "problems": len(rows),
         "right": sum(row.right for row in rows),
+        "team_right": sum(row.team_right for row in rows),
         "right_at_the_first_try": sum(row.first_try in USABLE for row in rows),
         "handed_over": sum(row.status in USABLE for row in rows),
         "geometric_mean": mean(row.score for row in rows),
+        "median": middle(row.score for row in rows),
+        "expert_median": middle(row.expert_score for row in rows),
         "expert_geometric_mean": mean(row.expert_score for row in rows),
         "gain_over_the_expert": mean(row.gain for row in rows),
         "contender_geometric_mean": mean(row.contender for row in rows),
@@ -288,6 +298,8 @@ def model_runs_page(results: ModelRunResults) -> str:
         "Tokens of prompts and answers that whoever answers does not tell are estimated from the texts."
         + (f" Money is what they would cost at the price of {results.priced_as}." if results.price else ""),
         "",
+        *_roles_table(rows),
+        "",
         *_costs_table(rows),
     ]
     return "\n".join(lines) + "\n"
@@ -300,9 +312,10 @@ def _told(rows: Sequence[ModelRunRow], results: ModelRunResults) -> list[str]:
     s = _summary(rows)
     told = [
         f"- {s['right']} of {s['problems']} runs ended with a right kernel, {s['handed_over']} handed one over; the "
-        f"team's first kernel was right in {s['right_at_the_first_try']}.",
-        f"- Geometric mean over PyTorch: {_figure(s['geometric_mean'])}; the embedded expert alone "
-        f"{_figure(s['expert_geometric_mean'])}; gain over it {_figure(s['gain_over_the_expert'])}.",
+        f"team wrote a right one in {s['team_right']}, at the first try in {s['right_at_the_first_try']}.",
+        f"- Over PyTorch, geometric mean and median: {_figure(s['geometric_mean'])}, {_figure(s['median'])}; the "
+        f"embedded expert alone {_figure(s['expert_geometric_mean'])}, {_figure(s['expert_median'])}; gain over it "
+        f"{_figure(s['gain_over_the_expert'])} (geometric mean).",
         f"- Attempt 0 {_figure(s['contender_geometric_mean'])}; then "
         + ", ".join(f"after {stage} {_figure(s['after'][stage])}" for stage in STAGES)
         + " (geometric means of the problems that have one).",
@@ -344,15 +357,28 @@ def _kernels(rows: Sequence[ModelRunRow]) -> list[str]:
     return markdown_table(header, table)
 
 
+def _roles_table(rows: Sequence[ModelRunRow]) -> list[str]:
+    """What each role cost at all problems together."""
+    sums = {role: _sum(row.costs[role] for row in rows if role in row.costs) for role in ROLES}
+    table = [
+        [role, str(cost.calls), f"{cost.input_tokens:,}", f"{cost.output_tokens:,}", _money(cost)]
+        for role, cost in sums.items()
+    ]
+    return markdown_table(["role", "calls", "tokens in", "tokens out", "money"], table)
+
+
+def _money(cost: RoleCost) -> str:
+    return NOT_MEASURED if cost.dollars is None else f"${cost.dollars:.3f}"
+
+
 def _costs_table(rows: Sequence[ModelRunRow]) -> list[str]:
     header = ["problem", *(f"{role}: calls, in, out" for role in ROLES), "calls", "tokens in", "tokens out", "money"]
     table = []
     for row in rows:
         each = [row.costs.get(role, RoleCost()) for role in ROLES]
         whole = row.cost
-        money = NOT_MEASURED if whole.dollars is None else f"${whole.dollars:.3f}"
         shares = [f"{cost.calls}, {cost.input_tokens:,}, {cost.output_tokens:,}" for cost in each]
-        sums = [str(whole.calls), f"{whole.input_tokens:,}", f"{whole.output_tokens:,}", money]
+        sums = [str(whole.calls), f"{whole.input_tokens:,}", f"{whole.output_tokens:,}", _money(whole)]
         table.append([row.problem, *shares, *sums])
     return markdown_table(header, table)
 
