@@ -158,8 +158,11 @@ class ModelRuns:
             async with free:
                 return await self._go_on(course, wait)
 
-        told = await asyncio.gather(*(work(course) for course in left))
-        return self.standing({course.key: why for course, why in zip(left, told, strict=True) if why})
+        ends = await asyncio.gather(*(work(course) for course in left), return_exceptions=True)
+        for end in ends:  # a defect of ours is raised when the other runs have gone on
+            if isinstance(end, BaseException):
+                raise end
+        return self.standing({course.key: str(why) for course, why in zip(left, ends, strict=True) if why})
 
     def standing(self, failed: dict[str, str] | None = None) -> Standing:
         """What the folder tells: the runs that ended, and what waits.
