@@ -14,7 +14,9 @@ from langchain.chat_models import init_chat_model
 
 from egg_graph.agents import HandoffModel, ModelTeam, load_chat_model
 from egg_graph.agents.models import PROVIDERS
-from egg_graph.schema import BadInput, ModelRefused
+from egg_graph.model_requests import logging_requests, read_requests
+from egg_graph.runs.request_log import FolderLog
+from egg_graph.schema import AnswerPending, BadInput, ModelRefused, Usage
 from tests.agents.answers import MODULE, fenced
 from tests.agents.briefs import seed_brief
 from tests.agents.openai_server import OpenAIServer, Response, completion, raw
@@ -168,3 +170,18 @@ def test_a_prompt_asked_before_takes_the_answer_already_there(tmp_path):
     (tmp_path / "001-coder.answer.md").write_text(fenced(MODULE))
     assert team.write(seed_brief()).source == MODULE
     assert len(list(tmp_path.glob("*.prompt.md"))) == 1
+
+
+def test_a_run_may_end_while_a_prompt_waits_and_nothing_is_booked_for_it(tmp_path):
+    model, log = load_chat_model(f"handoff:{tmp_path / 'handoff'},wait=0"), FolderLog(tmp_path)
+    team = ModelTeam(model)
+    for _ in range(2):
+        with logging_requests(log), pytest.raises(AnswerPending, match=r"001-coder\.answer\.md"):
+            team.write(seed_brief())
+    assert (read_requests(tmp_path), log.owed()) == ([], Usage())
+    (tmp_path / "handoff" / "001-coder.answer.md").write_text(fenced(MODULE))
+    with logging_requests(log):
+        assert team.write(seed_brief()).source == MODULE
+    assert [one.outcome for one in read_requests(tmp_path)] == ["answered"]
+    with pytest.raises(BadInput, match="'soon' are no seconds"):
+        load_chat_model("handoff:folder,wait=soon")

@@ -108,8 +108,22 @@ def test_the_contender_is_shown_as_something_to_beat():
     prompt = CODER.prompt(PROMPTS, seed_brief(contender=contender))
     assert "The contender to beat: attempt 0, by the tester" in prompt and shown.kernel.source.strip() in prompt
     assert "The contender to beat" not in CODER.prompt(PROMPTS, seed_brief())
+    assert "## Example" in prompt, "the contender has no product of its own"
+    product = shown.kernel.model_copy(update={"source": "acc = tl.dot(a, b, acc)"})
+    own = contender.model_copy(update={"candidate": product})
+    assert "## Example" not in CODER.prompt(PROMPTS, seed_brief(contender=own))
     analyst = ANALYST.prompt(PROMPTS, make_brief(contender=contender))
     assert "The contender to beat" in analyst and "nothing has beaten it yet" in analyst
+
+
+def test_who_carries_out_a_plan_is_told_the_principles_that_it_follows_alone():
+    brief = make_brief(mode="optimize")
+    cited = brief.principles[0]
+    analysis = brief.analysis.model_copy(update={"principles": (cited.id,)})
+    prompt = CODER.prompt(PROMPTS, brief.model_copy(update={"analysis": analysis}))
+    assert "The expert principles that the plan follows" in prompt and f"`{cited.id}`" in prompt
+    none = brief.model_copy(update={"analysis": analysis.model_copy(update={"principles": ()})})
+    assert f"`{cited.id}`" not in CODER.prompt(PROMPTS, none) and f"`{cited.id}`" in ANALYST.prompt(PROMPTS, brief)
 
 
 def test_a_candidate_without_source_is_told_with_its_problem():

@@ -1,5 +1,6 @@
 """The laboratory's commands. Exit statuses are those of `egg-graph`."""
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Annotated
@@ -393,6 +394,74 @@ def outside(
     typer.echo(outside_page(results))
     if results.false:
         raise typer.Exit(REJECTED)
+
+
+@lab.command("model_runs")
+def model_runs(
+    folder: Annotated[Path, typer.Argument(help="Folder of the runs, their prompts and their questions.")],
+    references: Annotated[list[Path] | None, typer.Argument(help="Problems; none goes on with those begun.")] = None,
+    knobs: Annotated[
+        list[str] | None, typer.Option("--knob", metavar="NAME=JSON", help="A knob of the model's runs; repeat it.")
+    ] = None,
+    expert: Annotated[bool, typer.Option("--expert/--no-expert", help="The expert's own run beside each.")] = True,
+    answers: Annotated[Path | None, typer.Option(help="Take these answers of `model_runs_judge` first.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Tell what waits; let no run go on.")] = False,
+    packed: Annotated[
+        Path | None, typer.Option("--pack", help="Write what `model_runs_judge` needs (.tar.gz).")
+    ] = None,
+    priced_as: Annotated[str, typer.Option(help="Tell the tokens in money, at this model's price.")] = "",
+    replay: Annotated[bool, typer.Option("--replay", help="Repeat every run that ended from its folder.")] = False,
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Let runs of many problems with a model go on until each needs an answer, and tell what waits.
+
+    Answer the prompts (files), have the evaluations judged (`model_runs_judge`, or egg-graph spool FOLDER/spool), and
+    give the same command again. It may be killed at any time. --out writes the table of the runs that ended.
+    """
+    from tests.lab.model_runs import ModelRuns, begin_model_runs, read_knobs, told
+    from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
+    from tests.lab.model_runs_table import model_runs_page, read_model_runs, write_model_runs
+
+    given = read_knobs(knobs or ())
+    runs = begin_model_runs(folder, references, given, expert=expert) if references else ModelRuns(folder)
+    console = stdout()
+    if answers is not None:
+        console.print(f"{take_answers(runs, answers)} answers taken")
+    standing = runs.standing() if status else asyncio.run(runs.advance())
+    if packed is not None:
+        ask_contenders(runs)
+    for line in told(standing):
+        console.print(plain(line), soft_wrap=True)
+    if packed is not None:
+        pack(runs, packed)
+        console.print(f"{plain(packed)}: {packed.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
+    if out is not None:
+        results = read_model_runs(runs, priced_as=priced_as, replay=replay)
+        write_model_runs(out, results)
+        typer.echo(model_runs_page(results))
+    if standing.failed:
+        raise typer.Exit(REJECTED)
+
+
+@lab.command("model_runs_judge")
+def model_runs_judge(
+    packed: Annotated[Path, typer.Argument(help="What `model_runs --pack` wrote.")],
+    answers: Annotated[Path, typer.Argument(help="Answers to write (.tar.gz).")],
+    device: Annotated[Device, DEVICE] = "auto",
+    workers: Annotated[int, typer.Option(min=1, help="Judges on each GPU; without one, in all.")] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run of a candidate may take.")] = 60.0,
+    profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Take Nsight Compute metrics.")] = True,
+    seconds: Annotated[float, typer.Option(help="Break off after this; what was judged is kept.")] = math.inf,
+) -> None:
+    """Judge what packed runs ask, and let copies of them go on, until each waits for a prompt or has ended."""
+    from egg_graph.cli.judging_host import Host, tell_answer
+    from tests.lab.model_runs_ahead import judge_ahead
+
+    host = Host(device, workers, timeout, profile, None)
+    standing = judge_ahead(packed, answers, host, seconds=seconds, on_answer=tell_answer)
+    stdout().print(f"{standing.line}; {plain(answers)}: {answers.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
+    for run, why in standing.failed.items():
+        stdout().print(f"{plain(run)} cannot go on: {plain(why)}", soft_wrap=True)
 
 
 @lab.command()

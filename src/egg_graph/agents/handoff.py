@@ -16,7 +16,7 @@ from egg_graph.agents.handoff_folder import PROMPT, answer_file, read_prompt, wr
 from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.model_requests import request_log
-from egg_graph.schema import ROLES, BadInput, ModelRefused
+from egg_graph.schema import ROLES, AnswerPending, BadInput, ModelRefused
 
 PATIENCE = 86_400.0
 """Seconds that a run waits for one answer, where nobody says how long."""
@@ -42,6 +42,9 @@ class HandoffModel(BaseChatModel):
     """None: the folder `handoff` in the folder of the run."""
     timeout: float = 3600.0
     """Seconds to wait for one answer. After that `ModelRefused` names the missing file."""
+    wait: float | None = None
+    """Seconds after which a run without an answer ends with `AnswerPending`, and can be resumed; 0 does not wait. None
+    waits for `timeout`."""
     poll: float = 0.2
     """Seconds between two looks at the file."""
     on_poll: Callable[[], None] | None = None
@@ -104,14 +107,15 @@ class HandoffModel(BaseChatModel):
 
     async def _wait(self, answer: Path) -> str:
         report_progress(f"waits for {answer}")
-        deadline = time.monotonic() + self.timeout
-        before = None
-        while time.monotonic() < deadline:
+        began, before = time.monotonic(), None
+        while (waited := time.monotonic() - began) < self.timeout:
             if self.on_poll is not None:
                 self.on_poll()
             now = answer.read_text(encoding="utf-8") if answer.is_file() else ""
             if now.strip() and now == before:
                 return now
+            if self.wait is not None and waited >= self.wait and not now.strip():
+                raise AnswerPending(f"no answer yet in {answer}: write it there, then run or resume again")
             before = now
             await Call(time.sleep, self.poll, twin=asyncio.sleep)
         raise ModelRefused(f"{answer}: no answer within {self.timeout:g} s; write it there and run again")

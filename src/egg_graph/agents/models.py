@@ -59,6 +59,9 @@ _FAMILIES = {
 }
 """Whose a bare name is, by its beginning, where no endpoint is set; any other bare name is OpenAI's."""
 
+WAIT = ",wait="
+"""Stands before the seconds that a run waits for a file."""
+
 _FINE_TUNED = "ft"
 """Names of fine-tuned OpenAI models begin with `ft:`."""
 
@@ -78,7 +81,7 @@ def load_chat_model(
 
     | name | goes to |
     | --- | --- |
-    | `handoff`, `handoff:folder` | files that another agent, or a person, answers: `HandoffModel` |
+    | `handoff`, `handoff:folder`, `handoff:folder,wait=seconds` | files that another agent, or a person, answers: `HandoffModel` |
     | `replay:folder` | the answers that a run's folder keeps, and no others: `ReplayModel` |
     | `provider:model` with one of `PROVIDERS`, as for LangChain's `init_chat_model` | that provider, and to no other endpoint |
     | `openai:model` | `base_url`, or OPENAI_BASE_URL, or OpenAI |
@@ -116,7 +119,12 @@ def _of_files(name: str, kind: str, place: str, timeout: float | None) -> "BaseC
     from egg_graph.agents.replay import ReplayModel
 
     if kind == "handoff":
-        return HandoffModel(folder=Path(place) if place else None, timeout=timeout or PATIENCE)
+        folder, asked, seconds = place.partition(WAIT)
+        try:
+            wait = float(seconds) if asked else None
+        except ValueError as error:
+            raise ModelNotLoaded(f"model {name!r}: {seconds!r} are no seconds") from error
+        return HandoffModel(folder=Path(folder) if folder else None, timeout=timeout or PATIENCE, wait=wait)
     if not (requests := read_requests(Path(place)) if place else []):
         raise ModelNotLoaded(
             f"model {name!r}: that folder keeps no request; name a run's folder, such as replay:runs/<id>"

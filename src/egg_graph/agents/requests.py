@@ -16,7 +16,15 @@ from egg_graph.agents.schema_model import WITHOUT_SCHEMA, SchemaModel
 from egg_graph.agents.streaming import receive
 from egg_graph.calls import Call
 from egg_graph.model_requests import request_log, terms
-from egg_graph.schema import EggError, InfrastructureError, ModelRefused, ModelRequest, ModelUnavailable, Usage
+from egg_graph.schema import (
+    AnswerPending,
+    EggError,
+    InfrastructureError,
+    ModelRefused,
+    ModelRequest,
+    ModelUnavailable,
+    Usage,
+)
 
 TRIES = 4
 """Most requests for one answer."""
@@ -112,6 +120,9 @@ class ModelChannel:
 
         Args:
             number: which of the tries it is, from 1.
+
+        Raises:
+            AnswerPending: if whoever answers files has not done so yet; nothing is booked.
         """
         price = price_of(self.model, terms().knowledge_dir)  # a table that is wrong is told before an answer is paid
         incoming, start = PartialAnswer(), time.monotonic()
@@ -124,6 +135,8 @@ class ModelChannel:
         try:
             await receive(self.model, config, question.prompt, incoming, self.timeout or terms().timeout)
             return booked(None, truncated=incoming.truncated), None
+        except AnswerPending:  # the prompt lies there and is asked once, however often the run is resumed meanwhile
+            raise
         except Exception as error:
             failure = endpoint_failure(error, self.model)
             again_in = self._again_in(failure, error, number)

@@ -3,6 +3,7 @@
 evaluations/baseline.json             the task, and its baseline
 evaluations/<candidate>-<hash>.json   a candidate, how it was to be judged, and its evaluation
 evaluations/screen-<hash>.json        the candidates of a sweep, and their trials
+evaluations/profile-<hash>.json       a stage's own metrics of a kernel that another stage judged
 evaluations/winner-<candidate>.json   the configuration that a store of winners had the sweep of a kernel try first
 """
 
@@ -18,7 +19,7 @@ from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.runs.files import indented
 from egg_graph.runs.kept_files import KeptFiles
-from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, Knob, StageName, Trial
+from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, Knob, Profile, StageName, Trial
 
 EVALUATIONS = "evaluations"
 """Folder of the evaluator's answers, in the run's folder."""
@@ -26,6 +27,7 @@ T = TypeVar("T")
 _TRIALS: TypeAdapter[tuple[Trial, ...]] = TypeAdapter(tuple[Trial, ...])
 _BASELINE: TypeAdapter[Baseline] = TypeAdapter(Baseline)
 _EVALUATION: TypeAdapter[Evaluation] = TypeAdapter(Evaluation)
+_PROFILE: TypeAdapter[Profile] = TypeAdapter(Profile)
 
 
 def _baseline_file(task: KernelTask) -> str:
@@ -38,6 +40,10 @@ def _evaluation_file(task: KernelTask, candidate: Candidate, stage: StageName | 
 
 def _screen_file(task: KernelTask, candidates: Sequence[Candidate]) -> str:
     return f"screen-{_digest(task.digest, *(candidate.source for candidate in candidates))}.json"
+
+
+def _profile_file(task: KernelTask, candidate: Candidate, stage: StageName | None) -> str:
+    return f"profile-{_digest(task.digest, candidate.source, stage)}.json"
 
 
 def _digest(*parts: Any) -> str:
@@ -101,6 +107,25 @@ class RecordedEvaluator:
         """`screen` in an event loop."""
         return await arun(self._screen(task, candidates))
 
+    @property
+    def profile(self) -> Callable[..., Profile]:
+        """See `LocalEvaluator.profile`. Absent where the evaluator that is asked has none."""
+        if not hasattr(self._make(), "profile"):
+            raise AttributeError("the evaluator takes no profiles")
+        return self.take_profile
+
+    def take_profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """Ask for a profile, and keep it."""
+        return run(self._profile(task, candidate, evaluation, stage))
+
+    async def atake_profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """`take_profile` in an event loop."""
+        return await arun(self._profile(task, candidate, evaluation, stage))
+
     def winner_before(self, task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
         """See `Evaluator`: what the evaluator that is asked remembers, else the user's store or the one that ships.
 
@@ -132,6 +157,15 @@ class RecordedEvaluator:
         answer: tuple[Trial, ...] = await Call(self._make().screen, task, candidates)
         asked = {"configs": [candidate.config for candidate in candidates]}
         self._keep(_screen_file(task, candidates), asked, _TRIALS.dump_json(answer))
+        return answer
+
+    async def _profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, stage: StageName | None
+    ) -> Profile:
+        evaluator: Any = self._make()
+        answer: Profile = await Call(evaluator.profile, task, candidate, evaluation, stage=stage)
+        asked = {"candidate": candidate.id, "stage": stage}
+        self._keep(_profile_file(task, candidate, stage), asked, _PROFILE.dump_json(answer))
         return answer
 
     def _keep(self, name: str, asked: dict[str, Any], answer: bytes) -> None:
@@ -175,6 +209,20 @@ class ReplayEvaluator:
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         """See `Evaluator.screen`."""
         return self._answer(_TRIALS, _screen_file(task, candidates), f"it did not sweep these {len(candidates)} knobs")
+
+    @property
+    def profile(self) -> Callable[..., Profile]:
+        """See `LocalEvaluator.profile`. Absent where the run keeps none: then its evaluator took none."""
+        if not any(self._folder.glob("profile-*.json")):
+            raise AttributeError(f"the run {self._folder.parent.name} keeps no profile")
+        return self.kept_profile
+
+    def kept_profile(
+        self, task: KernelTask, candidate: Candidate, evaluation: Evaluation, *, stage: StageName | None = None
+    ) -> Profile:
+        """The profile that the run's evaluator took of a kernel for a stage."""
+        what = f"it did not profile kernel {candidate.id} for {stage}"
+        return self._answer(_PROFILE, _profile_file(task, candidate, stage), what)
 
     def winner_before(self, task: KernelTask, baseline: Baseline, candidate: Candidate) -> dict[str, Knob] | None:
         """The configuration that a store had that run try first; None where there was none."""

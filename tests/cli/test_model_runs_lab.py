@@ -1,0 +1,148 @@
+"""Runs with a model in lockstep: prompts answered through files, evaluations on a host that nobody reaches."""
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from egg_graph.evaluator.pool import Pool
+from egg_graph.schema import BadInput, Metric, Profile
+from tests.agents.answers import MODULE, fenced
+from tests.evaluator.remote import host
+from tests.graph.scripted import REFERENCE, tunable
+from tests.lab.commands import lab
+from tests.lab.model_runs import Course, ModelRuns, begin_model_runs
+from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
+from tests.lab.model_runs_table import model_runs_page, read_model_runs
+
+NO = {"worth_optimizing": False, "bottleneck": "none", "root_cause": "at the roof", "category": "none", "plan": ""}
+KNOBS = {"target": "h200", "expert_seed": False, "stages": ["algorithmic_structure", "tensor_tiling"]}
+
+
+class ProfilingJudge(host.ScriptedHost):
+    """A scripted judge that measures a metric of every kernel."""
+
+    def profile(self, task, candidate, evaluation, *, stage=None):
+        self._write(f"profile {candidate.id} {stage}")
+        return Profile(source="ncu", metrics={"launch__registers_per_thread": Metric(value=77.0, unit="")})
+
+
+@dataclass
+class ScriptedHost:
+    """A host whose judges follow a script."""
+
+    log: Path
+    name: str = "host"
+
+    def make_pool(self):
+        return Pool([lambda: ProfilingJudge(log=self.log)] * 2)
+
+
+@pytest.fixture
+def problems(tmp_path):
+    paths = [tmp_path / "problems" / f"{name}.py" for name in ("relu", "again")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(REFERENCE.replace("16, 16", f"16, {16 + number}"))
+    return paths
+
+
+def source(word: str, milliseconds: int) -> str:
+    """A module that the scripted judges take for `word`, with a knob that the stage of tiles may turn."""
+    knobs = tunable(word, milliseconds, "tensor_tiling", [milliseconds, milliseconds - 1]).partition("print")[0]
+    return knobs + MODULE.replace("BLOCK=256", 'BLOCK=CONFIG["NUMBER"]')
+
+
+def trip(runs: ModelRuns, tmp_path: Path) -> int:
+    """Carry the questions to the host and the answers back; return how many there were."""
+    packed, answers = tmp_path / "packed.tar.gz", tmp_path / "answers.tar.gz"
+    pack(runs, packed)
+    judge_ahead(packed, answers, ScriptedHost(tmp_path / "log"), seconds=60)
+    return take_answers(runs, answers)
+
+
+def answer(standing, first: dict[str, str]) -> None:
+    """Answer every prompt that waits: coders by problem, the debugger, analysts that nothing pays."""
+    for prompt in standing.prompts:
+        text = {
+            "analyst": json.dumps(NO),
+            "debugger": json.dumps({"critical_issue": "line 1", "modification_plan": "mend it"}),
+            "coder": fenced(source("timed", 4) if prompt.path.name > "002" else first[prompt.problem]),
+        }[prompt.role]
+        prompt.path.with_name(prompt.path.name.replace("prompt", "answer")).write_text(text)
+
+
+def advance(runs: ModelRuns):
+    return asyncio.run(runs.advance())
+
+
+def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(tmp_path, problems):
+    first = {"relu": source("timed", 3), "again": source("bad", 1)}
+    runs, trips = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False), 0
+    standing = advance(runs)
+    assert [question.kind for question in standing.questions] == ["baseline"] * 2
+    while standing.ended < standing.courses:
+        if standing.prompts:
+            answer(standing, first)
+        else:
+            assert trip(runs, tmp_path) and (trips := trips + 1) < 9
+        runs = ModelRuns(tmp_path / "runs")  # as another process would
+        standing = advance(runs)
+    assert trips == 5, "baselines; seeds; the repair beside the other's profile; a sweep with its finalist; the other's"
+    said = (tmp_path / "log").read_text().splitlines()
+    twice = {told: times for told, times in Counter(said).items() if times > 1}
+    assert twice == {"baseline": 2, "screen 2": 2}, "of two problems; anything else was judged twice"
+    for course in runs.courses:
+        prompts = list((tmp_path / "runs" / "handoff" / course.problem).glob("*.prompt.md"))
+        assert len(prompts) == len(list((runs.run_folder(course) / "requests").iterdir())), "a prompt was asked twice"
+
+    results = read_model_runs(runs, priced_as="claude-opus-5", replay=True)
+    relu, again = results.rows
+    assert (relu.first_try, relu.repairs, again.first_try, again.repairs) == ("faster", 0, "incorrect", 1)
+    assert relu.after["algorithmic_structure"] < relu.after["tensor_tiling"] == pytest.approx(relu.ratio)
+    assert relu.right and relu.contender is None and relu.expert_status == ""
+    assert relu.costs["coder"].calls == 1 and again.costs["debugger"].calls == 1
+    assert relu.cost.dollars > 0 and relu.replay == again.replay == "agrees"
+    page = model_runs_page(results)
+    assert "2 of 2 runs ended with a right kernel" in page and "the embedded expert alone not measured" in page
+    coder = results.rows[0].costs["coder"].input_tokens + results.rows[1].costs["coder"].input_tokens
+    assert f"| coder | 3 | {coder:,} |" in page
+
+
+def test_a_trip_that_is_broken_off_keeps_what_was_judged(tmp_path, problems):
+    runs = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False)
+    advance(runs)
+    pack(runs, tmp_path / "packed")
+    standing = judge_ahead(tmp_path / "packed", tmp_path / "answers", ScriptedHost(tmp_path / "log"), seconds=0)
+    assert standing.ended == 0
+    assert take_answers(runs, tmp_path / "answers") <= 2
+    assert trip(runs, tmp_path) >= 0 and len(advance(runs).prompts) == 2
+
+
+def test_the_command_tells_what_waits_and_refuses_other_terms(tmp_path, problems):
+    words = ["model_runs", str(tmp_path / "runs"), *map(str, problems), "--no-expert", "--knob", "target=h200"]
+    told = CliRunner().invoke(lab, words).output
+    assert told.count("evaluation") == 3 and "0 of 2 runs ended; 0 prompts wait" in told
+    status = CliRunner().invoke(lab, ["model_runs", str(tmp_path / "runs"), "--status"]).output
+    assert status == told
+    with pytest.raises(BadInput, match="holds runs of other problems, or with other knobs"):
+        begin_model_runs(tmp_path / "runs", problems, {"target": "h100"}, expert=False)
+    with pytest.raises(BadInput, match="no runs were begun there"):
+        ModelRuns(tmp_path)
+    with pytest.raises(BadInput, match="two problems have one name"):
+        begin_model_runs(tmp_path / "other", [problems[0], problems[0]], {})
+
+
+def test_the_run_of_the_expert_takes_the_knobs_of_the_task_alone(tmp_path, problems):
+    runs = begin_model_runs(tmp_path / "runs", problems[:1], {**KNOBS, "precision": "ieee"})
+    advance(runs)
+    model, expert = (
+        json.loads((runs.run_folder(Course("relu", player)) / "run.json").read_text()) for player in ("model", "expert")
+    )
+    assert (model["context"]["precision"], expert["context"]["precision"]) == ("ieee", "ieee")
+    assert (model["context"]["max_optimizations"], expert["context"]["max_optimizations"]) == (1, 2)
+    assert expert["model"] is None and expert["context"]["memory"] is False

@@ -1,0 +1,281 @@
+"""Runs of many problems at once whose prompts and evaluations are answered by others, in lockstep.
+
+Every run goes on until it needs an answer that is not there, and ends; the next time it goes on from its checkpoints.
+Nothing is asked twice: a prompt is known by its text, an evaluation by its content.
+
+FOLDER/terms.json                                the problems and the knobs of all runs
+FOLDER/begun.json                                the run's id of each problem and player
+FOLDER/runs/<id>/                                a run
+FOLDER/handoff/<problem>/001-coder.prompt.md     a prompt; its answer goes into 001-coder.answer.md beside it
+FOLDER/spool/                                    questions to the evaluator, and its answers
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from egg_graph import aoptimize, aresume
+from egg_graph.agents.handoff_folder import PROMPT, open_prompts
+from egg_graph.agents.tokens import estimate_tokens
+from egg_graph.bench.provenance import code_digest, commit, utc_now, version
+from egg_graph.context import make_context
+from egg_graph.evaluator.remote.questions import Question, read_question
+from egg_graph.runs.files import write_whole
+from egg_graph.schema import AnswerPending, BadInput, EggError, Value
+
+TERMS, BEGUN = "terms.json", "begun.json"
+RUNS, HANDOFF, SPOOL = "runs", "handoff", "spool"
+Player = Literal["model", "expert"]
+DEFAULTS: dict[str, Any] = {
+    "max_optimizations": 1,
+    "max_repairs": 2,
+    "max_seconds": 1e6,
+    "budgets": ["coder.calls=7"],
+}
+"""Knobs that differ from those of any other run. One plan a stage, and few repairs, make few prompts and few trips: all
+runs wait for the one that makes most. Time is no budget, for it passes with waiting."""
+OF_THE_TASK = ("target", "precision", "domain", "triton_only", "device", "accept", "max_seconds")
+"""Knobs that hold for the embedded expert's runs as well, which otherwise have their defaults."""
+
+
+class Terms(Value):
+    """What holds for all runs of a folder."""
+
+    references: dict[str, str]
+    """Path of the reference by the problem's name."""
+    knobs: dict[str, Any]
+    expert: bool
+    """Whether the embedded expert has a run of its own at every problem, to compare with."""
+    version: str
+    commit: str = ""
+    code: str = ""
+    """Digest of the package and its prompts."""
+    started: str
+
+
+class Course(NamedTuple):
+    """One run: who plays the team at which problem."""
+
+    problem: str
+    player: Player
+
+    @property
+    def key(self) -> str:
+        """Its name in the list of runs that were begun."""
+        return f"{self.problem} {self.player}"
+
+
+class WaitingPrompt(NamedTuple):
+    """A prompt that nobody has answered."""
+
+    problem: str
+    role: str
+    path: Path
+    tokens: int
+    """Estimated from the text."""
+
+
+class Standing(NamedTuple):
+    """How far the runs of a folder are."""
+
+    courses: int
+    ended: int
+    failed: dict[str, str]
+    """Why a run cannot go on, by its key."""
+    prompts: tuple[WaitingPrompt, ...]
+    questions: tuple[Question, ...]
+    """Those of the evaluator that lie there without an answer."""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        tokens = sum(prompt.tokens for prompt in self.prompts)
+        failed = f", {len(self.failed)} cannot go on" if self.failed else ""
+        return (
+            f"{self.ended} of {self.courses} runs ended{failed}; {len(self.prompts)} prompts wait (about {tokens:,} "
+            f"tokens), {len(self.questions)} evaluations wait"
+        )
+
+
+class ModelRuns:
+    """The runs of one folder.
+
+    Args:
+        folder: made by `begin_model_runs`.
+        begin: begin the runs that were not begun; otherwise there are those alone that were.
+
+    Raises:
+        BadInput: if no runs were begun there.
+    """
+
+    def __init__(self, folder: Path, *, begin: bool = True) -> None:
+        self.folder = folder
+        self._begin = begin
+        try:
+            self.terms = Terms.model_validate_json((folder / TERMS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{folder}: no runs were begun there; name problems") from error
+        self._lock = threading.Lock()
+
+    @property
+    def courses(self) -> list[Course]:
+        """All runs; those of the expert last."""
+        players: tuple[Player, ...] = ("model", "expert") if self.terms.expert else ("model",)
+        courses = [Course(problem, player) for player in players for problem in self.terms.references]
+        begun = self.begun
+        return [course for course in courses if self._begin or course.key in begun]
+
+    @property
+    def begun(self) -> dict[str, str]:
+        """Ids of the runs that were begun, by the course's key."""
+        path = self.folder / BEGUN
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def run_folder(self, course: Course) -> Path | None:
+        """Folder of a run; None where it was not begun."""
+        known = self.begun.get(course.key)
+        return None if known is None else self.folder / RUNS / known
+
+    def ended(self, course: Course) -> bool:
+        """Whether a run has its results."""
+        folder = self.run_folder(course)
+        return folder is not None and (folder / "evidence.json").is_file()
+
+    async def advance(self, *, wait: float | None = 0, at_once: int | None = 4) -> Standing:
+        """Let every run go on until it needs an answer that is not there.
+
+        Args:
+            wait: seconds to wait for an answer of the evaluator; None waits as long as it takes.
+            at_once: runs at work at the same time; None for all of them.
+        """
+        left = [course for course in self.courses if not self.ended(course)]
+        free = asyncio.Semaphore(at_once or max(1, len(left)))
+
+        async def work(course: Course) -> str:
+            async with free:
+                return await self._go_on(course, wait)
+
+        ends = await asyncio.gather(*(work(course) for course in left), return_exceptions=True)
+        for end in ends:  # a defect of ours is raised when the other runs have gone on
+            if isinstance(end, BaseException):
+                raise end
+        return self.standing({course.key: str(why) for course, why in zip(left, ends, strict=True) if why})
+
+    def standing(self, failed: dict[str, str] | None = None) -> Standing:
+        """What the folder tells: the runs that ended, and what waits.
+
+        Args:
+            failed: why runs could not go on, by the course's key.
+        """
+        ended = sum(self.ended(course) for course in self.courses)
+        return Standing(len(self.courses), ended, failed or {}, self._prompts(), self._questions())
+
+    async def _go_on(self, course: Course, wait: float | None) -> str:
+        """Begin or resume one run; return why it cannot go on, where that is no missing answer."""
+        spool = f"spool:{self.folder / SPOOL}"
+        services: dict[str, Any] = {
+            "model": f"handoff:{self.folder / HANDOFF / course.problem},wait=0" if course.player == "model" else None,
+            "evaluator": spool if wait is None else f"{spool},wait={wait:g}",
+            "runs_dir": self.folder / RUNS,
+        }
+        known = self.begun.get(course.key)
+        try:
+            if known is not None:
+                await aresume(known, **services)
+                return ""
+            await aoptimize(
+                self.terms.references[course.problem],
+                name=course.problem,
+                on_start=lambda folder: self._note(course, folder),
+                **services,
+                **self._knobs(course),
+            )
+        except AnswerPending:
+            return ""
+        except EggError as error:
+            return str(error)
+        return ""
+
+    def _knobs(self, course: Course) -> dict[str, Any]:
+        knobs = {**self.terms.knobs, "memory": False}
+        return knobs if course.player == "model" else {k: v for k, v in knobs.items() if k in (*OF_THE_TASK, "memory")}
+
+    def _note(self, course: Course, folder: Path) -> None:
+        """Note that a run was begun, before its first step."""
+        with self._lock:
+            write_whole(self.folder / BEGUN, json.dumps({**self.begun, course.key: folder.name}, indent=1) + "\n")
+
+    def _prompts(self) -> tuple[WaitingPrompt, ...]:
+        return tuple(
+            WaitingPrompt(problem, prompt.role, folder / f"{prompt.id}{PROMPT}", estimate_tokens(prompt.text))
+            for problem in self.terms.references
+            for folder in [self.folder / HANDOFF / problem]
+            for prompt in open_prompts(folder)
+        )
+
+    def _questions(self) -> tuple[Question, ...]:
+        spool = self.folder / SPOOL
+        files = sorted((spool / "questions").glob("*.json"))
+        return tuple(read_question(file.read_bytes()) for file in files if not (spool / "answers" / file.name).exists())
+
+
+def begin_model_runs(
+    folder: Path, references: Sequence[Path], knobs: dict[str, Any], *, expert: bool = True
+) -> ModelRuns:
+    """Make the folder of the runs of some problems. Where it is made already, the terms must be the same.
+
+    Args:
+        references: in KernelBench's form; each problem is named by its file.
+        knobs: of every model's run; what is left out is as in `DEFAULTS`.
+        expert: let the embedded expert have a run of its own at every problem.
+
+    Raises:
+        BadInput: if two problems have one name, a knob is wrong, or the folder holds runs on other terms.
+    """
+    paths = {path.stem: str(path.resolve()) for path in references}
+    if len(paths) < len(references):
+        raise BadInput("two problems have one name: problems are named by their files")
+    knobs = {**DEFAULTS, **knobs}
+    make_context(knobs)
+    told = {"version": version(), "commit": commit(), "code": code_digest(), "started": utc_now()}
+    fresh = Terms(references=paths, knobs=knobs, expert=expert, **told)
+    if (folder / TERMS).exists():
+        runs = ModelRuns(folder)
+        same = {"references", "knobs", "expert"}
+        if runs.terms.model_dump(mode="json", include=same) != fresh.model_dump(mode="json", include=same):
+            raise BadInput(f"{folder}: holds runs of other problems, or with other knobs; name another folder")
+        return runs
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / TERMS, fresh.model_dump_json(indent=1) + "\n")
+    return ModelRuns(folder)
+
+
+def read_knobs(words: Sequence[str]) -> dict[str, Any]:
+    """Read knobs of the form NAME=JSON; a value that is no JSON is a text.
+
+    Raises:
+        BadInput: if one has no `=`.
+    """
+    knobs: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadInput(f"knob {word!r}: write NAME=JSON, such as max_repairs=1")
+        try:
+            knobs[name] = json.loads(value)
+        except ValueError:
+            knobs[name] = value
+    return knobs
+
+
+def told(standing: Standing) -> list[str]:
+    """What waits, a line each: the prompts, then the questions to the evaluator, then what cannot go on."""
+    lines = [f"prompt  {one.path}  {one.role}, about {one.tokens:,} tokens" for one in standing.prompts]
+    for question in standing.questions:
+        about = "" if question.task is None else question.task.name
+        lines.append(f"evaluation  {question.key[:8]}  {question.kind} {about}")
+    lines += [f"cannot go on  {run}: {why}" for run, why in standing.failed.items()]
+    return [*lines, standing.line]

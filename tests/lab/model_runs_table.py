@@ -1,0 +1,387 @@
+"""What the runs of `tests.lab.model_runs` came to: a row a problem, from the runs' own records alone."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any, get_args
+
+from egg_graph.bench.provenance import describe_machine
+from egg_graph.bench.writing import markdown_table, write_results
+from egg_graph.knowledge import Price
+from egg_graph.knowledge.prices import load_prices
+from egg_graph.model_requests import read_requests
+from egg_graph.report import SavedRun, read_run
+from egg_graph.runs.replay import replay_run
+from egg_graph.schema import ROLES, USABLE, Attempt, BadInput, Environment, Role, StageName, Usage, Value
+from tests.lab.model_runs import Course, ModelRuns, Terms
+
+STAGES: tuple[StageName, ...] = get_args(StageName)
+NOT_MEASURED = "not measured"
+
+
+class RoleCost(Value):
+    """What one role asked."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float | None = None
+    """At the price that was named; None where none was."""
+
+
+class ModelRunRow(Value):
+    """One problem. A ratio is the better of eager and torch.compile over the kernel, at equal precision."""
+
+    problem: str
+    run: str
+    status: str
+    """Status of the kernel that was handed over, or `reference_kept`."""
+    right: bool
+    """Whether the run ended with a right kernel, whoever wrote it."""
+    team_right: bool = False
+    """Whether a kernel that the team wrote was right."""
+    first_try: str = ""
+    """Status of the team's first kernel; empty where it wrote none."""
+    drafts: int = 0
+    """Seeds and optimizations that the team wrote."""
+    right_at_once: int = 0
+    """Those of them that were right without a repair."""
+    repairs: int = 0
+    eager_ms: float | None = None
+    compile_ms: float | None = None
+    contender: float | None = None
+    """Ratio of attempt 0, the embedded expert's first kernel; None where it has none, or nothing was timed."""
+    after: dict[StageName, float | None] = {}
+    """Ratio of the best kernel at the end of each stage."""
+    outcomes: dict[StageName, str] = {}
+    """How each stage ended."""
+    ratio: float | None = None
+    """Ratio of the kernel that was handed over, as the finalist's evaluation measured it."""
+    low: float | None = None
+    high: float | None = None
+    expert_status: str = ""
+    """How the embedded expert's own run ended; empty where it had none or has not ended."""
+    expert_ratio: float | None = None
+    costs: dict[Role, RoleCost] = {}
+    replay: str = ""
+    """`agrees`, or what differs; empty where it was not replayed."""
+
+    @property
+    def score(self) -> float | None:
+        """The ratio with which the problem counts: 1.0 where the reference is kept; None where nothing was timed."""
+        return _score(self.status, self.ratio, self.timed)
+
+    @property
+    def expert_score(self) -> float | None:
+        """The same of the embedded expert's own run."""
+        return _score(self.expert_status, self.expert_ratio, self.timed) if self.expert_status else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything was timed."""
+        return self.eager_ms is not None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast as the embedded expert's kernel the run's is."""
+        return self.score / self.expert_score if self.score and self.expert_score else None
+
+    @property
+    def cost(self) -> RoleCost:
+        """That of all roles together."""
+        return _sum(self.costs.values())
+
+
+class ModelRunResults(Value):
+    """All problems, and the terms of their runs."""
+
+    terms: Terms
+    environment: Environment | None = None
+    """The machine that judged."""
+    priced_as: str = ""
+    """The model at whose price the tokens are told in money; empty for none."""
+    price: Price | None = None
+    unfinished: tuple[str, ...] = ()
+    """Runs that have not ended, by problem and player."""
+    rows: tuple[ModelRunRow, ...] = ()
+
+
+def read_model_runs(
+    runs: ModelRuns,
+    *,
+    priced_as: str = "",
+    replay: bool = False,
+    on_row: Callable[[ModelRunRow], None] = lambda _: None,
+) -> ModelRunResults:
+    """Make the rows of all runs that ended.
+
+    Args:
+        priced_as: a model of `prices.toml`, at whose price the tokens are told in money.
+        replay: repeat every run from its folder, and see whether it ends as it did.
+        on_row: called with every row.
+
+    Raises:
+        BadInput: if that model has no price.
+    """
+    price = next((price for price in load_prices() if price.model == priced_as), None)
+    if priced_as and price is None:
+        raise BadInput(f"the price of {priced_as!r} is not known: name a model of prompts/prices.toml")
+    results = ModelRunResults(terms=runs.terms, priced_as=priced_as, price=price)
+    rows, environment = [], None
+    for problem in runs.terms.references:
+        course = Course(problem, "model")
+        folder = runs.run_folder(course)
+        if folder is None or not runs.ended(course):
+            continue
+        saved = read_run(folder)
+        environment = environment or saved.baseline.environment
+        row = _row(problem, saved, _costs(folder, price), _expert(runs, problem))
+        if replay:
+            row = row.model_copy(update={"replay": _replayed(folder)})
+        on_row(row)
+        rows.append(row)
+    left = tuple(course.key for course in runs.courses if not runs.ended(course))
+    return results.model_copy(update={"rows": tuple(rows), "environment": environment, "unfinished": left})
+
+
+def write_model_runs(out: Path, results: ModelRunResults) -> None:
+    """Write the results and their page.
+
+    Raises:
+        BadInput: if they cannot be written.
+    """
+    write_results(out, results, model_runs_page(results), summary=_summary(results.rows))
+
+
+def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: SavedRun | None) -> ModelRunRow:
+    team = [a for a in saved.attempts if a.number > 0 and a.candidate.mode != "tune"]
+    drafts = [a for a in team if a.candidate.mode in ("seed", "optimize")]
+    timing = None if saved.evaluation is None else saved.evaluation.timing
+    return ModelRunRow(
+        problem=problem,
+        run=saved.id,
+        status=saved.status,
+        right=saved.status in USABLE or any(a.evaluation.usable for a in saved.attempts),
+        team_right=any(a.evaluation.usable for a in team),
+        first_try=team[0].evaluation.status if team else "",
+        drafts=len(drafts),
+        right_at_once=sum(a.evaluation.usable for a in drafts),
+        repairs=sum(a.candidate.mode == "repair" for a in team),
+        eager_ms=saved.baseline.eager_ms,
+        compile_ms=saved.baseline.compile_ms,
+        contender=next((_ratio(a) for a in saved.attempts if a.number == 0 and a.evaluation.usable), None),
+        after={stage: _ratio(_best(saved.attempts, stage)) for stage in STAGES},
+        outcomes={summary.stage: summary.outcome for summary in saved.summaries},
+        ratio=None if timing is None else timing.ratio,
+        low=None if timing is None else timing.ratio_low,
+        high=None if timing is None else timing.ratio_high,
+        expert_status="" if expert is None else expert.status,
+        expert_ratio=expert.evaluation.timing.ratio
+        if expert is not None and expert.evaluation is not None and expert.evaluation.timing is not None
+        else None,
+        costs=costs,
+    )
+
+
+def _best(attempts: Sequence[Attempt], stage: StageName) -> Attempt | None:
+    """The best kernel at the end of a stage; the contender belongs to none, and comes first."""
+    until = STAGES.index(stage)
+    found = [a for a in attempts if a.improved and (a.number == 0 or STAGES.index(a.candidate.stage) <= until)]
+    return found[-1] if found else None
+
+
+def _ratio(attempt: Attempt | None) -> float | None:
+    timing = None if attempt is None else attempt.evaluation.timing
+    return None if timing is None else timing.ratio
+
+
+def _expert(runs: ModelRuns, problem: str) -> SavedRun | None:
+    course = Course(problem, "expert")
+    folder = runs.run_folder(course)
+    return read_run(folder) if folder is not None and runs.ended(course) else None
+
+
+def _costs(folder: Path, price: Price | None) -> dict[Role, RoleCost]:
+    requests = read_requests(folder)
+    found: dict[Role, RoleCost] = {}
+    for role in ROLES:
+        usage = sum((one.usage for one in requests if one.role == role), Usage())
+        found[role] = RoleCost(
+            calls=usage.calls,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            dollars=None if price is None else price.of(usage),
+        )
+    return found
+
+
+def _replayed(folder: Path) -> str:
+    try:
+        replay = replay_run(folder)
+    except BadInput as error:
+        return str(error)
+    return f"differs: {', '.join(replay.differs)}" if replay.differs else "agrees"
+
+
+def _sum(costs: Iterable[RoleCost]) -> RoleCost:
+    costs = list(costs)
+    dollars = [cost.dollars for cost in costs if cost.dollars is not None]
+    return RoleCost(
+        calls=sum(cost.calls for cost in costs),
+        input_tokens=sum(cost.input_tokens for cost in costs),
+        output_tokens=sum(cost.output_tokens for cost in costs),
+        dollars=sum(dollars) if dollars else None,
+    )
+
+
+def _score(status: str, ratio: float | None, timed: bool) -> float | None:
+    if not timed:
+        return None
+    return ratio if status in USABLE and ratio is not None else 1.0
+
+
+def _summary(rows: Sequence[ModelRunRow]) -> dict[str, Any]:
+    """Medians and geometric means of all rows; None where nothing was measured."""
+
+    def mean(ratios: Iterable[float | None]) -> float | None:
+        known = [ratio for ratio in ratios if ratio is not None]
+        return geometric_mean(known) if known else None
+
+    def middle(ratios: Iterable[float | None]) -> float | None:
+        known = [ratio for ratio in ratios if ratio is not None]
+        return median(known) if known else None
+
+    costs = [row.cost for row in rows]
+    return {
+        "problems": len(rows),
+        "right": sum(row.right for row in rows),
+        "team_right": sum(row.team_right for row in rows),
+        "right_at_the_first_try": sum(row.first_try in USABLE for row in rows),
+        "handed_over": sum(row.status in USABLE for row in rows),
+        "geometric_mean": mean(row.score for row in rows),
+        "median": middle(row.score for row in rows),
+        "expert_median": middle(row.expert_score for row in rows),
+        "expert_geometric_mean": mean(row.expert_score for row in rows),
+        "gain_over_the_expert": mean(row.gain for row in rows),
+        "contender_geometric_mean": mean(row.contender for row in rows),
+        "after": {stage: mean(row.after[stage] for row in rows) for stage in STAGES},
+        "median_calls": median(cost.calls for cost in costs) if costs else None,
+        "median_input_tokens": median(cost.input_tokens for cost in costs) if costs else None,
+        "median_output_tokens": median(cost.output_tokens for cost in costs) if costs else None,
+        "median_dollars": median(cost.dollars or 0.0 for cost in costs) if costs and costs[0].dollars else None,
+    }
+
+
+def model_runs_page(results: ModelRunResults) -> str:
+    """The page of the results."""
+    rows, terms = results.rows, results.terms
+    knobs = ", ".join(f"{name} {value}" for name, value in terms.knobs.items())
+    lines = [
+        "# What a model in the roles is worth",
+        "",
+        f"egg-graph {terms.version}{f' ({terms.commit})' if terms.commit else ''}, code {terms.code}, begun "
+        f"{terms.started}; judged on {describe_machine(results.environment)}. Knobs: {knobs}.",
+        "",
+        *_told(rows, results),
+        "",
+        "## Kernels",
+        "",
+        "A ratio is the better of eager and torch.compile over the kernel, both at the kernel's precision. `attempt 0` "
+        "is the embedded expert's first kernel, before a model was asked; a stage's column holds the best kernel at "
+        "its end; `handed over` is the finalist's own measurement. A problem whose run keeps the reference counts as "
+        "1.0.",
+        "",
+        *_kernels(rows),
+        "",
+        "## Costs",
+        "",
+        "Tokens of prompts and answers that whoever answers does not tell are estimated from the texts."
+        + (f" Money is what they would cost at the price of {results.priced_as}." if results.price else ""),
+        "",
+        *_roles_table(rows),
+        "",
+        *_costs_table(rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _told(rows: Sequence[ModelRunRow], results: ModelRunResults) -> list[str]:
+    """The summary in words."""
+    if not rows:
+        return ["No run has ended."]
+    s = _summary(rows)
+    told = [
+        f"- {s['right']} of {s['problems']} runs ended with a right kernel, {s['handed_over']} handed one over; the "
+        f"team wrote a right one in {s['team_right']}, at the first try in {s['right_at_the_first_try']}.",
+        f"- Over PyTorch, geometric mean and median: {_figure(s['geometric_mean'])}, {_figure(s['median'])}; the "
+        f"embedded expert alone {_figure(s['expert_geometric_mean'])}, {_figure(s['expert_median'])}; gain over it "
+        f"{_figure(s['gain_over_the_expert'])} (geometric mean).",
+        f"- Attempt 0 {_figure(s['contender_geometric_mean'])}; then "
+        + ", ".join(f"after {stage} {_figure(s['after'][stage])}" for stage in STAGES)
+        + " (geometric means of the problems that have one).",
+        f"- Median per problem: {s['median_calls']:g} calls, {s['median_input_tokens']:,.0f} tokens in, "
+        f"{s['median_output_tokens']:,.0f} out" + (f", ${s['median_dollars']:.2f}." if s["median_dollars"] else "."),
+    ]
+    if replayed := [row for row in rows if row.replay]:
+        agree = sum(row.replay == "agrees" for row in replayed)
+        told.append(f"- Replay without key and GPU: {agree} of {len(replayed)} runs end as they did.")
+        told += [f"  - {row.problem}: {row.replay}" for row in replayed if row.replay != "agrees"]
+    if results.unfinished:
+        told.append(f"- Not ended: {', '.join(results.unfinished)}.")
+    return told
+
+
+def _kernels(rows: Sequence[ModelRunRow]) -> list[str]:
+    header = ["problem", "status", "right", "first try", "right at once", "repairs", "PyTorch [ms]", "attempt 0"]
+    header += [*STAGES, "handed over", "interval", "expert alone", "gain"]
+    table = []
+    for row in rows:
+        base = min(filter(None, (row.eager_ms, row.compile_ms)), default=None)
+        table.append(
+            [
+                row.problem,
+                row.status,
+                "yes" if row.right else "no",
+                row.first_try or "none",
+                f"{row.right_at_once} of {row.drafts}",
+                str(row.repairs),
+                NOT_MEASURED if base is None else f"{base:.4g}",
+                _figure(row.contender),
+                *(_figure(row.after[stage]) for stage in STAGES),
+                _figure(row.ratio),
+                "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}",
+                _figure(row.expert_ratio) if row.expert_status in USABLE else row.expert_status or "no run",
+                _figure(row.gain),
+            ]
+        )
+    return markdown_table(header, table)
+
+
+def _roles_table(rows: Sequence[ModelRunRow]) -> list[str]:
+    """What each role cost at all problems together."""
+    sums = {role: _sum(row.costs[role] for row in rows if role in row.costs) for role in ROLES}
+    table = [
+        [role, str(cost.calls), f"{cost.input_tokens:,}", f"{cost.output_tokens:,}", _money(cost)]
+        for role, cost in sums.items()
+    ]
+    return markdown_table(["role", "calls", "tokens in", "tokens out", "money"], table)
+
+
+def _money(cost: RoleCost) -> str:
+    return NOT_MEASURED if cost.dollars is None else f"${cost.dollars:.3f}"
+
+
+def _costs_table(rows: Sequence[ModelRunRow]) -> list[str]:
+    header = ["problem", *(f"{role}: calls, in, out" for role in ROLES), "calls", "tokens in", "tokens out", "money"]
+    table = []
+    for row in rows:
+        each = [row.costs.get(role, RoleCost()) for role in ROLES]
+        whole = row.cost
+        shares = [f"{cost.calls}, {cost.input_tokens:,}, {cost.output_tokens:,}" for cost in each]
+        sums = [str(whole.calls), f"{whole.input_tokens:,}", f"{whole.output_tokens:,}", _money(whole)]
+        table.append([row.problem, *shares, *sums])
+    return markdown_table(header, table)
+
+
+def _figure(value: float | None) -> str:
+    return NOT_MEASURED if value is None else f"{value:.3f}"
