@@ -20,7 +20,7 @@ KERNEL_NAMES = frozenset(HELPERS) | {
     "tl", "triton", "pid", "offsets", "mask", "rows", "cols", "row_mask", "col_mask", "outer", "inner", "steps",
     "blocks", "inner_mask", "step_mask", "start", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
     "block", "lanes", "lane_mask", "count", "one_of", "first", "last", "width", "piece", "n_pieces", "where",
-    "span", "tile", "within", "per_span", "n_tiles", "share",
+    "span", "tile", "within", "per_span", "n_tiles", "share", "FOLD",
 }  # fmt: skip
 """Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
