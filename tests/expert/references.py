@@ -71,6 +71,17 @@ CASES: dict[str, Case] = {
         ("pointwise",),
     ),
     "swiglu": Case(module("a, b = x.chunk(2, dim=-1)\nreturn F.silu(a) * b"), ("pointwise",)),
+    "rotary": Case(
+        module(
+            "a, b = x.chunk(2, dim=-1)\nreturn x * self.cosine + torch.cat((-b, a), dim=-1) * self.sine",
+            init="self.cosine = nn.Parameter(torch.randn(C))\nself.sine = nn.Parameter(torch.randn(C))",
+        ),
+        ("pointwise",),
+    ),
+    "joined_rows": Case(
+        module("return torch.cat((y, x * 2.0, y + x), 1)", **TWO),
+        ("pointwise",),
+    ),
     "softmax": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",)),
     "softmax_looped": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",), variant="looped"),
     "log_softmax_looped": Case(module("return F.log_softmax(x, dim=1) * 0.5"), ("row",), variant="looped"),
@@ -247,6 +258,15 @@ CASES: dict[str, Case] = {
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"
         ),
         ("row", "full_reduction"),
+    ),
+    "cross_entropy_looped": Case(
+        module(
+            "return F.cross_entropy(x, y, reduction='none', ignore_index=3)",
+            arguments="x, y",
+            inputs="torch.randn(N, C), torch.randint(0, C, (N,))",
+        ),
+        ("row",),
+        variant="looped",
     ),
     "losses": Case(
         module(

@@ -1,10 +1,11 @@
 """Elementwise chains: one pass over memory, however long the chain is."""
 
-from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.expressions import POINTWISE, is_pointwise
-from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_moving
+from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_joinable, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable
+from egg_graph.expert.codegen.joining import concatenated
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbooks.grow import grow
 from egg_graph.expert.playbooks.playbook import Playbook
@@ -35,13 +36,13 @@ class PointwisePlaybook(Playbook):
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Grow a chain from the elementwise node at `start`; all its outputs have one size."""
         node = graph[start]
-        if not is_pointwise(node) or set(node.numel) == {1}:
+        if not is_pointwise(node) or set(node.numel) == {1} or _is_part_of_more(graph, node, free):
             return None
         numel = node.numel
 
         def may_join(name: str) -> bool:
             other = graph[name]
-            if is_moving(other, graph):
+            if is_moving(other, graph) or _is_fusable_join(graph, other):
                 return True
             return is_pointwise(other) and (other.numel == numel or max(other.numel) < max(numel))
 
@@ -55,6 +56,18 @@ class PointwisePlaybook(Playbook):
     ) -> KernelCode:
         """Write kernel and wrapper. The knobs depend on the numbers of elements and operators alone."""
         return _PointwiseWriter(graph, frozenset(group.nodes), name).code(group)
+
+
+def _is_fusable_join(graph: CapturedGraph, node: Node) -> bool:
+    """Return whether a chain may select from a concatenation's parts. Convolutions write those of channels in place."""
+    return is_joinable(graph, node) and not concatenated(graph, node)
+
+
+def _is_part_of_more(graph: CapturedGraph, node: Node, free: frozenset[str]) -> bool:
+    """Return whether a chain over a concatenation will compute this node where it lies, as the one reader it has."""
+    users = [graph[user] for user in graph.users[node.name]]
+    joined = len(users) == 1 and node.name not in graph.returned and _is_fusable_join(graph, users[0])
+    return joined and any(is_pointwise(graph[u]) and u in free for u in graph.users[users[0].name])
 
 
 def _trimmed(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:
