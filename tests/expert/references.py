@@ -74,7 +74,9 @@ CASES: dict[str, Case] = {
     "rotary": Case(
         module(
             "a, b = x.chunk(2, dim=-1)\nreturn x * self.cosine + torch.cat((-b, a), dim=-1) * self.sine",
-            init="self.cosine = nn.Parameter(torch.randn(C))\nself.sine = nn.Parameter(torch.randn(C))",
+            init="self.cosine = nn.Parameter(torch.randn(2 * H))\nself.sine = nn.Parameter(torch.randn(2 * H))",
+            inputs="torch.randn(N, 2 * H)",
+            sizes="N, H = 96, 320",
         ),
         ("pointwise",),
     ),

@@ -183,6 +183,15 @@ CASES: dict[str, Case] = {
         ("tf32/pointer", "bf16/tma"),
         ATTENTION_SHAPES[:1],
     ),
+    "few_queries": Case(
+        attention(
+            "half = k.shape[1] // 2; "
+            "return F.scaled_dot_product_attention(q[:, :, :3], k[:, :half], v[:, :half], enable_gqa=True)"
+        ),
+        ("tf32/split_keys", "bf16/split_keys"),
+        ({"B": 2, "H": 4, "T": 301},),
+        ("bf16/split_keys",),
+    ),
     "three_dimensions": Case(
         attention("return F.scaled_dot_product_attention(q, k, v)", batch="B, "),
         ("tf32/pointer",),

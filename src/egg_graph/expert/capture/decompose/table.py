@@ -84,6 +84,10 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
+
+
 def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Tensor:
     """Contract two operands by one batched matrix product; keep the operator in all other cases."""
     inputs, arrow, output = equation.replace(" ", "").partition("->")
@@ -132,5 +136,5 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.cosine_similarity.default: cosine_similarity, aten.pairwise_distance.default: pairwise_distance,
     aten.triplet_margin_loss.default: triplet_margin_loss,
     aten.log_sigmoid.default: log_sigmoid, aten.broadcast_tensors.default: broadcast_tensors,
-    aten.einsum.default: einsum,
+    aten.einsum.default: einsum, aten.stack.default: stack,
 }  # fmt: skip
