@@ -26,7 +26,7 @@ KERNEL_NAMES = frozenset(HELPERS) | {
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
      "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w",
-     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned"}
+     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned", "halves", "M", "N", "K"}
 )  # fmt: skip
 
 MOST_PARTS = 4

@@ -65,9 +65,20 @@ def _is_fusable_join(graph: CapturedGraph, node: Node) -> bool:
 
 def _is_part_of_more(graph: CapturedGraph, node: Node, free: frozenset[str]) -> bool:
     """Return whether a chain over a concatenation will compute this node where it lies, as the one reader it has."""
-    users = [graph[user] for user in graph.users[node.name]]
-    joined = len(users) == 1 and node.name not in graph.returned and _is_fusable_join(graph, users[0])
-    return joined and any(is_pointwise(graph[u]) and u in free for u in graph.users[users[0].name])
+    joined = _reader(graph, node)
+    if joined is None or not _is_fusable_join(graph, joined):
+        return False
+    reader = _reader(graph, joined)
+    return reader is not None and is_pointwise(reader) and reader.name in free
+
+
+def _reader(graph: CapturedGraph, node: Node) -> Node | None:
+    """Return the one node that reads another, perhaps through views; None where there are several or none."""
+    while len(graph.users[node.name]) == 1 and node.name not in graph.returned:
+        node = graph[graph.users[node.name][0]]
+        if not is_flat_view(node):
+            return node
+    return None
 
 
 def _trimmed(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from egg_graph.expert.playbooks.channels.statistics import StatisticsPlaybook
 from egg_graph.expert.playbooks.column import ColumnPlaybook
 from egg_graph.expert.playbooks.convolution.playbook import ConvolutionPlaybook
 from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
+from egg_graph.expert.playbooks.gemm.packed import PackedPlaybook
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
@@ -20,6 +21,7 @@ from egg_graph.schema import BadInput
 
 PLAYBOOKS: tuple[Playbook, ...] = (
     AttentionPlaybook(),
+    PackedPlaybook(),
     GemmPlaybook(),
     ConvolutionPlaybook(),
     ScanPlaybook(),
