@@ -270,6 +270,15 @@ CASES: dict[str, Case] = {
         ("row",),
         variant="looped",
     ),
+    "rows_replaced": Case(
+        module(
+            "return x.index_copy(0, at, new), y.index_copy(0, at, new - 1.0)",
+            arguments="x, y, new, at",
+            inputs="torch.randn(N, C), torch.randn(N, C), torch.randn(M, C), torch.randperm(N)[:M]",
+            sizes="N, C, M = 96, 40, 17",
+        ),
+        ("pointwise", "scatter"),
+    ),
     "losses": Case(
         module(
             "return F.mse_loss(x, y) + F.smooth_l1_loss(x, y) + F.huber_loss(x, y, delta=0.5) + F.l1_loss(x, y)"

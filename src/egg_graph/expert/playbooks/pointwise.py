@@ -1,7 +1,7 @@
 """Elementwise chains: one pass over memory, however long the chain is."""
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.codegen.expressions import POINTWISE, is_pointwise
+from egg_graph.expert.codegen.expressions import NARROW, POINTWISE, is_pointwise
 from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_joinable, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable
@@ -13,7 +13,8 @@ from egg_graph.schema import Hardware, Precision
 
 SHORT = 2
 """Up to this many operators, memory alone sets the pace on an H200: 4 elements a thread were up to 4 % faster than 8 on
-11 of 12 chains (BLOCK 1024 against 2048, 8 warps, 1.6e9 elements). Two longer chains lost 8 and 11 % by it."""
+11 of 12 chains (BLOCK 1024 against 2048, 8 warps, 1.6e9 elements of fp32). Two longer chains lost 8 and 11 % by it.
+Of elements of 16 bit it takes 8 to load 16 bytes at once."""
 SLOW = frozenset({"softplus"})
 """Helpers so long that they count as a chain: softplus alone lost 9 % by it."""
 
@@ -111,7 +112,9 @@ class _PointwiseWriter:
         doc = describe(self.graph, group.nodes, group.outputs)
         sources = (self._kernel(doc), self._wrapper(doc))
         operators = sum(is_pointwise(self.graph[node]) for node in group.nodes)
-        tuning = _tuning(self.numel[0], short=operators <= SHORT and not SLOW & set(self.body.helpers))
+        wide = any(self.graph[t].dtype not in NARROW for t in (*group.inputs, *group.outputs) if self.graph[t].is_float)
+        short = wide and operators <= SHORT and not SLOW & set(self.body.helpers)
+        tuning = _tuning(self.numel[0], short=short)
         return self.wrapper.code(self.outputs, sources, tuning, f"one elementwise kernel: {doc}")
 
     def _kernel(self, doc: str) -> str:

@@ -17,6 +17,7 @@ from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
 from egg_graph.expert.playbooks.pooling.playbook import PoolingPlaybook
 from egg_graph.expert.playbooks.row import RowPlaybook
 from egg_graph.expert.playbooks.scan.playbook import ScanPlaybook
+from egg_graph.expert.playbooks.scatter import ScatterPlaybook
 from egg_graph.schema import BadInput
 
 PLAYBOOKS: tuple[Playbook, ...] = (
@@ -31,6 +32,7 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     RowPlaybook(),
     ColumnPlaybook(),
     FullReductionPlaybook(),
+    ScatterPlaybook(),
     PlanesPlaybook(),
     PointwisePlaybook(),
 )
