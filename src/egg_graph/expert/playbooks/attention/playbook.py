@@ -25,11 +25,10 @@ class AttentionPlaybook(Playbook):
     guidance = (
         "Attention: keep a tile of queries and its running softmax in registers and stream keys and values past "
         "it; the T x T scores never reach memory. Read [B, H, T, D] through strides, so that views of [B, T, H * "
-        "D] need no copy. Causal: stop at the diagonal, mask only the blocks on it, start the longest tiles first. "
+        "D] need no copy. Causal: stop at the diagonal, mask only its blocks, start the longest tiles first. "
         "Work in log2: exp2 is one instruction. Under TF32 round q, k, p and v to nearest; Hopper's tensor cores "
-        "take fp32 operands only with the summed dimension contiguous, so v must be transposed: once in a pass of "
-        "its own with operands by TMA, or in every tile. A "
-        "decoding step is memory-bound: one tile for all heads that share their keys, the keys in pieces."
+        "take fp32 operands only with the summed dimension contiguous, so v must be transposed, once by a pass or in "
+        "every tile. Decoding is memory-bound: one tile for all heads that share keys, the keys in pieces."
     )
     variants = ("pointer", "tma", "split_keys")
     alternatives = (
