@@ -270,6 +270,17 @@ CASES: dict[str, Case] = {
         ("row",),
         variant="looped",
     ),
+    "cross_entropy_channels_looped": Case(
+        module(
+            "return F.cross_entropy(x, y, reduction='none') * self.scale",
+            init="self.scale = nn.Parameter(torch.randn(H, W))",
+            arguments="x, y",
+            inputs="torch.randn(N, C, H, W), torch.randint(0, C, (N, H, W))",
+            sizes="N, C, H, W = 4, 12, 12, 20",
+        ),
+        ("column",),
+        variant="looped",
+    ),
     "rows_replaced": Case(
         module(
             "return x.index_copy(0, at, new), y.index_copy(0, at, new - 1.0)",

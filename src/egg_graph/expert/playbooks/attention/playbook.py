@@ -52,9 +52,12 @@ class AttentionPlaybook(Playbook):
         return group_at(graph, self.name, start, free, self.variants[0])
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
-        """Return `split_keys` only for few queries, of which every one sees every key."""
+        """Return `split_keys` alone for few queries of which every one sees every key, and the others elsewhere.
+
+        For few queries the others read the keys once for each head of the queries, and fill less of the machine.
+        """
         few = has_few_queries(graph, _attention_of(graph, group))
-        return self.variants if few else tuple(v for v in self.variants if v != "split_keys")
+        return tuple(v for v in self.variants if (v == "split_keys") == few)
 
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Begin with the keys in pieces for few queries, else with TMA for fp32 heads of at most 128.
