@@ -40,6 +40,8 @@ from egg_graph.expert.capture.decompose.norms import (
 )
 
 aten = torch.ops.aten
+MOST_STACKED = 4
+"""Tensors up to which a stack is taken apart, so that a kernel can select from them."""
 
 
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -85,6 +87,9 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join few; of many (the steps of a recurrence) each would become one more call on the host."""
+    if len(tensors) > MOST_STACKED:
+        return NotImplemented
     return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
 
 
