@@ -71,6 +71,19 @@ CASES: dict[str, Case] = {
         ("pointwise",),
     ),
     "swiglu": Case(module("a, b = x.chunk(2, dim=-1)\nreturn F.silu(a) * b"), ("pointwise",)),
+    "rotary": Case(
+        module(
+            "a, b = x.chunk(2, dim=-1)\nreturn x * self.cosine + torch.cat((-b, a), dim=-1) * self.sine",
+            init="self.cosine = nn.Parameter(torch.randn(2 * H))\nself.sine = nn.Parameter(torch.randn(2 * H))",
+            inputs="torch.randn(N, 2 * H)",
+            sizes="N, H = 96, 320",
+        ),
+        ("pointwise",),
+    ),
+    "joined_rows": Case(
+        module("return torch.cat((y, x * 2.0, y + x), 1)", **TWO),
+        ("pointwise",),
+    ),
     "softmax": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",)),
     "softmax_looped": Case(module("return torch.softmax(2.0 * x, dim=-1)"), ("row",), variant="looped"),
     "log_softmax_looped": Case(module("return F.log_softmax(x, dim=1) * 0.5"), ("row",), variant="looped"),
@@ -247,6 +260,35 @@ CASES: dict[str, Case] = {
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"
         ),
         ("row", "full_reduction"),
+    ),
+    "cross_entropy_looped": Case(
+        module(
+            "return F.cross_entropy(x, y, reduction='none', ignore_index=3)",
+            arguments="x, y",
+            inputs="torch.randn(N, C), torch.randint(0, C, (N,))",
+        ),
+        ("row",),
+        variant="looped",
+    ),
+    "cross_entropy_channels_looped": Case(
+        module(
+            "return F.cross_entropy(x, y, reduction='none') * self.scale",
+            init="self.scale = nn.Parameter(torch.randn(H, W))",
+            arguments="x, y",
+            inputs="torch.randn(N, C, H, W), torch.randint(0, C, (N, H, W))",
+            sizes="N, C, H, W = 4, 12, 12, 20",
+        ),
+        ("column",),
+        variant="looped",
+    ),
+    "rows_replaced": Case(
+        module(
+            "return x.index_copy(0, at, new), y.index_copy(0, at, new - 1.0)",
+            arguments="x, y, new, at",
+            inputs="torch.randn(N, C), torch.randn(N, C), torch.randn(M, C), torch.randperm(N)[:M]",
+            sizes="N, C, M = 96, 40, 17",
+        ),
+        ("pointwise", "scatter"),
     ),
     "losses": Case(
         module(

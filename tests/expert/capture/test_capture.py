@@ -63,6 +63,11 @@ def test_policy_decides_the_dtype():
     assert graph.placeholders[0].dtype == "bfloat16"
 
 
+def test_only_a_stack_of_few_is_taken_apart():
+    graph = export_graph(module("return torch.stack([x] * 4, -1), torch.stack([x] * 5, -1)"), "ieee")
+    assert [graph[output].op for output in sorted(graph.answers)] == ["aten.cat.default", "aten.stack.default"]
+
+
 def test_training_statistics_are_effects():
     graph = export_graph(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE), "ieee")
     assert set(graph.mutations) == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}

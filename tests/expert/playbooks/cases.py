@@ -133,6 +133,22 @@ CASES: dict[str, Case] = {
         ({"M": 19, "K": 1031, "N": 37},),
         ("tf32/",),
     ),
+    "packed_weights": Case(
+        module(
+            "both = torch.stack((self.packed & 15, self.packed >> 4), -1).flatten(1).to(x.dtype); "
+            "w = (both.unflatten(1, (-1, self.group)) - self.zero.unsqueeze(-1)) * self.scale.unsqueeze(-1); "
+            "return x @ (w.flatten(1) * self.rows).t()",
+            "B, M, K, N, G = 2, 32, 2048, 4096, 128", "torch.randn(B, M, K)",
+            init="k, n, g; self.group = g; self.scale = nn.Parameter(torch.rand(n, k // g)); "
+            "self.zero = nn.Parameter(torch.randint(0, 16, (n, k // g)).float()); "
+            "self.rows = nn.Parameter(torch.rand(n, 1)); "
+            "self.register_buffer('packed', torch.randint(0, 256, (n, k // 2), dtype=torch.uint8))",
+            init_args="K, N, G",
+        ),
+        ("bf16/", "fp16/"),
+        ({"B": 3, "M": 7, "K": 96, "N": 37, "G": 32}, {"K": 256, "M": 5, "N": 48}),
+        ("bf16/",),
+    ),
     "swiglu": Case(
         module(
             "return self.down(F.silu(self.gate(x)) * self.up(x))", "M, K, N = 2048, 1024, 4096", "torch.randn(M, K)",
@@ -182,6 +198,15 @@ CASES: dict[str, Case] = {
         ),
         ("tf32/pointer", "bf16/tma"),
         ATTENTION_SHAPES[:1],
+    ),
+    "few_queries": Case(
+        attention(
+            "half = k.shape[1] // 2; "
+            "return F.scaled_dot_product_attention(q[:, :, :3], k[:, :half], v[:, :half], enable_gqa=True)"
+        ),
+        ("tf32/split_keys", "bf16/split_keys"),
+        ({"B": 2, "H": 4, "T": 301},),
+        ("bf16/split_keys",),
     ),
     "three_dimensions": Case(
         attention("return F.scaled_dot_product_attention(q, k, v)", batch="B, "),

@@ -290,6 +290,9 @@ _RULES: dict[str, Callable[[Call], str]] = {
     "ge": _compare(">="), "logical_and": _logical("&"), "logical_or": _logical("|"),
     "logical_not": lambda c: f"{_plain(c, 0)} == 0", "bitwise_and": _binary("&"), "bitwise_or": _binary("|"),
     "bitwise_not": lambda c: f"{_plain(c, 0)} == 0" if c.node.dtype == "bool" else f"~{c.arg(0)}",
+    "__and__": _binary("&"), "__or__": _binary("|"), "__xor__": _binary("^"), "bitwise_xor": _binary("^"),
+    "__lshift__": _binary("<<"), "__rshift__": _binary(">>"),
+    "bitwise_left_shift": _binary("<<"), "bitwise_right_shift": _binary(">>"),
     "isinf": lambda c: f'tl.abs({_plain(c, 0)}) == float("inf")',
     "isnan": lambda c: f"{_plain(c, 0)} != {_plain(c, 0)}",
     # casts and fills

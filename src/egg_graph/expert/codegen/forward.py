@@ -36,6 +36,8 @@ TORCH = frozenset(
         "outer",
     }
 )
+SYMBOLS = {"__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<", "__rshift__": ">>"}
+"""Operators that ATen has under the names of Python's own methods."""
 KEPT = "packed_weights"
 """The module's attribute that holds packed copies of weights."""
 RESERVED = frozenset({"self", "torch", "nn", "F", "triton", "tl", "math", "CONFIG", "SPACE", "counters"})
@@ -217,6 +219,8 @@ class ForwardWriter:
             return args[0]
         if node.base == "channels_last":
             return f"{args[0]}.contiguous(memory_format=torch.channels_last)"
+        if node.base in SYMBOLS:
+            return f"{args[0]} {SYMBOLS[node.base]} {args[1]}"
         if node.base in FUNCTIONAL:
             return f"F.{node.base}({', '.join(args)})"
         if node.base in TORCH:

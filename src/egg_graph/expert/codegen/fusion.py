@@ -11,7 +11,7 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import VIEWS, CapturedGraph, Node, Placeholder, vector
+from egg_graph.expert.capture.graph import VIEWS, CapturedGraph, Node, Placeholder, node_name, vector
 from egg_graph.expert.codegen.expressions import expression, is_pointwise, literal
 from egg_graph.expert.codegen.helpers import HELPERS
 from egg_graph.expert.codegen.indexing import SCALAR, Index, Run, Unfusable, Vector, runs
@@ -20,14 +20,17 @@ KERNEL_NAMES = frozenset(HELPERS) | {
     "tl", "triton", "pid", "offsets", "mask", "rows", "cols", "row_mask", "col_mask", "outer", "inner", "steps",
     "blocks", "inner_mask", "step_mask", "start", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
     "block", "lanes", "lane_mask", "count", "one_of", "first", "last", "width", "piece", "n_pieces", "where",
-    "span", "tile", "within", "per_span", "n_tiles", "share",
+    "span", "tile", "within", "per_span", "n_tiles", "share", "FOLD",
 }  # fmt: skip
 """Names that the kernel templates use."""
 WRAPPER_NAMES = frozenset(
     {"torch", "triton", "out", "CONFIG", "grid", "n_elements", "n_rows", "n_cols", "n_outer", "n_inner", "n_steps",
      "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w",
-     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned"}
+     "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned", "halves", "M", "N", "K"}
 )  # fmt: skip
+
+MOST_PARTS = 4
+"""Parts of a concatenation that a kernel selects from: every lane goes through the arithmetic of all of them."""
 
 
 class Body:
@@ -47,6 +50,8 @@ class Body:
         self.sizes: dict[Vector, str] = {}
         self.numbers: dict[tuple[float, ...], str] = {}
         self._values: dict[tuple[str, Index], str] = {}
+        self._lines: dict[str, tuple[str, str, Vector]] = {}
+        """Indexes into a concatenation's parts: the line, the place in it, and the line's length."""
         self._variables: set[str] = set(KERNEL_NAMES)
         self._labels: set[str] = set(WRAPPER_NAMES)
 
@@ -155,6 +160,8 @@ class Body:
             return self.value(node.inputs[0], index)
         if (moved := self._moved(node, index)) is not None:
             return self.value(*moved)
+        if node.base == "cat":
+            return self._joined(node, index)
         if not is_pointwise(node):
             return self.reduce(node, index)
         text, helpers = expression(self.graph, node, lambda name: self.at(name, node.shapes, index), self.number)
@@ -203,11 +210,11 @@ class Body:
             terms.append(f"({text}) * {self.size(_product(stride))}" if stride else text)
         return self._named(" + ".join(terms), index)
 
-    def _named(self, text: str, index: Index) -> Index:
-        """Assign an index expression to a variable, once."""
+    def _named(self, text: str, index: Index, name: str = "index") -> Index:
+        """Assign an expression of an index to a variable, once."""
         key = (f"<{text}>", index)
         if key not in self._values:
-            self._values[key] = self.assign("index", text, index)
+            self._values[key] = self.assign(name, text, index)
         return Index(self._values[key], index.mask, index.tile)
 
     def _moved(self, node: Node, index: Index) -> tuple[str, Index] | None:
@@ -236,6 +243,38 @@ class Body:
             return source.name, self._slice(source, node, dim, (int(start or 0),) * len(node.shapes), index)  # type: ignore[arg-type]
         return None
 
+    def _joined(self, node: Node, index: Index) -> str:
+        """Select each element of a concatenation from the part that it lies in; only that part is read there."""
+        if not is_joinable(self.graph, node):
+            raise Unfusable(f"{node.name} joins too many parts, or parts of several dtypes")
+        parts = [self.graph[node_name(part)] for part in node.args[0]]  # type: ignore[union-attr]
+        dim = _dim(node, 1, node.rank)
+        width = tuple(prod(s[dim:]) for s in node.shapes)
+        flat = all(prod(s[:dim]) == 1 for s in node.shapes)
+        within = index if flat else self._named(f"{_factor(index.text)} % {self.size(width)}", index)
+        line = "" if flat else f"{_factor(index.text)} // {self.size(width)}"
+        bound, bounds, values = (0,) * len(width), [], []
+        for part in parts:
+            own = tuple(prod(s[dim:]) for s in part.shapes)
+            shift = f" - {self.size(bound)}" if any(bound) else ""
+            reached = tuple(a + b for a, b in zip(bound, own, strict=True))
+            inside = [
+                *([index.mask] if index.mask else []),
+                *([f"({within.text} >= {self.size(bound)})"] if shift else []),
+                *([f"({within.text} < {self.size(reached)})"] if part is not parts[-1] else []),
+            ]
+            mask = self._named(" & ".join(inside), index, "inside").text
+            start = f"{line} * {self.size(own)} + " if line else ""
+            place = f"({start}{within.text}{shift})"
+            self._lines[place] = (line, f"{within.text}{shift}", own)
+            values.append(self.value(part.name, Index(place, mask, index.tile)))
+            bounds.append(self.size(reached))
+            bound = reached
+        text = values[-1]
+        for value, end in reversed(list(zip(values[:-1], bounds, strict=False))):
+            text = f"tl.where({within.text} < {end}, {value}, {text})"
+        return self.assign(node.name, text, index)
+
     def _slice(self, source: Node, part: Node, dim: int, before: Vector, index: Index) -> Index:
         """Compute the index into a tensor from an index into a slice of it along one dimension."""
         width = tuple(prod(s[dim:]) for s in part.shapes)
@@ -245,6 +284,9 @@ class Body:
         shift = f" + {self.size(offset)}" if any(offset) else ""
         if all(prod(s[:dim]) == 1 for s in part.shapes):
             return Index(f"({index.text}{shift})", index.mask, index.tile) if shift else index
+        line, within, length = self._lines.get(index.text, ("", "", ()))
+        if line and length == width:
+            return self._named(f"{line} * {self.size(full)} + {within}{shift}", index)
         text = f"{_factor(index.text)} // {self.size(width)} * {self.size(full)}"
         return self._named(f"{text} + {_factor(index.text)} % {self.size(width)}{shift}", index)
 
@@ -278,6 +320,13 @@ def is_moving(node: Node, graph: CapturedGraph) -> bool:
     if node.base == "getitem":
         return graph[node.inputs[0]].base in ("split", "chunk", "split_with_sizes")
     return node.base in ("expand", "slice", "split", "chunk", "split_with_sizes") or is_flat_view(node)
+
+
+def is_joinable(graph: CapturedGraph, node: Node) -> bool:
+    """Return whether a node joins a few parts of one dtype along a dimension, so that a kernel can select from them."""
+    if node.base != "cat" or not node.shapes or not isinstance(node.args[0], list) or len(node.args[0]) > MOST_PARTS:
+        return False
+    return all(graph[node_name(part)].dtype == node.dtype for part in node.args[0])
 
 
 def _dim(node: Node, place: int, rank: int) -> int:

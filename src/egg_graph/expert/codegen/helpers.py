@@ -10,6 +10,11 @@ from egg_graph.expert.capture.averaged_axis import averaged_axis
 
 HELPERS: dict[str, str] = {
     "averaged_axis": inspect.getsource(averaged_axis),
+    "byte_to_float": '''@triton.jit
+def byte_to_float(x):
+    """A byte as fp32, by its bits: below the exponent of 2^23 they count ones. Conversions are four times slower."""
+    return (x.to(tl.int32) | 0x4B000000).to(tl.float32, bitcast=True) - 8388608.0
+''',
     "tanh": '''@triton.jit
 def tanh(x):
     """(1 - e) / (1 + e) with e = exp(-2 |x|), which never overflows; a series near 0, where 1 - e would cancel."""

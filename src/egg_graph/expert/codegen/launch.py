@@ -150,7 +150,8 @@ def describe(graph: CapturedGraph, nodes: Sequence[str], outputs: Sequence[str],
     texts: dict[str, str] = {}
     for name in nodes:
         node = graph[name]
-        args = [_operand(graph, a, texts) for a in node.args[: 3 if node.base in ("where", "addcmul") else 2]]
+        operands = node.args[0] if isinstance(node.args[0], list) else node.args
+        args = [_operand(graph, a, texts) for a in operands[: 3 if node.base in ("where", "addcmul") else 2]]
         if node.base in _SILENT:
             texts[name] = args[0]
         elif node.base in _SYMBOLS and len(args) == 2:

@@ -13,6 +13,7 @@ LOOP = "for start in tl.range(0, {count}, {step}, num_stages=STAGES):"
 ALIGNED = "{length} = {length} // ALIGN * ALIGN  # tells the compiler how lines are aligned"
 """The length of a row is often a multiple of 4, not of 16: loads have four elements where the compiler knows."""
 ALIGN = "ALIGN=16 if {length} % 16 == 0 else 4 if {length} % 4 == 0 else 1"
+FOLD = "FOLD: tl.constexpr = {fold} if ALIGN >= {fold} else ALIGN  # neighbours that a thread loads at once"
 PIECE_LOOP = "for start in tl.range(first, last, {step}, num_stages=STAGES):"
 
 
@@ -143,6 +144,7 @@ class ReductionWriter:
         ]
         head = ["pid = tl.program_id(0)", "if WIDE:  # offsets need 64 bits", "    pid = pid.to(tl.int64)"]
         head.append(ALIGNED.format(length="n_cols" if self.space.is_rows else "n_inner"))
+        head += [FOLD.format(fold=body.fold)] if body.fold else []
         if self.space.is_rows:
             head += ["rows = pid * ROWS + tl.arange(0, ROWS)[:, None]", "row_mask = rows < n_rows"]
             doc = f"{self.doc}, ROWS rows a program" + (", walked in blocks." if self.looped else ", one read.")

@@ -9,11 +9,11 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Index, Unfusable
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
-from egg_graph.expert.codegen.reduction_kernel import ALIGN, ALIGNED, PIECE_LOOP, span_loop, span_tiles, step
+from egg_graph.expert.codegen.reduction_kernel import ALIGN, ALIGNED, FOLD, PIECE_LOOP, span_loop, span_tiles, step
 from egg_graph.expert.codegen.reductions import Space
 from egg_graph.expert.codegen.tile import PIECES, TileBody
 
-JOINABLE = frozenset({"sum", "mean", "amax", "amin", "var", "gather"})
+JOINABLE = frozenset({"sum", "mean", "amax", "amin", "var"})
 """Reductions whose running values fit into fp32 and join to the same running values."""
 PIECE = [
     "first = piece * width",
@@ -41,7 +41,7 @@ class SplitWriter:
         levels = self.parts.levels()
         if not space.is_rows or len(levels) != 1:
             raise Unfusable("its reductions take more than one pass over whole rows")
-        if any(n.base not in JOINABLE or not n.is_float for n in self.parts.reductions):
+        if any(n.base not in JOINABLE or not n.is_float for n in self.parts.walked):
             raise Unfusable("a reduction cannot be joined from pieces")
         self.one = self.parts.accumulate(levels[0])
         self.rest = TileBody(graph, nodes, space, looped=True, names=PIECES)
@@ -72,6 +72,7 @@ class SplitWriter:
 
     def _parts_kernel(self) -> str:
         head = ["pid = tl.program_id(0)", *self._rows("pid % n_rows"), "piece = pid // n_rows", *PIECE]
+        head += [FOLD.format(fold=self.parts.fold)] if self.parts.fold else []
         lines = [*self.one.start, *self._loop(self.one.loop), *self.one.count]
         for place, state in enumerate(self.parts.states):
             lines += [*([state.first] if state.first else []), f"{state.name}_part = {state.joined}"]

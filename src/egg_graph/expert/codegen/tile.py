@@ -76,6 +76,8 @@ class Names:
     """Elements of the reduced axis that a pass has behind it at the top of its loop."""
     length: str
     """Elements of the reduced axis that one pass of one program walks over."""
+    picked: str
+    """Flat index of one element for each result, by its `{place}` along the reduced axis."""
 
     @property
     def counted(self) -> str:
@@ -97,6 +99,7 @@ ROWS = Names(
     lanes="tl.arange(0, BLOCK)[None, :]",
     begun="start",
     length="n_cols",
+    picked="rows * n_cols + {place}",
 )
 SPAN = Index("span", "row_mask", tile=True)
 """Index of the span of each row that a tile lies in."""
@@ -116,6 +119,7 @@ COLUMNS = Names(
     lanes="tl.arange(0, STEPS)[:, None]",
     begun="start",
     length="n_steps",
+    picked="(outer * n_steps + {place}) * n_inner + inner",
 )
 
 
@@ -142,6 +146,10 @@ class TileBody(Body):
         """Variables of a variance of the whole tile: about the mean, and each element's distance from it."""
         self.states: list[State] = []
         """The running values of the passes written so far."""
+        self.fold = 0
+        """Neighbours that share one running value, where rows are aligned to them; 0 where none do."""
+        self.picks: dict[Index, str] = {}
+        """Indexes of single elements of the reduced axis, one for each result, with the variable of their place."""
         self.reductions = [n for n in graph.nodes if n.name in nodes and is_reduction(n)]
         for node in self.reductions:
             check(graph, node)
@@ -150,12 +158,20 @@ class TileBody(Body):
         if looped:
             self.reserve(node.name for node in self.reductions)
 
+    @property
+    def walked(self) -> list[Node]:
+        """The reductions that need every element: a loop picks single ones where they lie, without a pass."""
+        return [n for n in self.reductions if not (self.looped and n.base == "gather")]
+
     def project_special(self, pattern: tuple[Run, ...], index: Index) -> Index | None:
-        if index != self.names.full:
+        along = self.names.along
+        if index in self.picks:
+            along = Index(self.picks[index], index.mask)
+        elif index != self.names.full:
             return None
         for flags, name in (
             ((True, False, True), self.names.kept),
-            ((False, True, False), self.names.along),
+            ((False, True, False), along),
             ((False, False, True), self.names.across),
             ((True, False, False), self.names.outer),
         ):
@@ -188,10 +204,23 @@ class TileBody(Body):
         if index != self.names.kept:
             raise Unfusable(f"{node.name} is wanted at other places than its own")
         if node.name not in self.results:
-            if self.looped:
+            if not self.looped:
+                self.results[node.name] = self._whole(node)
+            elif node.base == "gather":
+                self.results[node.name] = self._picked(node)
+            else:
                 raise Unfusable(f"{node.name} is wanted before it is known")
-            self.results[node.name] = self._whole(node)
         return self.results[node.name]
+
+    def _picked(self, node: Node) -> str:
+        """Compute the one element that each result picks, at its own place."""
+        names = self.names
+        place = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept)
+        inside = f"{names.kept.mask} & ({place} >= 0) & ({place} < {names.count})"
+        mask = self.assign(f"{node.name}_mask", inside, names.kept)
+        at = Index(f"({names.picked.format(place=place)})", mask)
+        self.picks[at] = place
+        return self.value(node.inputs[0], at)
 
     def is_full(self, name: str) -> bool:
         """Return whether an output has one element for each of the tile's, else one for each result.
@@ -229,15 +258,16 @@ class TileBody(Body):
     def levels(self) -> list[list[Node]]:
         """Group the reductions by the pass that can compute them."""
         level: dict[str, int] = {}
-        for node in self.reductions:
+        for node in self.walked:
             before = self._before(node)
             online = self.online_partner(node)
             level[node.name] = level[online] if online else 1 + max((level[b] for b in before), default=-1)
-        return [[n for n in self.reductions if level[n.name] == k] for k in range(1 + max(level.values(), default=-1))]
+        return [[n for n in self.walked if level[n.name] == k] for k in range(1 + max(level.values(), default=-1))]
 
     def _before(self, node: Node) -> set[str]:
         """Return the reductions that this one depends on."""
         found: set[str] = set()
+        walked = {n.name for n in self.walked}
         seen: set[str] = set()
         frontier = [i for i in node.inputs if i in self.inside]
         while frontier:
@@ -245,7 +275,7 @@ class TileBody(Body):
             if name in seen:
                 continue
             seen.add(name)
-            if is_reduction(self.graph[name]):
+            if name in walked:
                 found.add(name)
             frontier.extend(i for i in self.graph[name].inputs if i in self.inside)
         return found
@@ -305,12 +335,6 @@ class TileBody(Body):
             start.append(f"{acc} = {zeros}")
             self.emit(f"{acc} += tl.where({mask}, {value}, 0)", names.full)
             end.append(f"{name} = tl.sum({acc}, {keep})" + (f" / {names.count}" if node.base == "mean" else ""))
-            self.states.append(State(acc, f"tl.sum({acc}, {keep})", "0.0"))
-        elif node.base == "gather":
-            picked = self.at(node.inputs[1], self.graph[node.inputs[1]].shapes, names.kept)
-            start.append(f"{acc} = {zeros}")
-            self.emit(f"{acc} += tl.where({names.along.text} == {picked}, {value}, 0.0)", names.full)
-            end.append(f"{name} = tl.sum({acc}, {keep})")
             self.states.append(State(acc, f"tl.sum({acc}, {keep})", "0.0"))
         elif node.base == "var":
             self._welford(name, value, correction(node), start, end)
@@ -378,14 +402,26 @@ class TileBody(Body):
         ]
 
     def _online_softmax(self, top: Node, total: Node, start: list[str], end: list[str]) -> None:
+        """Keep maximum and sum of exponentials in each lane; in rows, neighbours of one thread share a lane.
+
+        With a lane for each element, every element costs two exponentials, and 16-bit rows wait for those.
+        """
         names = self.names
         value = self.value(top.inputs[0], names.full)
         keep = f"axis={names.axis}, keep_dims=True"
         m, s = f"{top.name}_acc", f"{total.name}_acc"
-        start += [f"{m} = tl.full({names.shape}, {LOWEST}, tl.float32)", f"{s} = tl.zeros({names.shape}, tl.float32)"]
-        self.emit(f"{m}_new = tl.maximum({m}, tl.where({names.full.mask}, {value}, {LOWEST}))", names.full)
-        added = f"tl.where({names.full.mask}, tl.exp({value} - {m}_new), 0.0)"
-        self.emit(f"{s} = {s} * tl.exp({m} - {m}_new) + {added}", names.full)
+        shape, highest, added = names.shape, f"{m}_of", f"tl.exp({m}_of - {m}_new)"
+        values = f'tl.where({names.full.mask}, {value}, float("-inf"))'
+        if names.across is None:
+            self.fold = 4 if any(self.graph[r].dtype == "float32" for r in self.roots) else 8
+            shape = names.shape.replace("BLOCK", "BLOCK // FOLD")
+            values = f"tl.reshape({values}, {shape[:-1]}, FOLD])"
+            highest, added = f"tl.max({m}_of, axis=2)", f"tl.sum(tl.exp({m}_of - {m}_new[:, :, None]), axis=2)"
+        start += [f"{m} = tl.full({shape}, {LOWEST}, tl.float32)", f"{s} = tl.zeros({shape}, tl.float32)"]
+        self.emit(f"{m}_of = {values}", names.full)
+        self.emit(f"{m}_new = tl.maximum({m}, {highest})", names.full)
+        self.emit(f"{s}_new = {added}", names.full)
+        self.emit(f"{s} = {s} * tl.exp({m} - {m}_new) + {s}_new", names.full)
         self.emit(f"{m} = {m}_new", names.full)
         end.append(f"{top.name} = tl.max({m}, {keep})")
         end.append(f"{total.name} = tl.sum({s} * tl.exp({m} - {top.name}), {keep})")

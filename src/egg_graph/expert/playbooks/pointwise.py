@@ -1,10 +1,11 @@
 """Elementwise chains: one pass over memory, however long the chain is."""
 
-from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.codegen.expressions import POINTWISE, is_pointwise
-from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_moving
+from egg_graph.expert.capture.graph import CapturedGraph, Node
+from egg_graph.expert.codegen.expressions import NARROW, POINTWISE, is_pointwise
+from egg_graph.expert.codegen.fusion import Body, is_flat_view, is_joinable, is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable
+from egg_graph.expert.codegen.joining import concatenated
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbooks.grow import grow
 from egg_graph.expert.playbooks.playbook import Playbook
@@ -12,7 +13,8 @@ from egg_graph.schema import Hardware, Precision
 
 SHORT = 2
 """Up to this many operators, memory alone sets the pace on an H200: 4 elements a thread were up to 4 % faster than 8 on
-11 of 12 chains (BLOCK 1024 against 2048, 8 warps, 1.6e9 elements). Two longer chains lost 8 and 11 % by it."""
+11 of 12 chains (BLOCK 1024 against 2048, 8 warps, 1.6e9 elements of fp32). Two longer chains lost 8 and 11 % by it.
+Of elements of 16 bit it takes 8 to load 16 bytes at once."""
 SLOW = frozenset({"softplus"})
 """Helpers so long that they count as a chain: softplus alone lost 9 % by it."""
 
@@ -35,13 +37,13 @@ class PointwisePlaybook(Playbook):
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
         """Grow a chain from the elementwise node at `start`; all its outputs have one size."""
         node = graph[start]
-        if not is_pointwise(node) or set(node.numel) == {1}:
+        if not is_pointwise(node) or set(node.numel) == {1} or _is_part_of_more(graph, node, free):
             return None
         numel = node.numel
 
         def may_join(name: str) -> bool:
             other = graph[name]
-            if is_moving(other, graph):
+            if is_moving(other, graph) or _is_fusable_join(graph, other):
                 return True
             return is_pointwise(other) and (other.numel == numel or max(other.numel) < max(numel))
 
@@ -55,6 +57,29 @@ class PointwisePlaybook(Playbook):
     ) -> KernelCode:
         """Write kernel and wrapper. The knobs depend on the numbers of elements and operators alone."""
         return _PointwiseWriter(graph, frozenset(group.nodes), name).code(group)
+
+
+def _is_fusable_join(graph: CapturedGraph, node: Node) -> bool:
+    """Return whether a chain may select from a concatenation's parts. Convolutions write those of channels in place."""
+    return is_joinable(graph, node) and not concatenated(graph, node)
+
+
+def _is_part_of_more(graph: CapturedGraph, node: Node, free: frozenset[str]) -> bool:
+    """Return whether a chain over a concatenation will compute this node where it lies, as the one reader it has."""
+    joined = _reader(graph, node)
+    if joined is None or not _is_fusable_join(graph, joined):
+        return False
+    reader = _reader(graph, joined)
+    return reader is not None and is_pointwise(reader) and reader.name in free
+
+
+def _reader(graph: CapturedGraph, node: Node) -> Node | None:
+    """Return the one node that reads another, perhaps through views; None where there are several or none."""
+    while len(graph.users[node.name]) == 1 and node.name not in graph.returned:
+        node = graph[graph.users[node.name][0]]
+        if not is_flat_view(node):
+            return node
+    return None
 
 
 def _trimmed(graph: CapturedGraph, group: frozenset[str]) -> frozenset[str]:
@@ -87,7 +112,9 @@ class _PointwiseWriter:
         doc = describe(self.graph, group.nodes, group.outputs)
         sources = (self._kernel(doc), self._wrapper(doc))
         operators = sum(is_pointwise(self.graph[node]) for node in group.nodes)
-        tuning = _tuning(self.numel[0], short=operators <= SHORT and not SLOW & set(self.body.helpers))
+        wide = any(self.graph[t].dtype not in NARROW for t in (*group.inputs, *group.outputs) if self.graph[t].is_float)
+        short = wide and operators <= SHORT and not SLOW & set(self.body.helpers)
+        tuning = _tuning(self.numel[0], short=short)
         return self.wrapper.code(self.outputs, sources, tuning, f"one elementwise kernel: {doc}")
 
     def _kernel(self, doc: str) -> str:

@@ -10,16 +10,19 @@ from egg_graph.expert.playbooks.channels.statistics import StatisticsPlaybook
 from egg_graph.expert.playbooks.column import ColumnPlaybook
 from egg_graph.expert.playbooks.convolution.playbook import ConvolutionPlaybook
 from egg_graph.expert.playbooks.full_reduction import FullReductionPlaybook
+from egg_graph.expert.playbooks.gemm.packed import PackedPlaybook
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
 from egg_graph.expert.playbooks.pooling.playbook import PoolingPlaybook
 from egg_graph.expert.playbooks.row import RowPlaybook
 from egg_graph.expert.playbooks.scan.playbook import ScanPlaybook
+from egg_graph.expert.playbooks.scatter import ScatterPlaybook
 from egg_graph.schema import BadInput
 
 PLAYBOOKS: tuple[Playbook, ...] = (
     AttentionPlaybook(),
+    PackedPlaybook(),
     GemmPlaybook(),
     ConvolutionPlaybook(),
     ScanPlaybook(),
@@ -29,6 +32,7 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     RowPlaybook(),
     ColumnPlaybook(),
     FullReductionPlaybook(),
+    ScatterPlaybook(),
     PlanesPlaybook(),
     PointwisePlaybook(),
 )

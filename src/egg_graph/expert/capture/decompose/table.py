@@ -40,6 +40,8 @@ from egg_graph.expert.capture.decompose.norms import (
 )
 
 aten = torch.ops.aten
+MOST_STACKED = 4
+"""Tensors up to which a stack is taken apart, so that a kernel can select from them."""
 
 
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -82,6 +84,13 @@ def log_sigmoid(x: Tensor) -> Tensor:
 def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     shape = torch.broadcast_shapes(*(t.shape for t in tensors))
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join few; of many (the steps of a recurrence) each would become one more call on the host."""
+    if len(tensors) > MOST_STACKED:
+        return NotImplemented
+    return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
 
 
 def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Tensor:
@@ -132,5 +141,5 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.cosine_similarity.default: cosine_similarity, aten.pairwise_distance.default: pairwise_distance,
     aten.triplet_margin_loss.default: triplet_margin_loss,
     aten.log_sigmoid.default: log_sigmoid, aten.broadcast_tensors.default: broadcast_tensors,
-    aten.einsum.default: einsum,
+    aten.einsum.default: einsum, aten.stack.default: stack,
 }  # fmt: skip

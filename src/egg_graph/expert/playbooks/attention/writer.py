@@ -129,10 +129,6 @@ class AttentionWriter:
     def _wrapper(self) -> str:
         found, masked = self.found, self.found.mask is not None
         scale = self._scale()
-        same_head = self.graph[found.q].size(-1) == self.graph[found.v].size(-1)
-        lines = ["k = k.transpose(-2, -1)"] if found.keys_transposed else []
-        if not self.rank4:
-            lines.append("q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)")
         parameters = [
             "q",
             "k",
@@ -146,11 +142,9 @@ class AttentionWriter:
             arguments=", ".join(parameters),
             formula="scale q k^T" + (", masked" if masked else ", causal" if found.causal else ""),
             lead=lead,
-            prepare="".join(f"    {line}\n" for line in lines),
+            prepare=self._prepare(),
             mask=self._expanded_mask(),
-            allocation="torch.empty_like(q)"
-            if same_head
-            else "torch.empty((B, H, T_Q, D_V), device=q.device, dtype=q.dtype)",
+            allocation=self._allocation(),
             operands=self._operands(),
             scale=scale,
             kv_args="k_desc, v_desc" if self.tma else "k, v",
@@ -158,6 +152,17 @@ class AttentionWriter:
             stride_args=("" if self.tma else " *k.stride(), *v.stride(),") + (" *mask.stride()," if masked else ""),
             result="out" if self.rank4 else "out.squeeze(1)",
         )
+
+    def _prepare(self) -> str:
+        """Write the lines that make the operands [B, H, T, D]."""
+        lines = ["k = k.transpose(-2, -1)"] if self.found.keys_transposed else []
+        if not self.rank4:
+            lines.append("q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)")
+        return "".join(f"    {line}\n" for line in lines)
+
+    def _allocation(self) -> str:
+        same_head = self.graph[self.found.q].size(-1) == self.graph[self.found.v].size(-1)
+        return "torch.empty_like(q)" if same_head else "torch.empty((B, H, T_Q, D_V), device=q.device, dtype=q.dtype)"
 
     def _expanded_mask(self) -> str:
         if self.found.mask is None:
