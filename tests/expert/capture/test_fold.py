@@ -129,6 +129,7 @@ def pooled(*sizes: int) -> CapturedGraph:
 def test_an_average_of_features_makes_a_smaller_product() -> None:
     before = pooled(5, 5)
     after = fold_feature_averages(before)
+    assert [node.of_sums for node in after.nodes if node.base == "linear"] == [True], "one rounding stands for many"
     (linear,) = (node for node in after.nodes if node.base == "linear")
     assert linear.shape == (256, 192 // 5) and "avg_pool1d" not in {node.base for node in after.nodes}
     for capture in range(len(SIZES)):

@@ -82,6 +82,7 @@ def _folded(graph: CapturedGraph, linear: Node, pool: Node) -> list[Node]:
     args = (linear.args[0], *averaged)
     rows = tuple((m, n) for m, n in zip(linear.size(0), counts, strict=True))
     small = add("linear", "linear.default", args, rows)
+    made[-1] = small.model_copy(update={"of_sums": True})
     add("", "unsqueeze.default", (refer(small), 1), pool.shapes)
     return made
 
