@@ -8,7 +8,7 @@ import pytest
 from egg_graph.schema import BadInput, Baseline, Environment, KernelTask
 from egg_graph.tuning import Winner, add_winner, find_winner, situation_of, user_store
 from egg_graph.tuning.kernel_class import kernel_digest, shape_class
-from egg_graph.tuning.winners import read_store
+from egg_graph.tuning.winners import SHIPPED, read_store
 
 KERNEL = 'CONFIG = {"BLOCK": 64}\nSPACE = {"tensor_tiling": {"BLOCK": [64, 128]}}\nlaunch(CONFIG["BLOCK"])\n'
 
@@ -114,3 +114,9 @@ def test_the_users_store_lies_where_xdg_says(monkeypatch, tmp_path):
     assert user_store() == tmp_path / "egg-graph" / "winners.json"
     monkeypatch.delenv("XDG_DATA_HOME")
     assert user_store() == Path.home() / ".local" / "share" / "egg-graph" / "winners.json"
+
+
+def test_the_store_that_ships_is_read_and_holds_what_a_gpu_measured():
+    shipped = read_store(SHIPPED)
+    assert shipped and {one.situation.gpu for one in shipped} == {"NVIDIA H200"}
+    assert all(one.milliseconds > 0 and one.tried > 1 and one.run for one in shipped)

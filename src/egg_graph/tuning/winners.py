@@ -22,7 +22,7 @@ FORMAT = 1
 PATIENCE = 10.0
 """Wait so long for another process that writes the store [s]."""
 SHIPPED = Path(__file__).with_name("winners.json")
-"""The store that ships with the package, if one does. `egg-graph tune --store-out` writes it, on the GPU it is for."""
+"""The store that ships with the package: what `--store-out` of `tune` and `bench` wrote, on the GPU that it is for."""
 
 
 class Situation(Value):
