@@ -126,7 +126,9 @@ def read_model_runs(
     price = next((price for price in load_prices() if price.model == priced_as), None)
     if priced_as and price is None:
         raise BadInput(f"the price of {priced_as!r} is not known: name a model of prompts/prices.toml")
-    results = ModelRunResults(terms=runs.terms, priced_as=priced_as, price=price)
+    named = {problem: Path(path).name for problem, path in runs.terms.references.items()}
+    terms = runs.terms.model_copy(update={"references": named})
+    results = ModelRunResults(terms=terms, priced_as=priced_as, price=price)
     rows, environment = [], None
     for problem in runs.terms.references:
         course = Course(problem, "model")
