@@ -1,6 +1,6 @@
 """What the runs of `tests.lab.model_runs` came to: a row a problem, from the runs' own records alone."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, get_args
@@ -12,7 +12,19 @@ from egg_graph.knowledge.prices import load_prices
 from egg_graph.model_requests import read_requests
 from egg_graph.report import SavedRun, read_run
 from egg_graph.runs.replay import replay_run
-from egg_graph.schema import ROLES, USABLE, Attempt, BadInput, Environment, Role, StageName, Usage, Value
+from egg_graph.schema import (
+    ROLES,
+    USABLE,
+    Attempt,
+    BadInput,
+    Environment,
+    Evaluation,
+    Role,
+    StageName,
+    Timing,
+    Usage,
+    Value,
+)
 from tests.lab.model_runs import Course, ModelRuns, Terms
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -111,14 +123,12 @@ def read_model_runs(
     *,
     priced_as: str = "",
     replay: bool = False,
-    on_row: Callable[[ModelRunRow], None] = lambda _: None,
 ) -> ModelRunResults:
     """Make the rows of all runs that ended.
 
     Args:
         priced_as: a model of `prices.toml`, at whose price the tokens are told in money.
         replay: repeat every run from its folder, and see whether it ends as it did.
-        on_row: called with every row.
 
     Raises:
         BadInput: if that model has no price.
@@ -140,7 +150,6 @@ def read_model_runs(
         row = _row(problem, saved, _costs(folder, price), _expert(runs, problem))
         if replay:
             row = row.model_copy(update={"replay": _replayed(folder)})
-        on_row(row)
         rows.append(row)
     left = tuple(course.key for course in runs.courses if not runs.ended(course))
     return results.model_copy(update={"rows": tuple(rows), "environment": environment, "unfinished": left})
@@ -158,7 +167,7 @@ def write_model_runs(out: Path, results: ModelRunResults) -> None:
 def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: SavedRun | None) -> ModelRunRow:
     team = [a for a in saved.attempts if a.number > 0 and a.candidate.mode != "tune"]
     drafts = [a for a in team if a.candidate.mode in ("seed", "optimize")]
-    timing = None if saved.evaluation is None else saved.evaluation.timing
+    timing = _timing(saved.evaluation)
     return ModelRunRow(
         problem=problem,
         run=saved.id,
@@ -178,9 +187,7 @@ def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: Sav
         low=None if timing is None else timing.ratio_low,
         high=None if timing is None else timing.ratio_high,
         expert_status="" if expert is None else expert.status,
-        expert_ratio=expert.evaluation.timing.ratio
-        if expert is not None and expert.evaluation is not None and expert.evaluation.timing is not None
-        else None,
+        expert_ratio=_ratio(expert),
         costs=costs,
     )
 
@@ -192,8 +199,13 @@ def _best(attempts: Sequence[Attempt], stage: StageName) -> Attempt | None:
     return found[-1] if found else None
 
 
-def _ratio(attempt: Attempt | None) -> float | None:
-    timing = None if attempt is None else attempt.evaluation.timing
+def _timing(evaluation: Evaluation | None) -> Timing | None:
+    return None if evaluation is None else evaluation.timing
+
+
+def _ratio(judged: Attempt | SavedRun | None) -> float | None:
+    """The measured ratio of an attempt, or of the kernel that a run handed over; None where nothing was timed."""
+    timing = None if judged is None else _timing(judged.evaluation)
     return None if timing is None else timing.ratio
 
 

@@ -28,6 +28,8 @@ VIEWS = frozenset(
      "clone", "lift_fresh_copy", "dropout_identity"}
 )  # fmt: skip
 """Operators (base names) that keep the row-major order of the elements of a contiguous input; `clone` copies it."""
+MOST_PARTS = 4
+"""Parts of a concatenation that a kernel selects from: every lane goes through the arithmetic of all of them."""
 
 
 class Node(Value):

@@ -11,7 +11,7 @@ from math import prod
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import VIEWS, CapturedGraph, Node, Placeholder, node_name, vector
+from egg_graph.expert.capture.graph import MOST_PARTS, VIEWS, CapturedGraph, Node, Placeholder, node_name, vector
 from egg_graph.expert.codegen.expressions import expression, is_pointwise, literal
 from egg_graph.expert.codegen.helpers import HELPERS
 from egg_graph.expert.codegen.indexing import SCALAR, Index, Run, Unfusable, Vector, runs
@@ -28,9 +28,6 @@ WRAPPER_NAMES = frozenset(
      "block", "partial", "programs", "blocks", "pieces", "width", "n_lines", "lanes", "fold", "out_d", "out_h", "out_w",
      "n_samples", "n_channels", "n_pixels", "groups", "vector", "aligned", "halves", "M", "N", "K"}
 )  # fmt: skip
-
-MOST_PARTS = 4
-"""Parts of a concatenation that a kernel selects from: every lane goes through the arithmetic of all of them."""
 
 
 class Body:

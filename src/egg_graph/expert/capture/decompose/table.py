@@ -38,10 +38,9 @@ from egg_graph.expert.capture.decompose.norms import (
     softmax,
     vector_norm,
 )
+from egg_graph.expert.capture.graph import MOST_PARTS
 
 aten = torch.ops.aten
-MOST_STACKED = 4
-"""Tensors up to which a stack is taken apart, so that a kernel can select from them."""
 
 
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -87,8 +86,8 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Join few; of many (the steps of a recurrence) each would become one more call on the host."""
-    if len(tensors) > MOST_STACKED:
+    """Join as few as a kernel selects from; of many (a recurrence's steps) each would be one more call on the host."""
+    if len(tensors) > MOST_PARTS:
         return NotImplemented
     return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
 
