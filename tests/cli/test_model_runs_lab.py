@@ -15,7 +15,7 @@ from tests.agents.answers import MODULE, fenced
 from tests.evaluator.remote import host
 from tests.graph.scripted import REFERENCE, tunable
 from tests.lab.commands import lab
-from tests.lab.model_runs import Course, ModelRuns, begin_model_runs
+from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs
 from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
 from tests.lab.model_runs_table import model_runs_page, read_model_runs
 
@@ -65,9 +65,9 @@ def trip(runs: ModelRuns, tmp_path: Path) -> int:
     return take_answers(runs, answers)
 
 
-def answer(standing, first: dict[str, str]) -> None:
+def answer(progress, first: dict[str, str]) -> None:
     """Answer every prompt that waits: coders by problem, the debugger, analysts that nothing pays."""
-    for prompt in standing.prompts:
+    for prompt in progress.prompts:
         text = {
             "analyst": json.dumps(NO),
             "debugger": json.dumps({"critical_issue": "line 1", "modification_plan": "mend it"}),
@@ -83,22 +83,22 @@ def advance(runs: ModelRuns):
 def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(tmp_path, problems):
     first = {"relu": source("timed", 3), "again": source("bad", 1)}
     runs, trips = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False), 0
-    standing = advance(runs)
-    assert [question.kind for question in standing.questions] == ["baseline"] * 2
-    while standing.ended < standing.courses:
-        if standing.prompts:
-            answer(standing, first)
+    progress = advance(runs)
+    assert [question.kind for question in progress.questions] == ["baseline"] * 2
+    while progress.ended < progress.planned_runs:
+        if progress.prompts:
+            answer(progress, first)
         else:
             assert trip(runs, tmp_path) and (trips := trips + 1) < 9
         runs = ModelRuns(tmp_path / "runs")  # as another process would
-        standing = advance(runs)
+        progress = advance(runs)
     assert trips == 5, "baselines; seeds; the repair beside the other's profile; a sweep with its finalist; the other's"
     said = (tmp_path / "log").read_text().splitlines()
     twice = {told: times for told, times in Counter(said).items() if times > 1}
     assert twice == {"baseline": 2, "screen 2": 2}, "of two problems; anything else was judged twice"
-    for course in runs.courses:
-        prompts = list((tmp_path / "runs" / "handoff" / course.problem).glob("*.prompt.md"))
-        assert len(prompts) == len(list((runs.run_folder(course) / "requests").iterdir())), "a prompt was asked twice"
+    for planned in runs.planned_runs:
+        prompts = list((tmp_path / "runs" / "handoff" / planned.problem).glob("*.prompt.md"))
+        assert len(prompts) == len(list((runs.run_folder(planned) / "requests").iterdir())), "a prompt was asked twice"
 
     results = read_model_runs(runs, priced_as="claude-opus-5", replay=True)
     relu, again = results.rows
@@ -117,8 +117,8 @@ def test_a_trip_that_is_broken_off_keeps_what_was_judged(tmp_path, problems):
     runs = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False)
     advance(runs)
     pack(runs, tmp_path / "packed")
-    standing = judge_ahead(tmp_path / "packed", tmp_path / "answers", ScriptedHost(tmp_path / "log"), seconds=0)
-    assert standing.ended == 0
+    progress = judge_ahead(tmp_path / "packed", tmp_path / "answers", ScriptedHost(tmp_path / "log"), seconds=0)
+    assert progress.ended == 0
     assert take_answers(runs, tmp_path / "answers") <= 2
     assert trip(runs, tmp_path) >= 0 and len(advance(runs).prompts) == 2
 
@@ -141,7 +141,8 @@ def test_the_run_of_the_expert_takes_the_knobs_of_the_task_alone(tmp_path, probl
     runs = begin_model_runs(tmp_path / "runs", problems[:1], {**KNOBS, "precision": "ieee"})
     advance(runs)
     model, expert = (
-        json.loads((runs.run_folder(Course("relu", player)) / "run.json").read_text()) for player in ("model", "expert")
+        json.loads((runs.run_folder(PlannedRun("relu", player)) / "run.json").read_text())
+        for player in ("model", "expert")
     )
     assert (model["context"]["precision"], expert["context"]["precision"]) == ("ieee", "ieee")
     assert (model["context"]["max_optimizations"], expert["context"]["max_optimizations"]) == (1, 2)

@@ -418,7 +418,7 @@ def model_runs(
     Answer the prompts (files), have the evaluations judged (`model_runs_judge`, or egg-graph spool FOLDER/spool), and
     give the same command again. It may be killed at any time. --out writes the table of the runs that ended.
     """
-    from tests.lab.model_runs import ModelRuns, begin_model_runs, read_knobs, told
+    from tests.lab.model_runs import ModelRuns, begin_model_runs, progress_lines, read_knobs
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_table import model_runs_page, read_model_runs, write_model_runs
 
@@ -427,10 +427,10 @@ def model_runs(
     console = stdout()
     if answers is not None:
         console.print(f"{take_answers(runs, answers)} answers taken")
-    standing = runs.standing() if status else asyncio.run(runs.advance())
+    progress = runs.progress() if status else asyncio.run(runs.advance())
     if packed is not None:
         ask_contenders(runs)
-    for line in told(standing):
+    for line in progress_lines(progress):
         console.print(plain(line), soft_wrap=True)
     if packed is not None:
         pack(runs, packed)
@@ -439,7 +439,7 @@ def model_runs(
         results = read_model_runs(runs, priced_as=priced_as, replay=replay)
         write_model_runs(out, results)
         typer.echo(model_runs_page(results))
-    if standing.failed:
+    if progress.failed:
         raise typer.Exit(REJECTED)
 
 
@@ -458,9 +458,9 @@ def model_runs_judge(
     from tests.lab.model_runs_ahead import judge_ahead
 
     host = Host(device, workers, timeout, profile, None)
-    standing = judge_ahead(packed, answers, host, seconds=seconds, on_answer=tell_answer)
-    stdout().print(f"{standing.line}; {plain(answers)}: {answers.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
-    for run, why in standing.failed.items():
+    progress = judge_ahead(packed, answers, host, seconds=seconds, on_answer=tell_answer)
+    stdout().print(f"{progress.line}; {plain(answers)}: {answers.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
+    for run, why in progress.failed.items():
         stdout().print(f"{plain(run)} cannot go on: {plain(why)}", soft_wrap=True)
 
 

@@ -56,7 +56,7 @@ class Terms(Value):
     started: str
 
 
-class Course(NamedTuple):
+class PlannedRun(NamedTuple):
     """One run: who plays the team at which problem."""
 
     problem: str
@@ -78,10 +78,10 @@ class WaitingPrompt(NamedTuple):
     """Estimated from the text."""
 
 
-class Standing(NamedTuple):
+class RunsProgress(NamedTuple):
     """How far the runs of a folder are."""
 
-    courses: int
+    total: int
     ended: int
     failed: dict[str, str]
     """Why a run cannot go on, by its key."""
@@ -95,7 +95,7 @@ class Standing(NamedTuple):
         tokens = sum(prompt.tokens for prompt in self.prompts)
         failed = f", {len(self.failed)} cannot go on" if self.failed else ""
         return (
-            f"{self.ended} of {self.courses} runs ended{failed}; {len(self.prompts)} prompts wait (about {tokens:,} "
+            f"{self.ended} of {self.total} runs ended{failed}; {len(self.prompts)} prompts wait (about {tokens:,} "
             f"tokens), {len(self.questions)} evaluations wait"
         )
 
@@ -121,77 +121,77 @@ class ModelRuns:
         self._lock = threading.Lock()
 
     @property
-    def courses(self) -> list[Course]:
+    def planned_runs(self) -> list[PlannedRun]:
         """All runs; those of the expert last."""
         players: tuple[Player, ...] = ("model", "expert") if self.terms.expert else ("model",)
-        courses = [Course(problem, player) for player in players for problem in self.terms.references]
+        planned_runs = [PlannedRun(problem, player) for player in players for problem in self.terms.references]
         begun = self.begun
-        return [course for course in courses if self._begin or course.key in begun]
+        return [planned for planned in planned_runs if self._begin or planned.key in begun]
 
     @property
     def begun(self) -> dict[str, str]:
-        """Ids of the runs that were begun, by the course's key."""
+        """Ids of the runs that were begun, by the run's key."""
         path = self.folder / BEGUN
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
-    def run_folder(self, course: Course) -> Path | None:
+    def run_folder(self, planned: PlannedRun) -> Path | None:
         """Folder of a run; None where it was not begun."""
-        known = self.begun.get(course.key)
+        known = self.begun.get(planned.key)
         return None if known is None else self.folder / RUNS / known
 
-    def ended(self, course: Course) -> bool:
+    def ended(self, planned: PlannedRun) -> bool:
         """Whether a run has its results."""
-        folder = self.run_folder(course)
+        folder = self.run_folder(planned)
         return folder is not None and (folder / "evidence.json").is_file()
 
-    async def advance(self, *, wait: float | None = 0, at_once: int | None = 4) -> Standing:
+    async def advance(self, *, wait: float | None = 0, at_once: int | None = 4) -> RunsProgress:
         """Let every run go on until it needs an answer that is not there.
 
         Args:
             wait: seconds to wait for an answer of the evaluator; None waits as long as it takes.
             at_once: runs at work at the same time; None for all of them.
         """
-        left = [course for course in self.courses if not self.ended(course)]
+        left = [planned for planned in self.planned_runs if not self.ended(planned)]
         free = asyncio.Semaphore(at_once or max(1, len(left)))
 
-        async def work(course: Course) -> str:
+        async def work(planned: PlannedRun) -> str:
             async with free:
-                return await self._go_on(course, wait)
+                return await self._go_on(planned, wait)
 
-        ends = await asyncio.gather(*(work(course) for course in left), return_exceptions=True)
+        ends = await asyncio.gather(*(work(planned) for planned in left), return_exceptions=True)
         for end in ends:  # a defect of ours is raised when the other runs have gone on
             if isinstance(end, BaseException):
                 raise end
-        return self.standing({course.key: str(why) for course, why in zip(left, ends, strict=True) if why})
+        return self.progress({planned.key: str(why) for planned, why in zip(left, ends, strict=True) if why})
 
-    def standing(self, failed: dict[str, str] | None = None) -> Standing:
+    def progress(self, failed: dict[str, str] | None = None) -> RunsProgress:
         """What the folder tells: the runs that ended, and what waits.
 
         Args:
-            failed: why runs could not go on, by the course's key.
+            failed: why runs could not go on, by the run's key.
         """
-        ended = sum(self.ended(course) for course in self.courses)
-        return Standing(len(self.courses), ended, failed or {}, self._prompts(), self._questions())
+        ended = sum(self.ended(planned) for planned in self.planned_runs)
+        return RunsProgress(len(self.planned_runs), ended, failed or {}, self._prompts(), self._questions())
 
-    async def _go_on(self, course: Course, wait: float | None) -> str:
+    async def _go_on(self, planned: PlannedRun, wait: float | None) -> str:
         """Begin or resume one run; return why it cannot go on, where that is no missing answer."""
         spool = f"spool:{self.folder / SPOOL}"
         services: dict[str, Any] = {
-            "model": f"handoff:{self.folder / HANDOFF / course.problem},wait=0" if course.player == "model" else None,
+            "model": f"handoff:{self.folder / HANDOFF / planned.problem},wait=0" if planned.player == "model" else None,
             "evaluator": spool if wait is None else f"{spool},wait={wait:g}",
             "runs_dir": self.folder / RUNS,
         }
-        known = self.begun.get(course.key)
+        known = self.begun.get(planned.key)
         try:
             if known is not None:
                 await aresume(known, **services)
                 return ""
             await aoptimize(
-                self.terms.references[course.problem],
-                name=course.problem,
-                on_start=lambda folder: self._note(course, folder),
+                self.terms.references[planned.problem],
+                name=planned.problem,
+                on_start=lambda folder: self._note(planned, folder),
                 **services,
-                **self._knobs(course),
+                **self._knobs(planned),
             )
         except AnswerPending:
             return ""
@@ -199,14 +199,14 @@ class ModelRuns:
             return str(error)
         return ""
 
-    def _knobs(self, course: Course) -> dict[str, Any]:
+    def _knobs(self, planned: PlannedRun) -> dict[str, Any]:
         knobs = {**self.terms.knobs, "memory": False}
-        return knobs if course.player == "model" else {k: v for k, v in knobs.items() if k in (*OF_THE_TASK, "memory")}
+        return knobs if planned.player == "model" else {k: v for k, v in knobs.items() if k in (*OF_THE_TASK, "memory")}
 
-    def _note(self, course: Course, folder: Path) -> None:
+    def _note(self, planned: PlannedRun, folder: Path) -> None:
         """Note that a run was begun, before its first step."""
         with self._lock:
-            write_whole(self.folder / BEGUN, json.dumps({**self.begun, course.key: folder.name}, indent=1) + "\n")
+            write_whole(self.folder / BEGUN, json.dumps({**self.begun, planned.key: folder.name}, indent=1) + "\n")
 
     def _prompts(self) -> tuple[WaitingPrompt, ...]:
         return tuple(
@@ -271,11 +271,11 @@ def read_knobs(words: Sequence[str]) -> dict[str, Any]:
     return knobs
 
 
-def told(standing: Standing) -> list[str]:
+def progress_lines(progress: RunsProgress) -> list[str]:
     """What waits, a line each: the prompts, then the questions to the evaluator, then what cannot go on."""
-    lines = [f"prompt  {one.path}  {one.role}, about {one.tokens:,} tokens" for one in standing.prompts]
-    for question in standing.questions:
+    lines = [f"prompt  {one.path}  {one.role}, about {one.tokens:,} tokens" for one in progress.prompts]
+    for question in progress.questions:
         about = "" if question.task is None else question.task.name
         lines.append(f"evaluation  {question.key[:8]}  {question.kind} {about}")
-    lines += [f"cannot go on  {run}: {why}" for run, why in standing.failed.items()]
-    return [*lines, standing.line]
+    lines += [f"cannot go on  {run}: {why}" for run, why in progress.failed.items()]
+    return [*lines, progress.line]

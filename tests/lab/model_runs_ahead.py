@@ -26,7 +26,7 @@ from egg_graph.runs.checkpoints import FILE as CHECKPOINTS
 from egg_graph.schema import BadInput, Baseline, Brief, Draft, InfrastructureError
 from egg_graph.stages import ALGORITHMIC_STRUCTURE
 from egg_graph.team import resolve_team
-from tests.lab.model_runs import BEGUN, RUNS, SPOOL, TERMS, ModelRuns, Standing
+from tests.lab.model_runs import BEGUN, RUNS, SPOOL, TERMS, ModelRuns, RunsProgress
 
 ANSWERS, QUESTIONS = f"{SPOOL}/answers", f"{SPOOL}/questions"
 Listener = Callable[[str, Question | None, Answer], None]
@@ -43,7 +43,7 @@ def ask_contenders(runs: ModelRuns) -> None:
         return
     expert, spool = resolve_team(None), Spool(runs.folder / SPOOL)
     milliseconds = None if runs.terms.knobs.get("device") == "none" else 1.0
-    for question in runs.standing().questions:
+    for question in runs.progress().questions:
         if question.kind != "baseline" or question.task is None:
             continue
         stage = ALGORITHMIC_STRUCTURE
@@ -69,10 +69,10 @@ def pack(runs: ModelRuns, file: Path) -> None:
     with tarfile.open(file, "w:gz") as archive:
         archive.add(runs.folder / TERMS, TERMS)
         unfinished: dict[str, str] = {}
-        for course in runs.courses:
-            folder = runs.run_folder(course)
-            if folder is not None and not runs.ended(course):
-                unfinished[course.key] = folder.name
+        for planned in runs.planned_runs:
+            folder = runs.run_folder(planned)
+            if folder is not None and not runs.ended(planned):
+                unfinished[planned.key] = folder.name
                 archive.add(folder / "run.json", f"{RUNS}/{folder.name}/run.json")
                 with closing(sqlite3.connect(folder / CHECKPOINTS)) as database:  # a copy holds all that is committed
                     _add(archive, f"{RUNS}/{folder.name}/{CHECKPOINTS}", database.serialize())
@@ -84,7 +84,7 @@ def pack(runs: ModelRuns, file: Path) -> None:
 
 def judge_ahead(
     packed: Path, out: Path, host: Host, *, seconds: float, on_answer: Listener = lambda key, question, answer: None
-) -> Standing:
+) -> RunsProgress:
     """Judge what packed runs ask until each of them waits for a prompt or has ended; write the new answers.
 
     Args:
@@ -131,7 +131,7 @@ def take_answers(runs: ModelRuns, file: Path) -> int:
     return taken
 
 
-async def _advance(runs: ModelRuns, queue: JudgeQueue, seconds: float) -> Standing:
+async def _advance(runs: ModelRuns, queue: JudgeQueue, seconds: float) -> RunsProgress:
     """Let the runs go on beside the judges."""
     async with queue.open():
         judging = asyncio.create_task(judge_spool(queue, watch=True))
@@ -142,7 +142,7 @@ async def _advance(runs: ModelRuns, queue: JudgeQueue, seconds: float) -> Standi
                 return going.result()
             if judging.done():
                 judging.result()
-            return runs.standing()
+            return runs.progress()
         finally:
             for task in (going, judging):
                 task.cancel()

@@ -25,7 +25,7 @@ from egg_graph.schema import (
     Usage,
     Value,
 )
-from tests.lab.model_runs import Course, ModelRuns, Terms
+from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 NOT_MEASURED = "not measured"
@@ -141,9 +141,9 @@ def read_model_runs(
     results = ModelRunResults(terms=terms, priced_as=priced_as, price=price)
     rows, environment = [], None
     for problem in runs.terms.references:
-        course = Course(problem, "model")
-        folder = runs.run_folder(course)
-        if folder is None or not runs.ended(course):
+        planned = PlannedRun(problem, "model")
+        folder = runs.run_folder(planned)
+        if folder is None or not runs.ended(planned):
             continue
         saved = read_run(folder)
         environment = environment or saved.baseline.environment
@@ -151,7 +151,7 @@ def read_model_runs(
         if replay:
             row = row.model_copy(update={"replay": _replayed(folder)})
         rows.append(row)
-    left = tuple(course.key for course in runs.courses if not runs.ended(course))
+    left = tuple(planned.key for planned in runs.planned_runs if not runs.ended(planned))
     return results.model_copy(update={"rows": tuple(rows), "environment": environment, "unfinished": left})
 
 
@@ -210,9 +210,9 @@ def _ratio(judged: Attempt | SavedRun | None) -> float | None:
 
 
 def _expert(runs: ModelRuns, problem: str) -> SavedRun | None:
-    course = Course(problem, "expert")
-    folder = runs.run_folder(course)
-    return read_run(folder) if folder is not None and runs.ended(course) else None
+    planned = PlannedRun(problem, "expert")
+    folder = runs.run_folder(planned)
+    return read_run(folder) if folder is not None and runs.ended(planned) else None
 
 
 def _costs(folder: Path, price: Price | None) -> dict[Role, RoleCost]:
