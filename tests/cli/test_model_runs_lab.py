@@ -85,7 +85,7 @@ def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(
     runs, trips = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False), 0
     progress = advance(runs)
     assert [question.kind for question in progress.questions] == ["baseline"] * 2
-    while progress.ended < progress.planned_runs:
+    while progress.ended < progress.total:
         if progress.prompts:
             answer(progress, first)
         else:
