@@ -55,7 +55,7 @@ class LeasedEvaluator(ScriptedEvaluator):
 
     @contextmanager
     def _at_work(self, call: str) -> Iterator[None]:
-        with self.lease.held():
+        with self.lease.alone():
             self._tell(f"begin {call}")
             if not (self.folder / SAVED).exists() and len((self.folder / LOG).read_text().splitlines()) > 2 * STOP_AT:
                 self._stop()

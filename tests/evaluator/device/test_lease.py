@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from egg_graph.schema import InfrastructureError
 
 HOLD = (
     "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
-    "with Lease('GPU-x', folder=Path(sys.argv[1])).held():\n    print('held', flush=True); time.sleep(60)\n"
+    "with Lease('GPU-x', folder=Path(sys.argv[1])).alone():\n    print('held', flush=True); time.sleep(60)\n"
 )
 
 
@@ -40,20 +41,21 @@ def test_a_lease_is_held_by_one_process_and_waiting_for_it_is_bounded(tmp_path: 
     mine = Lease("GPU-x", folder=tmp_path, patience=0.2)
     with (
         pytest.raises(InfrastructureError, match=rf"GPU-x is in use by process {holder.pid}: no turn within"),
-        mine.held(),
+        mine.alone(),
     ):
         pass
-    with Lease("GPU-y", folder=tmp_path, patience=0.2).held() as turn:
-        assert turn.waited < 0.2, "another GPU is free"
+    with Lease("GPU-y", folder=tmp_path, patience=0.2).alone():
+        pass  # another GPU is free
 
 
 def test_a_dead_holder_frees_the_lease(tmp_path: Path, holder: subprocess.Popen) -> None:
     threading.Timer(0.3, holder.kill).start()
     told: list[str] = []
     with hear_progress(lambda progress: told.append(progress.doing)):
-        with Lease("GPU-x", folder=tmp_path, patience=20).held() as turn:
-            assert 0.1 < turn.waited < 20
-        with Lease("GPU-x", folder=tmp_path, patience=20).held():
+        started = time.monotonic()
+        with Lease("GPU-x", folder=tmp_path, patience=20).alone():
+            assert 0.1 < time.monotonic() - started < 20
+        with Lease("GPU-x", folder=tmp_path, patience=20).alone():
             pass
     assert told == ["waits for its turn on the GPU"], "told once, and only by whoever waits"
     assert Lease("GPU-x", folder=tmp_path).holders() == ()
@@ -73,7 +75,7 @@ def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
     inside: list[int] = []
 
     def measure() -> None:
-        with Lease("GPU-x", folder=tmp_path).held():
+        with Lease("GPU-x", folder=tmp_path).alone():
             inside.append(1)
             assert len(inside) == 1
             time.sleep(0.05)
@@ -91,9 +93,9 @@ def test_answers_share_a_gpu_and_a_measurement_has_it_alone(tmp_path: Path, hold
     holder.kill()
     holder.wait()
     lease = Lease("GPU-x", folder=tmp_path, patience=0.2)
-    with lease.held(shared=True), lease.held(shared=True), pytest.raises(InfrastructureError), lease.held():
+    with lease.shared(), lease.shared(), pytest.raises(InfrastructureError), lease.alone():
         pass
-    with lease.held(), pytest.raises(InfrastructureError, match="in use"), lease.held(shared=True):
+    with lease.alone(), pytest.raises(InfrastructureError, match="in use"), lease.shared():
         pass
 
 
@@ -101,15 +103,15 @@ def test_newcomers_wait_behind_a_measurement_that_waits(tmp_path: Path) -> None:
     order: list[str] = []
     lease = Lease("GPU-x", folder=tmp_path)
 
-    def enter(name: str, shared: bool) -> None:
-        with lease.held(shared=shared):
+    def enter(name: str, turn: AbstractContextManager[object]) -> None:
+        with turn:
             order.append(name)
 
-    with lease.held(shared=True):
-        measuring = threading.Thread(target=enter, args=("measuring", False))
+    with lease.shared():
+        measuring = threading.Thread(target=enter, args=("measuring", lease.alone()))
         measuring.start()
         time.sleep(0.2)
-        newcomer = threading.Thread(target=enter, args=("newcomer", True))
+        newcomer = threading.Thread(target=enter, args=("newcomer", lease.shared()))
         newcomer.start()
         time.sleep(0.2)
         assert order == []
@@ -141,17 +143,68 @@ def test_a_measurement_that_waits_goes_before_the_next_step_of_who_computes(tmp_
     give_way()  # outside of a block there is no turn to give
 
 
+def test_measurements_go_one_directly_after_the_other(tmp_path: Path) -> None:
+    """Three judges, each of which computes, measures and computes on: no answer is computed between measurements."""
+    order: list[str] = []
+    inside = threading.Barrier(3)
+
+    def judge() -> None:
+        access = GpuAccess(Lease("GPU-x", folder=tmp_path, quantum=0.2))
+        with access.computing():
+            inside.wait()
+            with access.measuring():
+                order.append("measured")
+                time.sleep(0.05)
+            order.append("computed")
+
+    threads = [threading.Thread(target=judge) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert order == ["measured"] * 3 + ["computed"] * 3
+
+
+def test_answers_are_computed_for_a_while_between_measurements(tmp_path: Path) -> None:
+    lease = Lease("GPU-x", folder=tmp_path, quantum=0.5)
+    measured: list[float] = []
+
+    def measure() -> None:
+        with GpuAccess(lease).measuring():
+            measured.append(time.monotonic())
+
+    measure()
+    with GpuAccess(lease).computing():
+        thread = threading.Thread(target=measure)
+        thread.start()
+        while thread.is_alive():
+            give_way()
+            with GpuAccess(lease).computing():  # a newcomer is let in meanwhile
+                time.sleep(0.01)
+    thread.join()
+    assert 0.4 < measured[1] - measured[0] < 1.0
+
+
+def test_who_has_the_gpu_for_itself_waits_for_nobody(tmp_path: Path) -> None:
+    access = GpuAccess(Lease("GPU-x", folder=tmp_path))
+    with access.computing():
+        for _ in range(5):
+            with access.measuring():
+                pass
+    assert access.waited < 0.5
+
+
 def test_who_computes_can_measure_in_between(tmp_path: Path) -> None:
     lease = Lease("GPU-x", folder=tmp_path, patience=5)
-    access, other = GpuAccess(lease), Lease("GPU-x", folder=tmp_path, patience=0.1)
+    access, other = GpuAccess(lease), Lease("GPU-x", folder=tmp_path, patience=0.1, quantum=0.0)
     with access.computing():
         with access.measuring():
             give_way()
-            with pytest.raises(InfrastructureError), other.held(shared=True):
+            with pytest.raises(InfrastructureError), other.shared():
                 pass
-        with other.held(shared=True):
+        with other.shared():
             pass
-        with pytest.raises(InfrastructureError), other.held():
+        with pytest.raises(InfrastructureError), other.alone():
             pass
 
 
@@ -170,7 +223,7 @@ def test_what_a_stopped_process_left_running_is_ended_by_its_own_judge(
 ) -> None:
     """A measurement that finds the GPU busy lets the others go on, and tries again."""
     monkeypatch.setattr(access_module, "BUSY_PAUSE", 0.05)
-    lease, looks = Lease("GPU-x", folder=tmp_path, patience=5), iter([True, True, False])
+    lease, looks = Lease("GPU-x", folder=tmp_path, patience=5, quantum=0.0), iter([True, True, False])
     measuring = GpuAccess(lease, busy=lambda: next(looks))
     done: list[str] = []
 
@@ -211,7 +264,7 @@ def test_beside_a_stranger_nobody_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_who_is_away_lets_others_measure_and_can_take_turns(tmp_path: Path) -> None:
-    first, second = (GpuAccess(Lease("GPU-x", folder=tmp_path, patience=0.5)) for _ in range(2))
+    first, second = (GpuAccess(Lease("GPU-x", folder=tmp_path, patience=0.5, quantum=0.0)) for _ in range(2))
     with first.computing():
         with first.away():
             with second.measuring():
@@ -262,7 +315,7 @@ def test_a_judge_sees_whether_others_share_its_gpu(tmp_path: Path) -> None:
         pass
     assert not turns.crowded
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    sharing = HOLD.replace(".held()", ".held(shared=True)")
+    sharing = HOLD.replace(".alone()", ".shared()")
     command = [sys.executable, "-c", sharing, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:
         assert other.stdout is not None

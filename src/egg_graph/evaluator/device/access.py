@@ -7,7 +7,6 @@ step of each of the others and not for all of them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from egg_graph.block_values import set_in_block
-from egg_graph.evaluator.device.lease import Lease, Turn
+from egg_graph.evaluator.device.lease import Lease, SharedTurn
 from egg_graph.evaluator.device.reservation import Reservations
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
@@ -63,7 +62,7 @@ class GpuAccess:
     """Total seconds spent waiting for others."""
     crowded: bool = False
     """Whether others were seen on the GPU while answers were computed."""
-    _sharing: Turn | None = None
+    _sharing: SharedTurn | None = None
     """The turn of `computing`, while it is held."""
     _stays_busy: bool = False
     """Whether the GPU was busy for all of `BUSY_PATIENCE`, and nobody saw it idle since."""
@@ -71,7 +70,7 @@ class GpuAccess:
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Share the GPU with others who compute answers, while nobody measures; `give_way` lets those go first."""
-        with self._holding(shared=True) as turn:
+        with self._holding_shared() as turn:
             self._sharing = turn
             self._look_for_others()
             try:
@@ -105,8 +104,13 @@ class GpuAccess:
 
         No other judge has memory reserved meanwhile; call it where this one has none.
         """
-        with self.reserved(float("inf")), self._holding(shared=False), self._marked_alone():
-            yield
+        with self.reserved(float("inf")), ExitStack() as turn:
+            if self.lease is not None and not self.alone:
+                with self._waiting():
+                    turn.enter_context(self.lease.in_line())
+                    turn.enter_context(self.lease.alone())
+            with self._marked_alone():
+                yield
 
     @property
     def room(self) -> float:
@@ -134,15 +138,15 @@ class GpuAccess:
             yield
             return
         until = time.monotonic() + (0.0 if self._stays_busy else BUSY_PATIENCE)
-        with ExitStack() as next_one:
-            file = next_one.enter_context(self.lease.lock_file("next"))
+        with ExitStack() as line:
             with self._waiting():
-                self.lease.acquire(file, fcntl.LOCK_EX)
+                line.enter_context(self.lease.in_line())
             while True:
-                with self._holding(shared=False):
+                with ExitStack() as turn:
+                    with self._waiting():
+                        turn.enter_context(self.lease.alone())
                     self._stays_busy = self.busy is not None and self.busy()
                     if not self._stays_busy or time.monotonic() >= until or not self._others_at_work:
-                        next_one.close()
                         yield
                         return
                 report_progress("waits for a kernel of another judge to end")
@@ -172,13 +176,13 @@ class GpuAccess:
             self.alone = before
 
     @contextmanager
-    def _holding(self, *, shared: bool) -> Iterator[Turn | None]:
+    def _holding_shared(self) -> Iterator[SharedTurn | None]:
         if self.lease is None or self.alone:
             yield None
             return
         with ExitStack() as stack:
             with self._waiting():
-                turn = stack.enter_context(self.lease.held(shared=shared))
+                turn = stack.enter_context(self.lease.shared())
             yield turn
 
     def _give_way(self, paused: Paused) -> None:
@@ -189,7 +193,7 @@ class GpuAccess:
             sharing.let_go()
             self._take_again(sharing)
 
-    def _take_again(self, turn: Turn) -> None:
+    def _take_again(self, turn: SharedTurn) -> None:
         with self._waiting():
             turn.take()
         self._sharing = turn

@@ -2,8 +2,12 @@
 
 A `Lease` is a lock (flock) on a file named after the GPU, across all processes and users of this host. The kernel frees
 it when its holder dies. Processes that do not see the same folder (containers with a /tmp of their own) do not see each
-other's leases. Both kinds of holder first pass a gate lock, at which a waiting measurement is next in line: a stream of
-newcomers that share cannot keep it waiting. Whoever shares the GPU for long gives way to it between two steps.
+other's leases.
+
+Turns come in phases. Measurements stand in a line and go one directly after the other; then all who share the GPU
+compute side by side for `QUANTUM` seconds at least, before the next measurement closes the gate: newcomers wait at it,
+and whoever computes gives way between two steps. So a change of phase costs one step, and not every measurement does.
+The end of the last measurement is the time of change of the lock's file.
 """
 
 from __future__ import annotations
@@ -25,6 +29,10 @@ PATIENCE = 900.0
 """Seconds to wait for others' measurements."""
 POLL = 0.005
 """Seconds between two attempts to take a lock."""
+QUANTUM = 2.0
+"""Seconds for which answers are computed after the last measurement, where any are, before the next measurement."""
+GRACE = 0.03
+"""Seconds after a measurement in which nobody begins to compute: the next measurement in line takes the GPU in them."""
 
 
 def wait_until(ready: Callable[[], bool], patience: float, doing: str, refusal: Callable[[], str]) -> None:
@@ -64,27 +72,54 @@ class Lease:
     Args:
         gpu: UUID of the GPU.
         folder: folder of the lock files.
-        patience: seconds to wait for each of the two locks.
+        patience: seconds to wait for each lock.
+        quantum: seconds for which answers are computed between measurements.
     """
 
     gpu: str
     folder: Path = FOLDER
     patience: float = PATIENCE
+    quantum: float = QUANTUM
 
     @contextmanager
-    def held(self, *, shared: bool = False) -> Iterator[Turn]:
-        """Hold the lease for the length of the block; yields the turn, which knows the seconds waited.
-
-        Args:
-            shared: hold it beside others who share it, rather than alone.
+    def shared(self) -> Iterator[SharedTurn]:
+        """Compute on the GPU for the length of the block, beside others who do; yields the turn.
 
         Raises:
-            InfrastructureError: if it is not free in time, or the lock file cannot be opened.
+            InfrastructureError: if there is no turn in time, or the lock file cannot be opened.
         """
         with self.lock_file("lock") as file, self.lock_file("gate") as gate:
-            turn = Turn(self, file, gate, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            turn = SharedTurn(self, file, gate)
             turn.take()
             yield turn
+
+    @contextmanager
+    def in_line(self) -> Iterator[None]:
+        """Be the next measurement for the length of the block. Raises as `shared`."""
+        with self.lock_file("next") as file:
+            self.acquire(file, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Measure: hold the GPU alone for the length of the block, inside of `in_line`. Raises as `shared`."""
+        with self.lock_file("lock") as file, self.lock_file("gate") as gate:
+            if not self._idle_before_due(file):
+                self.acquire(gate, fcntl.LOCK_EX)
+                self.acquire(file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                with suppress(PermissionError):  # another user's file: the next phase begins at once
+                    os.utime(file)
+
+    def _idle_before_due(self, file: int) -> bool:
+        """Take the lock once nobody computes; return False if somebody does until `QUANTUM` is over."""
+        while not _locked(file, fcntl.LOCK_EX):
+            if seconds_since_measurement(file) >= self.quantum:
+                return False
+            time.sleep(POLL)
+        return True
 
     @contextmanager
     def lock_file(self, kind: str) -> Iterator[int]:
@@ -117,19 +152,17 @@ class Lease:
         Raises:
             InfrastructureError: if it is not free in time.
         """
+        self.wait_for_turn(lambda: _locked(file, how))
 
-        def locked() -> bool:
-            with suppress(BlockingIOError):
-                fcntl.flock(file, how | fcntl.LOCK_NB)
-                return True
-            return False
+    def wait_for_turn(self, taken: Callable[[], bool]) -> None:
+        """Wait until a turn is taken. Raises as `acquire`."""
 
         def refusal() -> str:
             holders = self.holders()
             by = f" by process {holders[0]}" if holders else ""
             return f"{self.gpu} is in use{by}: no turn within {self.patience:.0f} s; wait for it, or take another GPU"
 
-        wait_until(locked, self.patience, "waits for its turn on the GPU", refusal)
+        wait_until(taken, self.patience, "waits for its turn on the GPU", refusal)
 
     def _open(self, path: Path) -> int:
         """Open the lock file. Another user's file is opened for reading, which suffices for a lock."""
@@ -139,7 +172,8 @@ class Lease:
                 return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             with suppress(FileExistsError):
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW)
-                os.fchmod(file, 0o644)
+                os.utime(file, (0, 0))  # no measurement yet
+                os.fchmod(file, 0o666)  # any user's measurement tells its end
                 return file
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -147,36 +181,31 @@ class Lease:
 
 
 @dataclass
-class Turn:
-    """A lease that is held.
+class SharedTurn:
+    """A turn to compute.
 
     Args:
         lease: whose locks they are.
-        file, gate: file descriptors of its two lock files.
-        how: kind of the lock on `file` (`fcntl.LOCK_SH` or `fcntl.LOCK_EX`).
+        file, gate: file descriptors of its lock and of its gate.
     """
 
     lease: Lease
     file: int
     gate: int
-    how: int
-    waited: float = 0.0
-    """Seconds waited so far."""
 
     def take(self) -> None:
-        """Wait for the turn: first at the gate, then for the holders before. Raises as `Lease.acquire`."""
-        started = time.monotonic()
-        self.lease.acquire(self.gate, fcntl.LOCK_EX)
-        self.lease.acquire(self.file, self.how)
-        fcntl.flock(self.gate, fcntl.LOCK_UN)
-        self.waited += time.monotonic() - started
+        """Wait for the turn, behind measurements that wait. Raises as `Lease.acquire`."""
+        self.lease.wait_for_turn(self._taken)
+
+    def _taken(self) -> bool:
+        if seconds_since_measurement(self.file) < GRACE or self.wanted:
+            return False
+        return _locked(self.file, fcntl.LOCK_SH)
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits at the gate."""
-        try:
-            fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        """Whether a measurement has closed the gate."""
+        if not _locked(self.gate, fcntl.LOCK_SH):
             return True
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         return False
@@ -184,3 +213,20 @@ class Turn:
     def let_go(self) -> None:
         """Let others have the GPU, until `take`."""
         fcntl.flock(self.file, fcntl.LOCK_UN)
+
+
+def _locked(file: int, how: int) -> bool:
+    """Lock a file if it is free; return whether it was."""
+    with suppress(BlockingIOError):
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def seconds_since_measurement(file: int) -> float:
+    """Seconds since the end of the last measurement, by the lock's file; large where there was none.
+
+    A clock that was set back counts as no measurement.
+    """
+    seconds = time.time() - os.fstat(file).st_mtime
+    return seconds if seconds >= 0.0 else float("inf")
