@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -280,12 +280,44 @@ def test_who_is_away_lets_others_measure_and_can_take_turns(tmp_path: Path) -> N
 def test_memory_is_reserved_up_to_what_there_is(tmp_path: Path) -> None:
     lease = Lease("GPU-x", folder=tmp_path)
     mine = Reservations(lease, capacity=100.0, patience=0.2)
-    with mine.reserved(60.0) as waited, mine.reserved(40.0):
-        assert waited < 0.1
-        with pytest.raises(InfrastructureError, match="no room for 0 GiB within 0 s: other"), mine.reserved(1.0):
-            pass
+    refused = pytest.raises(InfrastructureError, match="no room for 0 GiB within 0 s: other")
+    with mine.reserved(60.0), mine.reserved(40.0), refused, mine.reserved(1.0):
+        pass
     with mine.reserved(1000.0):
         pass  # who wants more than there is gets all
+
+
+def test_a_small_request_does_not_stand_behind_a_large_one_and_leaves_it_its_part(tmp_path: Path) -> None:
+    lease, order = Lease("GPU-x", folder=tmp_path), list[str]()
+
+    def take(nbytes: float, name: str) -> None:
+        with Reservations(lease, 100.0).reserved(nbytes):
+            order.append(name)
+
+    def waiting(nbytes: float, name: str) -> threading.Thread:
+        thread = threading.Thread(target=take, args=(nbytes, name))
+        thread.start()
+        time.sleep(0.1)
+        return thread
+
+    impatient = Reservations(lease, 100.0, patience=0.1)
+    with ExitStack() as small, Reservations(lease, 100.0).reserved(60.0):
+        large = waiting(60.0, "large")
+        take(10.0, "small")
+        for _ in range(3):
+            small.enter_context(impatient.reserved(10.0))
+        with pytest.raises(InfrastructureError, match="no room"), impatient.reserved(10.0):
+            pass  # more would keep the large one waiting when its turn comes
+        with pytest.raises(InfrastructureError, match="no room"), impatient.reserved(20.0):
+            pass  # nor is a middling one let in before it
+        assert order == ["small"]
+    large.join()
+    with Reservations(lease, 100.0).reserved(30.0):
+        whole = waiting(80.0, "whole")
+        with pytest.raises(InfrastructureError, match="no room"), impatient.reserved(10.0):
+            pass  # what wants more than the large ones' part would never come behind small ones
+    whole.join()
+    assert order == ["small", "large", "whole"]
 
 
 RESERVE = (

@@ -115,7 +115,7 @@ class Lease:
 
     def _idle_before_due(self, file: int) -> bool:
         """Take the lock once nobody computes; return False if somebody does until `QUANTUM` is over."""
-        while not _locked(file, fcntl.LOCK_EX):
+        while not locked(file, fcntl.LOCK_EX):
             if seconds_since_measurement(file) >= self.quantum:
                 return False
             time.sleep(POLL)
@@ -152,7 +152,7 @@ class Lease:
         Raises:
             InfrastructureError: if it is not free in time.
         """
-        self.wait_for_turn(lambda: _locked(file, how))
+        self.wait_for_turn(lambda: locked(file, how))
 
     def wait_for_turn(self, taken: Callable[[], bool]) -> None:
         """Wait until a turn is taken. Raises as `acquire`."""
@@ -200,12 +200,12 @@ class SharedTurn:
     def _taken(self) -> bool:
         if seconds_since_measurement(self.file) < GRACE or self.wanted:
             return False
-        return _locked(self.file, fcntl.LOCK_SH)
+        return locked(self.file, fcntl.LOCK_SH)
 
     @property
     def wanted(self) -> bool:
         """Whether a measurement has closed the gate."""
-        if not _locked(self.gate, fcntl.LOCK_SH):
+        if not locked(self.gate, fcntl.LOCK_SH):
             return True
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         return False
@@ -215,7 +215,7 @@ class SharedTurn:
         fcntl.flock(self.file, fcntl.LOCK_UN)
 
 
-def _locked(file: int, how: int) -> bool:
+def locked(file: int, how: int) -> bool:
     """Lock a file if it is free; return whether it was."""
     with suppress(BlockingIOError):
         fcntl.flock(file, how | fcntl.LOCK_NB)
