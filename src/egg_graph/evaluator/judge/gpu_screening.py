@@ -117,14 +117,15 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
     return [trial for _, trial in sorted(screening.trials.items())]
 
 
-def ready_at_once(plan: MemoryPlan, room: float) -> int:
+def ready_at_once(plan: MemoryPlan, room: float, configurations: int) -> int:
     """How many configurations may be ready at once: `FEWEST_READY`, and as many more as fit.
 
     Args:
         plan: the task's.
         room: GPU memory that other judges have not reserved [bytes].
+        configurations: of the whole sweep.
     """
-    most = min(READY, int(MEMORY_PART * plan.capacity / _bytes_of_one(plan)))
+    most = min(READY, configurations, int(MEMORY_PART * plan.capacity / _bytes_of_one(plan)))
     fitting = (room - bytes_of_sweep(plan, 0)) / _bytes_of_one(plan)
     return max(1, int(min(most, max(fitting, FEWEST_READY))))
 

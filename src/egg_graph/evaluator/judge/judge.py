@@ -254,7 +254,7 @@ class Judge:
         if self.gpu is None:
             return screen_without_gpu(self.ladder, problem, candidates)
         gpu, plan = self.gpu, problem.memory_plan
-        capacity = ready_at_once(plan, self.access.room)
+        capacity = ready_at_once(plan, self.access.room, len(candidates))
         return self.room.work(
             problem,
             lambda: screen_on_gpu(gpu, problem, candidates, capacity),

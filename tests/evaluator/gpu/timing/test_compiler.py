@@ -51,7 +51,7 @@ def test_what_the_compiler_measures_it_measures_alone(monkeypatch: pytest.Monkey
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not gpu_present(), reason="no NVIDIA GPU on this machine")
-def test_what_the_compiler_runs_it_runs_in_turn() -> None:
+def test_the_first_call_of_what_was_compiled_is_alone_and_later_ones_take_turns() -> None:
     access, ones = Told(), torch.ones(8, device="cuda")
 
     def twice(x: torch.Tensor) -> torch.Tensor:
@@ -60,6 +60,9 @@ def test_what_the_compiler_runs_it_runs_in_turn() -> None:
     compiled = torch.compile(twice)
     with baseline.considerate_compiler(access):
         assert torch.allclose(compiled(ones), twice(ones))
-    assert access.done == ["away", "computing", "end of computing", "end of away"]
+        first, access.done = access.done, []
+        compiled(ones)
+    assert first[:2] == ["away", "measuring"] and first[-1] == "end of measuring"
+    assert access.done == ["computing", "end of computing", "end of away"]
     compiled(ones)
-    assert len(access.done) == 4
+    assert len(access.done) == 3

@@ -50,15 +50,20 @@ def considerate_compiler(access: GpuAccess) -> Iterator[None]:
     """Let others measure while torch.compile compiles; what it compiled runs in turns, and what it measures is alone.
 
     At the first call of what it compiled it measures the configurations of its kernels, and keeps the fastest. Others
-    on the GPU would spoil that choice, and so flatter candidates.
+    on the GPU would spoil that choice, and so flatter candidates. So that whole first call is alone: its kernels do not
+    wait one after the other.
     """
     from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     run, measure = CompiledFxGraph.__call__, CachingAutotuner.benchmark_all_configs
+    called: list[CompiledFxGraph] = []
 
     def run_in_turn(self: CompiledFxGraph, *arguments: Any, **keywords: Any) -> Any:
-        with access.computing():
+        first = all(graph is not self for graph in called)
+        if first:
+            called.append(self)
+        with access.measuring() if first else access.computing():
             return run(self, *arguments, **keywords)
 
     def measure_alone(self: CachingAutotuner, *arguments: Any, **keywords: Any) -> Any:
