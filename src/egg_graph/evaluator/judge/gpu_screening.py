@@ -42,6 +42,8 @@ READY, FEWEST_READY = 12, 4
 wait until other judges leave room for them."""
 MEMORY_PART = 0.4
 """Keep as many configurations ready at once as fit in this fraction of the GPU's memory."""
+ROOM_PART = 0.5
+"""Of what other judges have not reserved, take this part for more than `FEWEST_READY`."""
 LONGEST_SECONDS = 600.0
 """Start no further configurations after this time [s]; a process of the first ones may live for 900 s."""
 BURST, LEAST_BURST = 12, 2
@@ -126,18 +128,24 @@ def ready_at_once(plan: MemoryPlan, room: float, configurations: int) -> int:
         configurations: of the whole sweep.
     """
     most = min(READY, configurations, int(MEMORY_PART * plan.capacity / _bytes_of_one(plan)))
-    fitting = (room - bytes_of_sweep(plan, 0)) / _bytes_of_one(plan)
+    fitting = (ROOM_PART * room - bytes_of_sweep(plan, 0)) / _bytes_of_one(plan)
     return max(1, int(min(most, max(fitting, FEWEST_READY))))
 
 
 def bytes_of_sweep(plan: MemoryPlan, ready: int) -> float:
-    """GPU memory of a sweep with so many configurations ready at once, the judge's part included [bytes]."""
-    return plan.least_bytes + ready * _bytes_of_one(plan)
+    """GPU memory of a sweep with so many configurations ready at once, the judge's part included [bytes].
+
+    One configuration at a time is checked, on copies of the inputs.
+    """
+    return plan.least_bytes + plan.compulsory_bytes + ready * _bytes_of_one(plan)
 
 
 def _bytes_of_one(plan: MemoryPlan) -> float:
-    """GPU memory of one configuration: the answer, copies of the inputs, and the driver's part [bytes]."""
-    return 2 * plan.compulsory_bytes + GIB
+    """GPU memory of one configuration: the answer, what is computed on the way, and the driver's part [bytes].
+
+    The inputs are the same memory for all.
+    """
+    return plan.compulsory_bytes + GIB
 
 
 @dataclass
