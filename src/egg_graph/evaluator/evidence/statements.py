@@ -135,6 +135,11 @@ def unvaried_statement(arguments: Mapping[str, object]) -> str:
     return f"other arguments of the constructor than {told}"
 
 
+def unvaried_sizes_statement(sizes: Mapping[str, int]) -> str:
+    """Say that nothing is known of other values of these sizes of the inputs."""
+    return f"other sizes of the inputs than {', '.join(f'{name} = {size}' for name, size in sizes.items())}"
+
+
 def _brief(value: object) -> str:
     """`repr` of a value on one line of at most `LONGEST_VALUE` characters."""
     text = " ".join(repr(value).split())
