@@ -118,15 +118,15 @@ def error_statement(checks: Sequence[Check], against: str, precision: Precision)
     return f"error {check.error:.1e}{beside} of a budget of {check.budget:.1e} against {against}{policy}"
 
 
-def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
-    """Say what other uses of a module proved.
+def left_out_statement(what: str, left_out: Mapping[str, str]) -> str:
+    """Say what was not tried, and why: what one reason holds for stands together.
 
     Args:
-        tried: uses in words, all right.
-        left_out: others in words, and why they were not tried.
+        what: that was left out, in words.
+        left_out: names or words, and why each was not tried.
     """
-    missing = "; ".join(f"{what} ({why})" for what, why in left_out.items())
-    return f"right used otherwise: {'; '.join(tried)}{f'; left out: {missing}' if missing else ''}"
+    reasons = {why: [name for name in left_out if left_out[name] == why] for why in left_out.values()}
+    return f"{what}: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
 
 
 def unvaried_statement(arguments: Mapping[str, object]) -> str:
