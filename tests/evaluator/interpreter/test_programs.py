@@ -1,8 +1,12 @@
 """Lower bounds of what all programs of a launch do, from those that were interpreted."""
 
+import time
+
 import pytest
 
-from egg_graph.evaluator.interpreter.programs import ProgramCounts
+from egg_graph.evaluator.interpreter.address_space import AddressSpace
+from egg_graph.evaluator.interpreter.programs import ProgramCounts, run_programs
+from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState
 
 KEY = ("dot", "bf16")
 
@@ -44,3 +48,10 @@ def test_what_is_known_to_be_written_costs_at_least_as_much_as_it_did_where_it_w
     programs = {linear: {KEY: flops, OUT: nbytes} for linear, (flops, nbytes) in did.items()}
     sums = {key: sum(program[key] for program in programs.values()) for key in (KEY, OUT)}
     assert ProgramCounts(100, programs, sums).lower_bound("dot", "bf16", written) == expected
+
+
+@pytest.mark.parametrize(("age", "sampled"), [(0.0, 6), (299.0, 6), (301.0, 2)])
+def test_a_forward_of_many_launches_samples_the_ends_alone_of_the_later_ones(age: float, sampled: int) -> None:
+    run = RunState("fake", "", AddressSpace(), 6, 100.0, started=time.perf_counter() - age)
+    counts = run_programs(run, LaunchState("kernel"), lambda: None, (50, 2, 1))
+    assert len(counts.programs) == sampled and {0, 99} <= counts.programs.keys()

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
+from egg_graph.evaluator import choose_shapes, forward_form, load_reference, shape_knobs
+from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.input_reads import fully_read_inputs
 from egg_graph.evaluator.problem.knobs import override
@@ -259,6 +260,59 @@ def test_a_bad_reference_is_refused_in_one_clear_line(source: str, words: str) -
         load_reference(source)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def form_kept(source: str) -> list[dict[str, int]]:
+    """All shapes of a reference, which has the layers and steps of its own shape at each."""
+    chosen = [*choose_shapes(source), *choose_aligned_shapes(source)]
+    chosen += choose_long_shapes(source, *chosen[:2]).shapes
+    own = forward_form(source, {})
+    assert own is not None and chosen[0]
+    assert all(forward_form(source, shape, own) is not None for shape in chosen), chosen
+    return chosen
+
+
+def test_a_layer_that_only_unequal_sizes_need_stays() -> None:
+    source = reference(
+        forward("return self.up(x).view(len(x), self.groups, -1).sum(1) + self.past(x)",
+                setup=("self.groups = groups", "self.up = nn.Linear(narrow, groups * wide)",
+                       "self.past = nn.Identity() if narrow == wide else nn.Linear(narrow, wide, bias=False)",
+                       "assert wide % 24 == 0 and narrow % 24 == 0")),
+        "rows = 1024\nnarrow = 240\nwide = 480\ngroups = 3",
+        "[torch.rand(rows, narrow)]",
+        "[narrow, wide, groups]",
+        "narrow, wide, groups",
+    )  # fmt: skip
+    for shape in form_kept(source):
+        assert {"narrow": 240, **shape}["narrow"] != {"wide": 480, **shape}["wide"]
+
+
+def test_numbers_of_layers_do_not_shrink() -> None:
+    source = reference(
+        forward("for layer in self.layers:", "    x = x + layer(x).relu()", "return x",
+                setup=("self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depths[0] + depths[1]))",)),
+        "rows = 1024\nwidth = 512\ndepths = [3, 12]",
+        "[torch.rand(rows, width)]",
+        "[width, depths]",
+        "width, depths",
+    )  # fmt: skip
+    assert not any({"depths.0", "depths.1"} & shape.keys() for shape in form_kept(source))
+
+
+LOOP = reference(
+    forward("for step in range(len(x)):", "    h = torch.tanh(self.mix(torch.cat((x[step], h), 1)))", "return h",
+            setup=("self.mix = nn.Linear(2 * width, width)",), arguments="x, h"),
+    "steps = 48\nrows = 256\nwidth = 512",
+    "[torch.rand(steps, rows, width), torch.rand(rows, width)]",
+    "[width]",
+    "width",
+)  # fmt: skip
+
+
+def test_steps_that_forward_takes_one_by_one_do_not_shrink_where_they_are_affordable() -> None:
+    assert not any("steps" in shape for shape in form_kept(LOOP))
+    shrunk, awkward = choose_shapes(LOOP.replace("steps = 48", "steps = 700"))
+    assert shrunk["steps"] < 400 and awkward["steps"] < 400
 
 
 def test_long_shapes_bring_each_size_to_its_full_value_or_say_how_far() -> None:

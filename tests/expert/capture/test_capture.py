@@ -184,6 +184,18 @@ def test_a_size_that_divides_another_one_is_varied_too():
     assert len(set(graph.attributes["block"])) > 1
 
 
+def test_small_sizes_of_a_large_graph_are_told_apart_by_its_one_other_capture():
+    source = module(
+        "y = self.mix(x)\nfor _ in range(210):\n    y = torch.tanh(y) + 1\nreturn y",
+        init="self.mix = nn.Conv2d(C, C, 1)", inputs="torch.randn(N, C, H, 16)", sizes="N, C, H = 8, 8, 32",
+    )  # fmt: skip
+    graph = export_graph(source, "ieee")
+    assert len(graph.nodes) > 400 and len(graph.knobs) == 2
+    batches, channels, rows, columns = zip(*graph["x"].shapes, strict=True)
+    assert batches[0] == channels[0] and len({batches[1], channels[1], rows[1], columns[1]}) == 4, graph.knobs
+    assert batches[1] != 8 != channels[1]
+
+
 def test_a_batch_norm_over_planes_is_written_out_once_for_all_shapes():
     graph = export_graph(module("return self.norm(x)", init="self.norm = nn.BatchNorm2d(C)", **IMAGE), "ieee")
     assert not any("batch_norm" in node.op for node in graph.nodes)

@@ -118,21 +118,26 @@ def error_statement(checks: Sequence[Check], against: str, precision: Precision)
     return f"error {check.error:.1e}{beside} of a budget of {check.budget:.1e} against {against}{policy}"
 
 
-def used_statement(tried: Sequence[str], left_out: Mapping[str, str]) -> str:
-    """Say what other uses of a module proved.
+def left_out_statement(what: str, left_out: Mapping[str, str]) -> str:
+    """Say what was not tried, and why: what one reason holds for stands together.
 
     Args:
-        tried: uses in words, all right.
-        left_out: others in words, and why they were not tried.
+        what: that was left out, in words.
+        left_out: names or words, and why each was not tried.
     """
-    missing = "; ".join(f"{what} ({why})" for what, why in left_out.items())
-    return f"right used otherwise: {'; '.join(tried)}{f'; left out: {missing}' if missing else ''}"
+    reasons = {why: [name for name in left_out if left_out[name] == why] for why in left_out.values()}
+    return f"{what}: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
 
 
 def unvaried_statement(arguments: Mapping[str, object]) -> str:
     """Say that nothing is known of other values of these arguments of the constructor."""
     told = ", ".join(f"{name} = {_brief(value)}" for name, value in arguments.items())
     return f"other arguments of the constructor than {told}"
+
+
+def unvaried_sizes_statement(sizes: Mapping[str, int]) -> str:
+    """Say that nothing is known of other values of these sizes of the inputs."""
+    return f"other sizes of the inputs than {', '.join(f'{name} = {size}' for name, size in sizes.items())}"
 
 
 def _brief(value: object) -> str:

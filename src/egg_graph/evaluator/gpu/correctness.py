@@ -12,7 +12,7 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
-from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
+from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.problem.case import Case, Unevaluable
@@ -274,6 +274,8 @@ class GpuCorrectness:
         if tried:
             statement = f"right on inputs that are {' and '.join(tried)}"
             self.builder.passed("other_inputs", statement, time.monotonic() - started)
+            if dropped := self.problem.dropped_families.get(self._reduced):
+                self.builder.skipped("inputs_left_out", left_out_statement("not judged on inputs", dropped))
         else:
             self.builder.skipped("other_inputs", f"no other family of inputs can be judged: {self._dropped()}")
         return True
@@ -282,8 +284,11 @@ class GpuCorrectness:
         outcome = self._carry_out(service_group(self.problem, self._reduced))
         if not self._decided("other_uses", outcome, started):
             return False
-        statement = used_statement(outcome.notes, self.problem.uses(self._reduced).left_out)
-        self.builder.passed("other_uses", statement, time.monotonic() - started)
+        self.builder.passed(
+            "other_uses", f"right used otherwise: {'; '.join(outcome.notes)}", time.monotonic() - started
+        )
+        if left_out := self.problem.uses(self._reduced).left_out:
+            self.builder.skipped("uses_left_out", left_out_statement("not tried", left_out))
         return True
 
     def _repeats(self, started: float) -> bool:

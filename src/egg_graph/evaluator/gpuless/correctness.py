@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
-from egg_graph.evaluator.evidence.statements import count, error_statement, show, used_statement
+from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
@@ -223,21 +223,19 @@ class InterpretedCorrectness:
 
     def _other_inputs(self, name: str, found: ProcessOutcome) -> None:
         families = found.sections["other_inputs"]
-        dropped = [f"{family} ({why})" for family, why in self.problem.dropped_families.get(name, {}).items()]
-        missing = [f"not judged there, because of the problem: {', '.join(dropped)}"] if dropped else []
-        if found.left_out:
-            missing.append(f"left out for time: {', '.join(found.left_out)}")
-        tried = dict.fromkeys(check.family for check in families.checks)
         if families.failed:
             self.beside.fail("other_inputs", families.findings)
             return
         self.beside.findings += families.findings
-        if tried:
+        missing = {**self.problem.dropped_families.get(name, {}), **dict.fromkeys(found.left_out, "no time")}
+        if tried := dict.fromkeys(check.family for check in families.checks):
             where = f"right on inputs {', '.join(tried)} at {name} shape in the guarded interpreter"
-            self.beside.passed("other_inputs", "; ".join([where, *missing]))
+            self.beside.passed("other_inputs", where)
         else:
-            words = "; ".join(missing) or "no input is free to change"
-            self.beside.skipped("other_inputs", f"inputs came only from get_inputs' own distribution: {words}")
+            why = "" if missing else ": no input is free to change"
+            self.beside.skipped("other_inputs", f"inputs came only from get_inputs' own distribution{why}")
+        if missing:
+            self.beside.skipped("inputs_left_out", left_out_statement("not judged on inputs", missing))
 
     def _other_uses(self, name: str, found: ProcessOutcome) -> None:
         uses = found.sections["other_uses"]
@@ -245,8 +243,11 @@ class InterpretedCorrectness:
         if uses.failed:
             self.beside.fail("other_uses", uses.findings)
         elif not found.sections["other_inputs"].failed:
-            left_out = {**self.problem.uses(name).left_out, **dict.fromkeys(found.unused, "for time")}
-            self.beside.passed("other_uses", used_statement(found.used, left_out))
+            if found.used:
+                self.beside.passed("other_uses", f"right used otherwise: {'; '.join(found.used)}")
+            missing = {**self.problem.uses(name).left_out, **dict.fromkeys(found.unused, "no time")}
+            if missing:
+                self.beside.skipped("uses_left_out", left_out_statement("not tried", missing))
 
 
 def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against: str) -> str:

@@ -14,6 +14,10 @@ from egg_graph.evaluator.interpreter.while_loops import Waiting
 
 REMAINDER_SAMPLE = 16
 """Programs that are interpreted of those that remain when a real run's step budget is spent."""
+LAUNCH_BUDGETS = 3
+"""A fake run that took this many times the seconds of a launch samples no more than `LEAST_SAMPLE` of further ones: a
+forward may launch a thousand kernels."""
+LEAST_SAMPLE = 2
 Counts = dict[tuple[str, str | int], float]
 """("dot", operand type) -> floating-point operations; ("load" or "store", number of a region) -> bytes."""
 
@@ -97,10 +101,11 @@ def run_programs(
     builder = interpreter.interpreter_builder
     builder.set_grid_dim(*grid)
     total = grid[0] * grid[1] * grid[2]
-    deadline = time.perf_counter() + run.budget_seconds
+    of_run = run.started + LAUNCH_BUDGETS * run.budget_seconds
+    deadline = min(of_run, time.perf_counter() + run.budget_seconds)
     counts = ProgramCounts(total)
     for linear in _chosen(run, total):
-        if run.fake and len(counts.programs) >= 2 and time.perf_counter() > deadline:
+        if run.fake and len(counts.programs) >= LEAST_SAMPLE and time.perf_counter() > deadline:
             break
         program = (linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
         launch.program, launch.linear, launch.acquired = program, linear, False

@@ -5,6 +5,7 @@ One run at a time is current in a process: the patched interpreter finds it by `
 
 import math
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,8 @@ class RunState:
     """Programs to interpret per launch (fake run)."""
     budget_seconds: float = 5.0
     """Seconds per launch after which no further program is sampled (fake run)."""
+    started: float = field(default_factory=time.perf_counter)
+    """When the run began, on `time.perf_counter`."""
     launches: list[Launch] = field(default_factory=list)
     """Finished launches, in order."""
     counts: list[Any] = field(default_factory=list)

@@ -14,7 +14,7 @@ import torch
 from egg_graph.evaluator.device.access import access_to
 from egg_graph.evaluator.device.detect import environment
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.evidence.statements import unvaried_statement
+from egg_graph.evaluator.evidence.statements import unvaried_sizes_statement, unvaried_statement
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.memory_peaks import judge_peak
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
@@ -29,9 +29,9 @@ from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_sweep, re
 from egg_graph.evaluator.judge.room import Room, does_not_fit
 from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
-from egg_graph.evaluator.problem.constructor import unvaried_arguments
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
+from egg_graph.evaluator.problem.unvaried import unvaried_arguments, unvaried_sizes
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import forget_peak, spending_on, spending_so_far
 from egg_graph.evaluator.tools.compiled_metrics import profile_from_compiler
@@ -221,7 +221,7 @@ class Judge:
             builder, verdict = self._evaluate(problem, candidate, stage, finalist)
             if self.access.crowded:
                 forget_peak("candidate")  # what others took on this GPU was counted with it
-            _tell_unvaried_arguments(problem, builder)
+            _tell_unvaried(problem, builder)
         if builder.profile.source == "none":
             builder.profile = profile_from_compiler(builder.resources, stage, task.target)
         self.told = True
@@ -346,8 +346,8 @@ def _with_spending(answer: Baseline | Evaluation) -> dict[str, Any]:
     return answer.model_copy(update={"spent": spending_so_far()}).model_dump(mode="json")
 
 
-def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> None:
-    """Say of a kernel that nothing speaks against which arguments of the constructor it was judged at one value of."""
+def _tell_unvaried(problem: Problem, builder: EvaluationBuilder) -> None:
+    """Say of a kernel that nothing speaks against which arguments and sizes it was judged at one value of."""
     if builder.failed:
         return
     passed = [rung.name for rung in builder.rungs if rung.outcome == "passed"]
@@ -355,6 +355,8 @@ def _tell_unvaried_arguments(problem: Problem, builder: EvaluationBuilder) -> No
     judged = [problem.overrides(shape) for shape in shapes]
     if arguments := unvaried_arguments(problem.task.reference, judged):
         builder.skipped("constructor_arguments", unvaried_statement(arguments))
+    if sizes := unvaried_sizes(problem.task.reference, judged):
+        builder.skipped("input_sizes", unvaried_sizes_statement(sizes))
 
 
 def _machine_faults(builder: EvaluationBuilder) -> list[Finding]:

@@ -1,6 +1,7 @@
 """Try a reference with other integers in it: whether it runs, how much it holds and computes, whether its answer moves.
 
-Trials run under fake tensors, which cost no memory, and on real tensors to confirm a choice.
+Trials run under fake tensors, which cost no memory, and on real tensors to confirm a choice. A shape at which the
+reference has other layers than its own is none: a kernel written for the task's module need not fit another one.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.schema import BadInput
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.problem.forward_form import Form
 
 MAX_ELEMENTS = 130_000
 """Largest number of elements of any one tensor that an interpreter can process; twice that for inputs, parameters and
 outputs together."""
 MAX_FLOPS = 5e7
 """Largest number of flops of matrix products that an interpreter can process."""
-MAX_OPERATORS = 1600
-"""Largest number of operators of one forward: a recurrence runs some for every step, and its kernel takes as many steps
-one after the other."""
+MAX_STEPS = 1600
+"""Largest number of steps of one forward, which a kernel takes one after the other: calls from Python, and operators of
+every step of a recurrence."""
 STILL = 1e-5
 """The answer does not move if the relative difference of two answers is at most this."""
 NOISE = 30.0
@@ -42,14 +46,16 @@ class ForwardSize:
     """Elements of the largest tensor that an operator returned."""
     flops: float
     """Flops of matrix products."""
-    operators: int = 0
-    """Number of ATen operators."""
+    steps: int = 0
+    """Number of calls from Python, and of operators in recurrences."""
+    form: Form | None = None
+    """Layers and steps; None if they are not known."""
 
     @property
     def is_small(self) -> bool:
         """Whether an interpreter can process it."""
         fits = self.elements <= 2 * MAX_ELEMENTS and self.largest <= MAX_ELEMENTS
-        return fits and self.flops <= MAX_FLOPS and self.operators <= MAX_OPERATORS
+        return fits and self.flops <= MAX_FLOPS and self.steps <= MAX_STEPS
 
 
 @dataclass
@@ -64,6 +70,8 @@ class ShapeTrials:
 
     source: str
     seconds: float
+    steps_must_stay: bool = True
+    """Whether a shape must keep the steps of the forward, too; its layers it always keeps."""
     answer_must_move: bool = True
     """Whether `runs` also asks that other inputs get another answer. (One channel in a normalized group does not.)"""
     last_failure: str = ""
@@ -79,11 +87,11 @@ class ShapeTrials:
         self.deadline = time.thread_time() + self.seconds
 
     def size(self, overrides: Mapping[str, int]) -> ForwardSize | None:
-        """Size of the forward with these integers; None if the reference fails or time is up."""
+        """Size of the forward with these integers; None if the reference fails, is another one then, or time is up."""
         key = tuple(sorted(overrides.items()))
         if key not in self.sizes:
             self._measure(key, math.inf)
-        return self.sizes.get(key)
+        return self._measured(key)
 
     def is_small(self, overrides: Mapping[str, int]) -> bool:
         """Whether an interpreter can process the reference with these integers.
@@ -93,8 +101,16 @@ class ShapeTrials:
         key = tuple(sorted(overrides.items()))
         if key not in self.sizes and key not in self.too_large:
             self._measure(key, 2 * MAX_ELEMENTS)
-        size = self.sizes.get(key)
+        size = self._measured(key)
         return size is not None and size.is_small
+
+    def _measured(self, key: Overrides) -> ForwardSize | None:
+        """What was measured, if the reference has the form there that it has at its own shape."""
+        size, own = self.sizes.get(key), self.sizes.get(())
+        if size is None or size.form is None or own is None or own.form is None:
+            return size
+        same = size.form == own.form if self.steps_must_stay else size.form.members == own.form.members
+        return size if same else None
 
     def _measure(self, key: Overrides, most: float) -> None:
         """Measure one forward if there is time; that of a module with more than `most` elements is not run."""
@@ -220,6 +236,7 @@ def _run_forward(reference: Reference, mode: AbstractContextManager[object], mos
 
     from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
     from egg_graph.evaluator.problem.flops import NecessaryFlops
+    from egg_graph.evaluator.problem.forward_form import CalledFunctions, Form, members_of
     from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 
     recurrences: list[Recurrence] = []
@@ -230,26 +247,28 @@ def _run_forward(reference: Reference, mode: AbstractContextManager[object], mos
             raise _TooLarge
         inputs = reference.inputs(0)
         counter = NecessaryFlops()
-        with counter, _largest_tensor() as seen, WholeRecurrences(recurrences.append), WholeBatchNorms() as norms:
+        whole = WholeRecurrences(recurrences.append), WholeBatchNorms()
+        with counter, _largest_tensor() as seen, whole[0], whole[1], CalledFunctions() as called:
             outputs = model(*inputs)
     leaves = [x for x in tree_leaves((inputs, outputs)) if isinstance(x, torch.Tensor)]
     flops = counter.get_total_flops() + sum(r.flops for r in recurrences)
-    operators = seen.operators + norms.operators + sum(r.operators for r in recurrences)
-    return ForwardSize(held + sum(x.numel() for x in leaves), max(seen.largest, 0), float(flops), operators)
+    steps = len(called.names) + sum(r.operators for r in recurrences)
+    elements = held + sum(x.numel() for x in leaves)
+    form = Form(members_of(model), tuple(called.names))
+    return ForwardSize(elements, max(seen.largest, 0), float(flops), steps, form)
 
 
 def _largest_tensor() -> Any:
-    """A dispatch mode that records the size of the largest tensor any operator returned, and how many operators ran."""
+    """A dispatch mode that records the size of the largest tensor any operator returned."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
     class LargestTensor(TorchDispatchMode):
-        largest = operators = 0
+        largest = 0
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             answer = func(*args, **(kwargs or {}))
-            self.operators += 1
             sizes = [x.numel() for x in tree_leaves(answer) if isinstance(x, torch.Tensor)]
             self.largest = max(self.largest, *sizes) if sizes else self.largest
             return answer

@@ -16,7 +16,7 @@ from typing import Literal
 
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.reference import load_reference
-from egg_graph.evaluator.problem.shape_trials import ForwardSize, ShapeTrials, input_shapes, output_shapes
+from egg_graph.evaluator.problem.shape_trials import MAX_STEPS, ForwardSize, ShapeTrials, input_shapes, output_shapes
 from egg_graph.schema import BadInput
 
 HEADS = re.compile(r"(n|num|number_of)?_?(q|kv|query|key|key_value)?_?heads?")
@@ -49,6 +49,10 @@ AWKWARD_VALUES = (101, 67, 37, 29, 19, 13, 7)
 LEADING = {"shrunk": (16, 2), "awkward": (19, 3)}
 """Number of rows of a 2-D row-wise problem, and leading dimension of deeper inputs."""
 
+DEMANDS = ((True, True), (False, True), (True, False), (False, False))
+"""What a smaller shape must keep, the most wanted first: whether the steps of the forward, and whether an answer that
+moves with the inputs. Its layers it always keeps."""
+
 
 @functools.lru_cache(maxsize=16)
 def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -64,13 +68,8 @@ def choose_shapes(source: str) -> tuple[dict[str, int], dict[str, int]]:
 
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it logs every undone trial
     search = ShapeSearch(source)
-    for search.trials.answer_must_move in (True, False):
-        shrunk = search.shrink_together("shrunk", SHRUNK_LEVELS)
-        shrunk = search.shrink_one_by_one() if shrunk is None else shrunk
-        shrunk = search.shrink_proportionally() if shrunk is None else shrunk
-        if shrunk is not None:
-            break
-    else:
+    shrunk = search.shrink()
+    if shrunk is None:
         return {}, {}
     awkward = search.shrink_together("awkward", AWKWARD_LEVELS)
     return shrunk, search.make_awkward(shrunk) if awkward is None else awkward
@@ -101,6 +100,8 @@ class ShapeSearch:
         """Shapes of inputs and outputs at full shape."""
         self.leading = {name: rank for name in self.full if (rank := self._leading_rank(name))}
         """Knobs that are the first dimension of inputs (rows, batches, heads) and the largest rank of these inputs."""
+        self.takes_too_many_steps = size.form is not None and len(size.form.calls) > MAX_STEPS
+        """Whether no shape that keeps the steps of the forward is small."""
         multiplies = size.flops > 0
         self.first_level = FIRST_PRODUCT_LEVEL if multiplies else 0
         wide = [
@@ -110,6 +111,39 @@ class ShapeSearch:
         ]
         self.wide = sorted(wide, key=lambda name: -self.full[name])
         """Knobs that are sizes of other dimensions, the largest first."""
+
+    def shrink(self) -> dict[str, int] | None:
+        """Overrides of a small shape at which the reference keeps as much as it can of what `DEMANDS` asks.
+
+        Returns:
+            Overrides of the shape with the fewest elements if none is small, None if none runs. The trials go on with
+            the demands that it meets.
+        """
+        found: list[tuple[int, tuple[bool, bool], dict[str, int]]] = []
+        for demands in DEMANDS:
+            if demands[0] and self.takes_too_many_steps:
+                continue
+            self._demand(demands)
+            shrunk = self._shrink_under_demands()
+            size = None if shrunk is None else self.trials.size(shrunk)
+            if shrunk is None or size is None:
+                continue
+            if size.is_small:
+                return shrunk
+            found.append((size.elements, demands, shrunk))
+        if not found:
+            return None
+        _, demands, shrunk = min(found, key=lambda shape: shape[0])
+        self._demand(demands)
+        return shrunk
+
+    def _demand(self, demands: tuple[bool, bool]) -> None:
+        self.trials.steps_must_stay, self.trials.answer_must_move = demands
+
+    def _shrink_under_demands(self) -> dict[str, int] | None:
+        shrunk = self.shrink_together("shrunk", SHRUNK_LEVELS)
+        shrunk = self.shrink_one_by_one() if shrunk is None else shrunk
+        return self.shrink_proportionally() if shrunk is None else shrunk
 
     def shrink_together(self, kind: Kind, levels: tuple[tuple[int, ...], ...]) -> dict[str, int] | None:
         """Overrides of the first level at which all knobs together run and are small; None if there is none."""

@@ -19,6 +19,7 @@ from egg_graph.evaluator.problem.case_store import ALIGNED, CaseStore
 from egg_graph.evaluator.problem.comparison import judge_leaves, same_bytes
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import structure
+from egg_graph.evaluator.problem.forward_form import forward_form
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.reference import load_reference
@@ -153,16 +154,22 @@ def _has_free_elements(x: torch.Tensor) -> bool:
 
 
 def _resize(problem: CaseStore, name: str, first: Case, uses: Uses) -> Case | None:
-    """Build a case with smaller inputs for the same constructor arguments."""
+    """Build a case with smaller inputs for the same constructor arguments, and for the steps of the reference's own
+    shape where this one has them."""
+    source = problem.task.reference
+    own, here = forward_form(source, {}), forward_form(source, problem.overrides(name))
+    kept = own if here == own else None
     overrides = {**shape_knobs(problem.task.reference), **problem.overrides(name)}
     free = [knob for knob in overrides if _affects_inputs_only(problem, overrides, knob)]
     for knobs in (free, *([knob] for knob in free)) if len(free) > 1 else (free,):
         for divisor in DIVISORS:
             smaller = {knob: max(2, overrides[knob] // divisor) for knob in knobs if overrides[knob] > 2}
-            case = _try_build(problem, f"{name}/resized", {**overrides, **smaller}) if smaller else None
+            if not smaller or (kept is not None and forward_form(source, {**overrides, **smaller}, kept) is None):
+                continue
+            case = _try_build(problem, f"{name}/resized", {**overrides, **smaller})
             if case is not None and _is_smaller(case, first) and _has_same_weights(case, first):
                 return case
-    uses.left_out["another shape"] = "no other shape of the inputs runs with the same constructor arguments"
+    uses.left_out["another shape"] = "no other shape of the inputs runs with the same constructor arguments and steps"
     return None
 
 

@@ -169,24 +169,24 @@ class _ProgramReader:
 def _other_shapes(source: str, form: Form | None, large: bool) -> Iterator[dict[str, int]]:
     """Yield the shapes to capture beside the full one, those that tell most first where the graph is large."""
     if large:
-        yield _varied(source, form)
+        yield _varied(source, form, 1)
     smaller_shapes = choose_shapes(source)
     yield from smaller_shapes
-    yield _varied(source, form)
+    yield _varied(source, form, SMALLEST_SIZE)
     yield from _parted(source, form, smaller_shapes)
 
 
-def _varied(source: str, form: Form | None) -> dict[str, int]:
-    """Multiply every size by a prime of its own where the reference still runs, so that equal sizes can be told apart.
+def _varied(source: str, form: Form | None, least: int) -> dict[str, int]:
+    """Multiply each integer above `least` by a prime of its own where the reference still runs: equal ones differ then.
 
     The evaluator's shapes shrink only the sizes that cost time. Under fake tensors a large size costs nothing. A number
     of layers or of steps is no size: with another one the reference has not the `form` of its full shape.
     """
     full = shape_knobs(source)
     chosen: dict[str, int] = {}
-    primes = iter((3, 5, 2, 7, 11, 13))
+    primes = iter((3, 5, 2, 7, 11, 13, 17, 19, 23))
     for name, value in full.items():
-        if value <= SMALLEST_SIZE or name in chosen:
+        if value <= least or name in chosen:
             continue
         factor = next(primes, 3)
         tied = [other for other in full if full[other] == value]

@@ -1,0 +1,45 @@
+"""What was not tried is told as not proven, whatever else was right."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
+from egg_graph.evaluator.gpuless.executor import ProcessOutcome
+from egg_graph.schema import Check
+
+NEGATED = Check(
+    name="shrunk", family="negated", seed=1, error=0.0, budget=1.0, max_abs=0.0, passed=True, machine="interpreter"
+)
+
+
+def told(found: ProcessOutcome, dropped: dict[str, str], left_out: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Rungs of other inputs and uses, by name: outcome and statement."""
+    problem: Any = SimpleNamespace(
+        dropped_families={"shrunk": dropped}, uses=lambda name: SimpleNamespace(left_out=left_out)
+    )
+    nothing: Any = None
+    correctness = InterpretedCorrectness(nothing, problem, nothing, EvaluationBuilder())
+    correctness._families("shrunk", found)
+    return {rung.name: (rung.outcome, rung.statement) for rung in correctness.beside.rungs}
+
+
+def test_families_and_uses_that_were_left_out_are_not_proven() -> None:
+    found = ProcessOutcome(left_out=["huge", "ties"], used=["in a second instance"], unused=["after eval()"])
+    found.sections["other_inputs"].checks.append(NEGATED)
+    rungs = told(found, {"infinite": "PyTorch's own answer holds NaN there"}, {"one tensor": "no two are alike"})
+    assert rungs["other_inputs"] == ("passed", "right on inputs negated at shrunk shape in the guarded interpreter")
+    reason = "infinite (PyTorch's own answer holds NaN there); huge, ties (no time)"
+    assert rungs["inputs_left_out"] == ("skipped", f"not judged on inputs: {reason}")
+    assert rungs["other_uses"] == ("passed", "right used otherwise: in a second instance")
+    assert rungs["uses_left_out"] == ("skipped", "not tried: one tensor (no two are alike); after eval() (no time)")
+
+
+@pytest.mark.parametrize(("left_out", "reason"), [([], ": no input is free to change"), (["huge"], "")])
+def test_where_no_family_was_tried_nothing_is_proven_of_other_inputs(left_out: list[str], reason: str) -> None:
+    rungs = told(ProcessOutcome(left_out=left_out, used=["views"]), {}, {})
+    assert rungs["other_inputs"] == ("skipped", f"inputs came only from get_inputs' own distribution{reason}")
+    assert ("inputs_left_out" in rungs) is bool(left_out)
+    assert "uses_left_out" not in rungs
