@@ -77,6 +77,8 @@ def test_every_call_has_its_begin_and_its_duration(run):
         assert sum(call.parts.values()) == pytest.approx(call.seconds), call
     evaluated = [call.candidate for call in calls if call.call == "evaluation"]
     assert evaluated == [attempt.candidate.id for attempt in run.attempts]
+    for call, attempt in zip((call for call in calls if call.call == "evaluation"), run.attempts, strict=True):
+        assert call.reason == ("" if attempt.evaluation.usable else attempt.evaluation.reason)
 
 
 def test_the_parts_add_up_to_the_wall_time_and_all_tell_the_same_sum(run):

@@ -185,6 +185,8 @@ class Services:
             if evaluation.status == "infra_error":
                 raise InfrastructureError(f"evaluating candidate {candidate.id}: {evaluation.reason}")
             call.spent, call.told = evaluation.spent, {"status": evaluation.status}
+            if not evaluation.usable:
+                call.told["reason"] = " ".join(evaluation.reason.split())[:300]
         if kept:
             await Call(kept.keep, evaluation, task, *about(candidate, stage))
         return evaluation

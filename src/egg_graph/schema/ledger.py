@@ -35,7 +35,7 @@ class CallEntry(Value):
     status: str = ""
     """What it came to; `failed` where the machine failed, `pending` where an evaluator elsewhere has not answered."""
     reason: str = ""
-    """Why it failed, in one line."""
+    """Why it failed, or why what was evaluated is not right, in one line."""
     usage: Usage = Usage()
     """What a role's answer cost."""
 
