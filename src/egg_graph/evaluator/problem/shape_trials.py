@@ -41,7 +41,7 @@ class ForwardSize:
     largest: int
     """Elements of the largest tensor that an operator returned."""
     flops: float
-    """Flops of matrix products."""
+    """Flops of matrix products, as far as they can be counted."""
     operators: int = 0
     """Number of ATen operators."""
 
