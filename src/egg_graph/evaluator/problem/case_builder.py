@@ -21,6 +21,7 @@ from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
 from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
+from egg_graph.evaluator.problem.selections import Selection, calibrate_selection
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
 from egg_graph.schema import TF32, Precision
 
@@ -236,7 +237,9 @@ def _build(
     first = runner.at(precision)
     require_one_answer(runner, precision, first.leaves)
     exact = runner.exactly(first.leaves)
-    leaves = _calibrate(runner, precision, first.leaves, exact, family)
+    chosen = zip(first.selections, exact.selections, strict=True)
+    selections = [calibrate_selection(rounded, wide, precision) for rounded, wide in chosen]
+    leaves = _calibrate(runner, precision, first.leaves, exact, selections, family)
     if exact.operators <= MOVES | VIEWS:
         leaves = [require_exact(leaf) for leaf in leaves]
     names = reference.forward_names(len(inputs))
@@ -284,7 +287,12 @@ class _Remaker:
 
 
 def _calibrate(
-    runner: ReferenceRunner, precision: Precision, answer: list[torch.Tensor], exact: ExactAnswer, family: str
+    runner: ReferenceRunner,
+    precision: Precision,
+    answer: list[torch.Tensor],
+    exact: ExactAnswer,
+    selections: list[Selection | None],
+    family: str,
 ) -> list[ExpectedLeaf]:
     """Set the budgets of all leaves. On input families, answers to nearby inputs widen them.
 
@@ -307,7 +315,9 @@ def _calibrate(
             draws = FEW_DRAWS
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [
-        calibrate_leaf(a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision)
+        calibrate_leaf(
+            a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]
+        )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]
 

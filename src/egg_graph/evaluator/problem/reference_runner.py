@@ -20,6 +20,7 @@ from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.seeding import seed_generators
+from egg_graph.evaluator.problem.selections import Selection, Selections
 from egg_graph.evaluator.problem.weights import copy_state
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import BadInput, Precision
@@ -37,6 +38,8 @@ class ReferenceAnswer:
     """Buffers and parameters that the forward changed, by name, as they are after it."""
     changes_inputs: bool = False
     """The forward wrote to its inputs."""
+    selections: list[Selection | None] = field(default_factory=list)
+    """For each leaf, what its indices were selected from, where it holds indices and that is known."""
     aliases: bool = False
     """The answer lies in the memory of an input, parameter or buffer."""
 
@@ -52,6 +55,8 @@ class ExactAnswer(NamedTuple):
     """ATen operators of the forward."""
     updates: dict[str, torch.Tensor]
     """Buffers and parameters that the forward changed, by name."""
+    selections: list[Selection | None]
+    """For each leaf, what its indices were selected from, where it holds indices and that is known."""
 
 
 @dataclass
@@ -109,7 +114,7 @@ class ReferenceRunner:
             except (RuntimeError, BadInput):
                 continue  # a dtype is written into the reference, or memory runs out: try the next dtype
             leaves = [_widen(leaf, target) for leaf, target in zip(answer.leaves, like, strict=True)]
-            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates)
+            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates, answer.selections)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
     def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> Iterator[list[torch.Tensor]]:
@@ -178,7 +183,7 @@ class ReferenceRunner:
         before = copy_state(model)
         seed_generators(self.seed if seed is None else seed)
         try:
-            with torch.no_grad(), recorder or nullcontext():
+            with torch.no_grad(), recorder or nullcontext(), Selections() as selections:
                 structure, leaves = flatten(model(*copies))
         except torch.OutOfMemoryError:
             raise
@@ -192,6 +197,7 @@ class ReferenceRunner:
             leaves,
             updates={k: v.detach().clone() for k, v in after.items() if k in before and not _equal(before[k], v)},
             changes_inputs=any(not _equal(a, b) for a, b in zip(_tensors(inputs), _tensors(copies), strict=True)),
+            selections=[selections.of(x) if isinstance(x, torch.Tensor) else None for x in leaves],
             aliases=any(x.numel() and x.untyped_storage().data_ptr() in storages for x in _tensors(leaves)),
         )
 
