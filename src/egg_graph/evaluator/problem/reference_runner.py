@@ -134,10 +134,24 @@ class ReferenceRunner:
         for _ in range(draws):
             inputs = tree_map_only(torch.Tensor, lambda x: _perturb(x, ulp, generator), self.inputs)
             leaves = self._run_in(torch.float64, inputs).leaves
-            yield [
-                near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
-                for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
-            ]
+            yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
+            del leaves
+
+    def rounded_otherwise(self, expected: list[torch.Tensor], draws: int) -> Iterator[list[torch.Tensor]]:
+        """Run with operands of products rounded as finely as TF32 has it, and each time to other sides.
+
+        A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
+
+        Args:
+            expected: the fp64 answer.
+            draws: number of answers.
+
+        Raises:
+            BadInput: if forward fails.
+        """
+        for draw in range(draws):
+            leaves = self._with_products(TF32Products(grid=2.0 ** ((draw + 1) / (draws + 1))))
+            yield _alike(leaves, expected)
             del leaves
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
@@ -146,11 +160,15 @@ class ReferenceRunner:
             if kind == "bf16":
                 model = copy_of(self.model).to(torch.bfloat16)
                 return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None).leaves
-            decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-            with decomposed, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
-                return self._run(self.model, self.inputs, None).leaves
+            return self._with_products(TF32Products(truncate=kind == "truncated"))
         except (RuntimeError, BadInput):
             return None
+
+    def _with_products(self, reduced: TF32Products) -> list[torch.Tensor]:
+        """Run with reduced operands of products, those within attention included."""
+        decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+        with decomposed, pytorch_at("ieee", self.device), reduced:
+            return self._run(self.model, self.inputs, None).leaves
 
     def _run_in(
         self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
@@ -257,6 +275,12 @@ def _perturb(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.T
         return x
     draw = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
     return draw.sub_(0.5).mul_(ulp).add_(1).mul_(x)
+
+
+def _alike(leaves: list[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The leaves that are finite where the expected ones are; the expected ones in the place of the others."""
+    pairs = zip(leaves, expected, strict=True)
+    return [leaf if torch.equal(torch.isfinite(leaf), torch.isfinite(e)) else e for leaf, e in pairs]
 
 
 def _widen(leaf: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
