@@ -34,7 +34,7 @@ SAMPLE = {
     " attention_without_fading integer_sum_wraps nan_lost transposed_view infinite_lanes_become_nan",
     "right": "helpers workspace_reused batch_norm_train"
     " column_sum_atomics matmul_block_pointers attention_online add_large_wide_offsets logsumexp_with_infinities"
-    " positive_max_passes_nan_on matmul_bf16 softmax_autotuned",
+    " positive_max_passes_nan_on matmul_bf16 softmax_autotuned normalised_in_place",
 }
 """By folder, files on softmax for the most part: the first candidate for a problem pays for its shapes.
 
@@ -48,6 +48,7 @@ SMALLER = {
     "batch_norm": {"ROWS": 128, "FEATURES": 64},
     "causal_attention": {"LENGTH": 256},
     "column_sum": {"ROWS": 1024, "COLUMNS": 64},
+    "linear_row_norm": {"ROWS": 1024, "INNER": 256, "COLUMNS": 256},
     "matmul": {"M": 128, "K": 250, "N": 192},
     "positive_max": {"ROWS": 64},
     "rows_with_infinity": {"ROWS": 64},

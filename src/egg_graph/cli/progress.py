@@ -150,6 +150,10 @@ class Progress:
         elif not event.get("eager_ms"):
             parts.append("[dim]nothing is timed here[/]")
         self._line(f"[bold]baseline[/]  {'  '.join(parts)}")
+        if event.get("uncounted"):
+            self._detail(
+                "", f"the floor leaves out products that could not be counted: {', '.join(event['uncounted'])}"
+            )
         if event.get("tuned"):
             self._detail("", plain(event["tuned"]))
 

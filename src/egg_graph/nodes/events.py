@@ -5,7 +5,7 @@
 | `started` | every node, but none of a stage that does not run | `node`; in a stage `stage`; of those who work at an attempt `attempt`, `mode`; of draft and judge `draft` |
 | `started` | tuner, for each configuration of a sweep | `node`, `stage`, `attempt`, `mode`, `candidate`, `config`, `number` (from 1), `of`, `doing` |
 | `working` | every node, at the latest two seconds after its last one | as its `started`, and `doing` (what the evaluator reports), `seconds` (since it started) |
-| `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms`; where tuned PyTorch was asked for `tuned_ms` (None where it was not measured), `tuned` (it in one line, and what to set) |
+| `baseline` | baseline | `status` (`ok`, `unevaluable`), `reason`, `eager_ms`, `compile_ms`, `floor_ms`, `uncounted` (operators whose products the floor leaves out); where tuned PyTorch was asked for `tuned_ms` (None where it was not measured), `tuned` (it in one line, and what to set) |
 | `contender` | contender, where the embedded expert has no kernel | `status` (`none`), `reason` |
 | `stage` | open, close | `stage`, `status` (`opened`, `skipped` (once, of the first stage that would tune untimed), or the outcome of its summary), `attempt` (attempts so far), `reason` |
 | `role` | analyst, coder, debugger; draft, and evaluator of drafts, as the coder | `stage`, `role`, `attempt` (the one in work; of drafts side by side the first of theirs), `draft` (the number of one of them), `mode`, `status` (`worth_optimizing`, `not_worth_optimizing`, `side_by_side` (drafts are ordered; `reason` tells how many), `drafted`, `dropped` (a draft that is no attempt, and why), `no_code`, `declined` (a plan that the team does not follow, or a reference that it has no kernel for), `diagnosed`, `no_answer` (of the analyst or the debugger: what stands in for a usable answer, and why)), `reason` |
@@ -96,6 +96,7 @@ class Event(TypedDict, total=False):
     tuned_ms: float | None
     tuned: str
     floor_ms: float
+    uncounted: list[str]
     model: str
     again_in: float | None
     input_tokens: int
@@ -130,6 +131,7 @@ def baseline_event(baseline: Baseline) -> Event:
         eager_ms=baseline.eager_ms,
         compile_ms=baseline.compile_ms,
         floor_ms=baseline.floor_ms,
+        uncounted=list(baseline.uncounted),
         **tuned,
     )
 

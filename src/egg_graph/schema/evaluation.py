@@ -444,7 +444,9 @@ class Baseline(Value):
     eager_bytes: float = 0.0
     """Traffic of eager PyTorch, which writes and reads every intermediate [byte]."""
     flops: float = 0.0
-    """Operations in matrix products [flop]."""
+    """Operations in matrix products, as far as they could be counted [flop]."""
+    uncounted: tuple[str, ...] = ()
+    """Operators whose operations could not be counted: `flops` and `floor_ms` leave them out, so both are too low."""
     floor_ms: float = 0.0
     """max(compulsory_bytes / DRAM bandwidth, flops / peak) on the target [ms].
 

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
@@ -12,8 +13,8 @@ from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.flops import NecessaryFlops
-from egg_graph.evaluator.problem.leaf_comparison import compare_leaf
-from egg_graph.evaluator.problem.precision import round_to_tf32, truncate_to_tf32
+from egg_graph.evaluator.problem.leaf_comparison import compare_leaf, is_right
+from egg_graph.evaluator.problem.precision import TF32Products, round_to_tf32, truncate_to_tf32
 from egg_graph.evaluator.wire.poison import poison_, poisoned
 from egg_graph.schema import Finding, Precision
 
@@ -84,6 +85,47 @@ def test_a_tf32_budget_admits_rounding_and_not_truncation() -> None:
     assert judged(truncate_to_tf32) == ["tf32_truncation"]
     assert judged(lambda x: x.bfloat16().float(), "x.to(tl.bfloat16)") == ["precision_loss"]
     assert judged(lambda x: x.bfloat16().float(), "x * 2.0") == ["wrong_values"]
+
+
+POOLED_MAXIMUM = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(257, 208)
+
+    def forward(self, x):
+        return F.gelu(F.avg_pool1d(self.linear(x)[:, None], 16)[:, 0]).amax(1)
+
+
+def get_inputs():
+    return [torch.rand(19, 257)]
+"""
+
+
+def test_a_maximum_of_rounded_products_is_right_on_every_seed() -> None:
+    """The errors of a few maxima are one draw: PyTorch's own may all be small by chance."""
+    for seed in range(20):
+        case = case_of(POOLED_MAXIMUM, "tf32", seed=101 * seed + 5)
+        weight, bias = (case.state[f"linear.{name}"] for name in ("weight", "bias"))
+        folded, pooled = weight.view(13, 16, 257).mean(1), bias.view(13, 16).mean(1)
+        scores = round_to_tf32(case.inputs[0]) @ round_to_tf32(folded).t() + pooled
+        assert is_right(F.gelu(scores).amax(1), case.leaves[0]), seed
+        half = case.inputs[0].bfloat16().float() @ folded.bfloat16().float().t() + pooled
+        assert not is_right(F.gelu(half).amax(1), case.leaves[0]), seed
+
+
+def test_other_roundings_are_as_fine_as_tf32s_and_other_ones() -> None:
+    x = torch.randn(5000, generator=torch.Generator().manual_seed(0))
+    errors = [TF32Products(grid=grid).reduce(x) - x for grid in (1.0, 2**0.25, 2**0.5)]
+    sizes = [float(error.norm() / x.norm()) for error in errors]
+    assert max(sizes) < 1.1 * min(sizes) and max(sizes) < 2.0**-11
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert abs(float(torch.corrcoef(torch.stack([errors[i], errors[j]]))[0, 1])) < 0.1
 
 
 def test_constant_parameters_are_moved_off_their_constant() -> None:

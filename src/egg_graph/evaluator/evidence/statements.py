@@ -200,3 +200,17 @@ def unsampled_words(run: FakeRun) -> str:
     if all(launch.executed == launch.programs for launch in run.launches):
         return ""
     return ", if no program that was not run does less, or less for a byte of the answer, than all of those that were"
+
+
+def uncounted_words(run: FakeRun) -> str:
+    """Say which library operators the lower bound takes as if they did not compute."""
+    names = sorted({call.name for call in run.library if not call.counted})
+    return f", and as if {', '.join(names)} computed nothing: its operations cannot be counted" if names else ""
+
+
+def floor_words(baseline: Baseline) -> str:
+    """Say the reference's floor, and what it leaves out."""
+    missing = (
+        f", those of {', '.join(baseline.uncounted)} left out: they cannot be counted" if baseline.uncounted else ""
+    )
+    return f"with all inputs, parameters and products{missing} the floor is {baseline.floor_ms:.4g} ms"

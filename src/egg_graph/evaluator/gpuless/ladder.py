@@ -19,11 +19,13 @@ from egg_graph.evaluator.evidence.statements import (
     compile_statement,
     count,
     distinct,
+    floor_words,
     forbidden_library,
     launch_statement,
     no_launch,
     not_reached,
     spills,
+    uncounted_words,
     unsampled_statement,
     unsampled_words,
     unseen_branches,
@@ -38,7 +40,7 @@ from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import shift_time, spending_on
 from egg_graph.evaluator.wire.launches import FakeRun, Launch
-from egg_graph.schema import Candidate, KernelTask
+from egg_graph.schema import Baseline, Candidate, KernelTask
 
 SAMPLE, LARGE_SAMPLE = 6, 200
 """Interpret this many programs of a launch in a run without values; the second number where coverage is in doubt."""
@@ -115,7 +117,7 @@ class GpulessLadder:
         self.at_greatest(problem, candidate, builder)
         self.coverage(problem, candidate, run, builder)
         self.compile(problem, candidate, run, builder)
-        self.roofline(problem.task, run, builder, problem.untimed_baseline.floor_ms)
+        self.roofline(problem.task, run, builder, problem.untimed_baseline)
         return builder
 
     def fake_call(
@@ -252,16 +254,16 @@ class GpulessLadder:
             builder.skipped("kernels_at_full_shape", words)
 
     def roofline(
-        self, task: KernelTask, run: FakeRun, builder: EvaluationBuilder, floor_ms: float | None = None
+        self, task: KernelTask, run: FakeRun, builder: EvaluationBuilder, baseline: Baseline | None = None
     ) -> None:
         """One rung: the lower bound on time, beside the reference's floor."""
-        builder.bound = bound(run, task.target, task.precision, floor_ms or 0.0)
-        floor = "" if floor_ms is None else f"; with all inputs, parameters and products the floor is {floor_ms:.4g} ms"
+        builder.bound = bound(run, task.target, task.precision, 0.0 if baseline is None else baseline.floor_ms)
+        floor = "" if baseline is None else f"; {floor_words(baseline)}"
         products = f"{builder.bound.dot_flops / 1e9:.4g} GFLOP of tl.dot, " if builder.bound.dot_flops else ""
         builder.passed(
             "roofline",
             f"no run on {task.target.name} can take less than {builder.bound.milliseconds:.4g} ms "
             f"({builder.bound.dram_bytes / 1e6:.4g} MB through DRAM, {products}"
             f"{count(builder.bound.launches, 'launch', 'launches')}, limited by {builder.bound.limiter})"
-            f"{unsampled_words(run)}{floor}",
+            f"{unsampled_words(run)}{uncounted_words(run)}{floor}",
         )

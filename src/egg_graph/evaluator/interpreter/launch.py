@@ -17,6 +17,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from egg_graph.evaluator.interpreter import races
 from egg_graph.evaluator.interpreter.arguments import Specialisation, constexpr_names, to_device, typed_names
 from egg_graph.evaluator.interpreter.coverage import add_upper_bounds, compulsory_bytes
+from egg_graph.evaluator.interpreter.left_out import forget_overwritten
 from egg_graph.evaluator.interpreter.programs import ProgramCounts, run_programs
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState, current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
@@ -118,6 +119,7 @@ def _record(run: RunState, launch: LaunchState, counts: ProgramCounts, form: dic
     run.computing_launches += launch.computes
     if run.accumulates is False:
         run.accumulates = bool(launch.atomics) or races.updates_in_place(run)
+    forget_overwritten(run, launch, counts)
     executed = len(counts.programs)
     scale = counts.total / executed if executed else 0.0
     run.launches.append(

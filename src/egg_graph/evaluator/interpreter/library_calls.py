@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace, distinct_bytes
 from egg_graph.evaluator.interpreter.arguments import describe
 from egg_graph.evaluator.interpreter.run_state import in_kernel
 from egg_graph.evaluator.wire.launches import LibraryCall
 from egg_graph.evaluator.wire.operators import COPIES, computing
+from egg_graph.evaluator.wire.product_flops import product_flops
 
 NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
            "set_", "resize_", "sym_size", "sym_stride", "sym_numel", "is_same_size", "record_stream"}  # fmt: skip
@@ -143,11 +143,13 @@ class LibraryRecorder(TorchDispatchMode):
         if name in ("_to_copy", "clone") and memory_of(operands[0]) in self.max_by_storage:
             self.copies += results
             self.max_by_storage[memory_of(results[0])] = self.max_by_storage[memory_of(operands[0])]
+        flops = product_flops(function._overloadpacket, args, kwargs, result)
         self.calls.append(
             LibraryCall(
                 name=f"aten.{name}",
                 bytes=float(moved),
-                flops=_flops(function, args, kwargs, result),
+                flops=flops or 0.0,
+                counted=flops is not None,
                 dtype=str(operands[0].dtype).removeprefix("torch.") if operands else "",
                 outputs=tuple(describe(x) for x in results),
                 result_bytes=sum(map(_bytes, results)),
@@ -169,9 +171,3 @@ def _is_view(function: Any) -> bool:
     """Whether all results of an operator alias an operand without writing to it."""
     returns = function._schema.returns
     return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
-
-
-def _flops(function: Any, args: Any, kwargs: Any, result: Any) -> float:
-    """Count the operations of matrix products, convolutions and attention by PyTorch's formulas; 0 for the rest."""
-    formula = flop_registry.get(function._overloadpacket)
-    return float(formula(*args, **kwargs, out_val=result)) if formula is not None else 0.0

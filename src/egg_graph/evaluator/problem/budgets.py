@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.error_sums import ErrorSums, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.selections import Selection
 from egg_graph.schema import FP32, Precision
 
 MARGIN: dict[Precision, float] = {"ieee": 8.0, "tf32": 2.0, "tf32_truncated": 2.0, "bf16": 2.0, "fp16": 2.0}
@@ -31,6 +33,7 @@ def calibrate_leaf(
     in_fp32: ErrorSums | None,
     others: Sequence[ErrorSums],
     precision: Precision,
+    selection: Selection | None = None,
 ) -> ExpectedLeaf:
     """Set the budgets of one leaf. Both tensors have the same shape.
 
@@ -42,13 +45,15 @@ def calibrate_leaf(
             with truncated operands under `tf32_truncated`; in fp64 to inputs an ulp away, where a difference shows that
             the problem amplifies any rounding.
         precision: the task's policy.
+        selection: what the leaf's indices were selected from, if it holds such.
 
     Raises:
         Unevaluable: if a right answer could not be told from a wrong one.
     """
     if not (answer.dtype.is_floating_point or answer.dtype.is_complex):
-        share = int((answer != expected).sum()) / answer.numel() if answer.numel() else 0.0
-        return ExpectedLeaf(expected, answer.dtype, budget=2 * share, slack=0.0, pytorch_error=share, pytorch=answer)
+        leaf = ExpectedLeaf(expected, answer.dtype, 0.0, 0.0, pytorch_error=0.0, pytorch=answer, selection=selection)
+        share = leaf.share_of_wrong(answer)
+        return replace(leaf, budget=2 * share, pytorch_error=share)
     own = _own_errors(answer, expected)
     ordering = ORDERING * (in_fp32 or own).relative if precision in FP32 else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype

@@ -17,10 +17,11 @@ from egg_graph.evaluator.problem.case import Case, Unevaluable, Update
 from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relative_error, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
-from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, VIEWS
+from egg_graph.evaluator.problem.operators import MOVES, PRODUCTS, SELECTS, VIEWS
 from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
+from egg_graph.evaluator.problem.selections import Selection, calibrate_selection
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
 from egg_graph.schema import TF32, Precision
 
@@ -30,6 +31,9 @@ FEW = 64
 """An answer of fewer elements, such as a loss, has few errors: all of them may be small by chance."""
 FEW_DRAWS = 8
 """Nearby inputs that are run to set the budget of such an answer."""
+SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
+"""Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
+that are left are those of the numbers selected, which may be small by chance, all of them together."""
 FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
 """Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
 TF32's applies if products read operands that are rounded to TF32."""
@@ -236,7 +240,9 @@ def _build(
     first = runner.at(precision)
     require_one_answer(runner, precision, first.leaves)
     exact = runner.exactly(first.leaves)
-    leaves = _calibrate(runner, precision, first.leaves, exact, family)
+    chosen = zip(first.selections, exact.selections, strict=True)
+    selections = [calibrate_selection(rounded, wide, precision) for rounded, wide in chosen]
+    leaves = _calibrate(runner, precision, first.leaves, exact, selections, family)
     if exact.operators <= MOVES | VIEWS:
         leaves = [require_exact(leaf) for leaf in leaves]
     names = reference.forward_names(len(inputs))
@@ -284,9 +290,15 @@ class _Remaker:
 
 
 def _calibrate(
-    runner: ReferenceRunner, precision: Precision, answer: list[torch.Tensor], exact: ExactAnswer, family: str
+    runner: ReferenceRunner,
+    precision: Precision,
+    answer: list[torch.Tensor],
+    exact: ExactAnswer,
+    selections: list[Selection | None],
+    family: str,
 ) -> list[ExpectedLeaf]:
-    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them.
+    """Set the budgets of all leaves. On input families, answers to nearby inputs widen them; on the inputs as given,
+    other roundings do where the answer is what a selection left.
 
     One further answer is held at a time: each has the size of the reference's own.
     """
@@ -294,20 +306,26 @@ def _calibrate(
     others = []
     # PyTorch may compute some products (attention) in fp32 though TF32 is allowed; the policy allows TF32 to everyone.
     in_tf32 = runner.emulate("tf32") if precision in TF32 and runner.device.type == "cuda" else None
+    emulated = runner.device.type != "cuda" or in_tf32 is not None
     if in_tf32 is not None:
         others.append(_errors(in_tf32, exact.leaves))
         del in_tf32
     if precision == "tf32_truncated" and (truncated := runner.emulate("truncated")) is not None:
         others.append(_errors(truncated, exact.leaves))
         del truncated
+    rounded = precision in TF32 and bool(exact.operators & PRODUCTS)
+    few = sum(leaf.numel() for leaf in exact.leaves) <= MOST_SELECTED
+    if family == AS_GIVEN and rounded and emulated and exact.operators & SELECTS and few:
+        others += [_errors(drawn, exact.leaves) for drawn in runner.rounded_otherwise(exact.leaves, SELECTED_DRAWS)]
     if family != AS_GIVEN and exact.against == "fp64":
-        rounded = precision in TF32 and bool(exact.operators & PRODUCTS)
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
         if any(leaf.numel() < FEW for leaf in exact.leaves):
             draws = FEW_DRAWS
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [
-        calibrate_leaf(a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision)
+        calibrate_leaf(
+            a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]
+        )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]
 

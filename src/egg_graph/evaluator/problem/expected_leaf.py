@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from egg_graph.evaluator.problem.error_sums import pieces
+from egg_graph.evaluator.problem.selections import Selection
+
 
 @dataclass(frozen=True)
 class ExpectedLeaf:
@@ -25,8 +28,25 @@ class ExpectedLeaf:
     """PyTorch's answer at the declared precision, for KernelBench's criterion."""
     bias_budget: float = float("inf")
     """Largest relative error that all elements may share (see `ErrorSums.bias`)."""
+    selection: Selection | None = None
+    """What the leaf's indices were selected from, where it holds indices and that is known."""
 
     @property
     def exact(self) -> bool:
         """Whether the leaf holds integers or booleans, which are compared for equality."""
         return not (self.dtype.is_floating_point or self.dtype.is_complex)
+
+    def wrong_integers(self, got: torch.Tensor) -> torch.Tensor:
+        """Mask of the integers that are not the expected ones, nor indices that are as right."""
+        wrong = got != self.expected
+        if self.selection is None or not bool(wrong.any()):
+            return wrong
+        return wrong & ~self.selection.equally_right(got, self.expected)
+
+    def share_of_wrong(self, got: torch.Tensor) -> float:
+        """The share of these integers."""
+        if not got.numel():
+            return 0.0
+        if self.selection is not None:
+            return int(self.wrong_integers(got).sum()) / got.numel()
+        return sum(int((a != b).sum()) for a, b in pieces(got, self.expected)) / got.numel()

@@ -102,6 +102,7 @@ def _summarize(task: KernelTask, reference: Reference, mode: AbstractContextMana
         compulsory_bytes=compulsory,
         eager_bytes=traffic.moved,
         flops=flops,
+        uncounted=tuple(sorted(counter.uncounted)),
         floor_ms=floor * 1e3,
     )
 

@@ -115,7 +115,7 @@ def is_right(got: Any, leaf: ExpectedLeaf) -> bool:
     if _check_form(got, leaf, "") is not None:
         return False
     if leaf.exact:
-        return _share_of_different(got, leaf.expected) <= leaf.budget
+        return leaf.share_of_wrong(got) <= leaf.budget
     if _any_strange(got, leaf.expected):
         return False
     sums = sum_errors(got, leaf.expected)
@@ -178,22 +178,17 @@ def _check_form(got: Any, leaf: ExpectedLeaf, where: str) -> Finding | None:
 def _compare_exact(got: torch.Tensor, leaf: ExpectedLeaf, where: str) -> LeafComparison:
     """Compare integers or booleans element by element."""
     expected = leaf.expected
-    share = _share_of_different(got, expected)
+    share = leaf.share_of_wrong(got)
     largest = max((float((a.double() - b.double()).abs().max()) for a, b in pieces(got, expected)), default=0.0)
     if share <= leaf.budget:
         return LeafComparison(share, largest)
-    wrong = got != expected
+    wrong = leaf.wrong_integers(got)
     at = _first(wrong)
     message = (
         f"{int(wrong.sum())} of {wrong.numel()} elements differ; first at {list(at)}: "
         f"got {got[at].item()}, expected {expected[at].item()}{describe_tail(wrong)}"
     )
     return LeafComparison(share, largest, (Finding(kind="wrong_values", message=message, where=where),))
-
-
-def _share_of_different(got: torch.Tensor, expected: torch.Tensor) -> float:
-    different = sum(int((a != b).sum()) for a, b in pieces(got, expected))
-    return different / got.numel() if got.numel() else 0.0
 
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:

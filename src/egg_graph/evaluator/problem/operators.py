@@ -47,6 +47,11 @@ VIEWS = frozenset(
 """Operators that view, allocate, fill or compare, and therefore round nothing."""
 ORDERS_EQUALS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin", "unique"})
 """Operators that do not promise which index among equal values they return. `argmax` and `argmin` return the first."""
+SELECTS = frozenset(
+    {"topk", "sort", "max", "min", "amax", "amin", "aminmax", "kthvalue", "median", "mode", "cummax", "cummin"}
+    | {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"}
+)
+"""Operators that answer with some of the numbers that they are given: the errors of all others are lost."""
 READS_ALL = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
     | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}

@@ -67,11 +67,19 @@ class TF32Products(TorchDispatchMode):
 
     Args:
         truncate: truncate operands to TF32 instead.
+        grid: round to multiples of this part of TF32's numbers. Another number than a power of two rounds as finely,
+            yet each operand to another side: another draw of the errors that rounding makes.
     """
 
-    def __init__(self, *, truncate: bool = False) -> None:
+    def __init__(self, *, truncate: bool = False, grid: float = 1.0) -> None:
         super().__init__()
-        self.reduce = truncate_to_tf32 if truncate else round_to_tf32
+        self.truncate, self.grid = truncate, grid
+
+    def reduce(self, x: torch.Tensor) -> torch.Tensor:
+        """Reduce one operand."""
+        if self.truncate:
+            return truncate_to_tf32(x)
+        return round_to_tf32(x) if self.grid == 1.0 else round_to_tf32(x / self.grid) * self.grid
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__

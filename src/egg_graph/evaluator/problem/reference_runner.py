@@ -20,6 +20,7 @@ from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
 from egg_graph.evaluator.problem.seeding import seed_generators
+from egg_graph.evaluator.problem.selections import Selection, Selections
 from egg_graph.evaluator.problem.weights import copy_state
 from egg_graph.evaluator.wire.exchange import flatten
 from egg_graph.schema import BadInput, Precision
@@ -37,6 +38,8 @@ class ReferenceAnswer:
     """Buffers and parameters that the forward changed, by name, as they are after it."""
     changes_inputs: bool = False
     """The forward wrote to its inputs."""
+    selections: list[Selection | None] = field(default_factory=list)
+    """For each leaf, what its indices were selected from, where it holds indices and that is known."""
     aliases: bool = False
     """The answer lies in the memory of an input, parameter or buffer."""
 
@@ -52,6 +55,8 @@ class ExactAnswer(NamedTuple):
     """ATen operators of the forward."""
     updates: dict[str, torch.Tensor]
     """Buffers and parameters that the forward changed, by name."""
+    selections: list[Selection | None]
+    """For each leaf, what its indices were selected from, where it holds indices and that is known."""
 
 
 @dataclass
@@ -109,7 +114,7 @@ class ReferenceRunner:
             except (RuntimeError, BadInput):
                 continue  # a dtype is written into the reference, or memory runs out: try the next dtype
             leaves = [_widen(leaf, target) for leaf, target in zip(answer.leaves, like, strict=True)]
-            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates)
+            return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates, answer.selections)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
     def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> Iterator[list[torch.Tensor]]:
@@ -129,10 +134,24 @@ class ReferenceRunner:
         for _ in range(draws):
             inputs = tree_map_only(torch.Tensor, lambda x: _perturb(x, ulp, generator), self.inputs)
             leaves = self._run_in(torch.float64, inputs).leaves
-            yield [
-                near if torch.equal(torch.isfinite(near), torch.isfinite(e)) else e
-                for e, near in ((e, _widen(leaf, e)) for leaf, e in zip(leaves, expected, strict=True))
-            ]
+            yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
+            del leaves
+
+    def rounded_otherwise(self, expected: list[torch.Tensor], draws: int) -> Iterator[list[torch.Tensor]]:
+        """Run with operands of products rounded as finely as TF32 has it, and each time to other sides.
+
+        A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
+
+        Args:
+            expected: the fp64 answer.
+            draws: number of answers.
+
+        Raises:
+            BadInput: if forward fails.
+        """
+        for draw in range(draws):
+            leaves = self._with_products(TF32Products(grid=2.0 ** ((draw + 1) / (draws + 1))))
+            yield _alike(leaves, expected)
             del leaves
 
     def emulate(self, kind: Emulation) -> list[torch.Tensor] | None:
@@ -141,11 +160,15 @@ class ReferenceRunner:
             if kind == "bf16":
                 model = copy_of(self.model).to(torch.bfloat16)
                 return self._run(model, cast_inputs(self.inputs, torch.bfloat16), None).leaves
-            decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-            with decomposed, pytorch_at("ieee", self.device), TF32Products(truncate=kind == "truncated"):
-                return self._run(self.model, self.inputs, None).leaves
+            return self._with_products(TF32Products(truncate=kind == "truncated"))
         except (RuntimeError, BadInput):
             return None
+
+    def _with_products(self, reduced: TF32Products) -> list[torch.Tensor]:
+        """Run with reduced operands of products, those within attention included."""
+        decomposed = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+        with decomposed, pytorch_at("ieee", self.device), reduced:
+            return self._run(self.model, self.inputs, None).leaves
 
     def _run_in(
         self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
@@ -178,7 +201,7 @@ class ReferenceRunner:
         before = copy_state(model)
         seed_generators(self.seed if seed is None else seed)
         try:
-            with torch.no_grad(), recorder or nullcontext():
+            with torch.no_grad(), recorder or nullcontext(), Selections() as selections:
                 structure, leaves = flatten(model(*copies))
         except torch.OutOfMemoryError:
             raise
@@ -192,6 +215,7 @@ class ReferenceRunner:
             leaves,
             updates={k: v.detach().clone() for k, v in after.items() if k in before and not _equal(before[k], v)},
             changes_inputs=any(not _equal(a, b) for a, b in zip(_tensors(inputs), _tensors(copies), strict=True)),
+            selections=[selections.of(x) if isinstance(x, torch.Tensor) else None for x in leaves],
             aliases=any(x.numel() and x.untyped_storage().data_ptr() in storages for x in _tensors(leaves)),
         )
 
@@ -251,6 +275,12 @@ def _perturb(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.T
         return x
     draw = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
     return draw.sub_(0.5).mul_(ulp).add_(1).mul_(x)
+
+
+def _alike(leaves: list[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The leaves that are finite where the expected ones are; the expected ones in the place of the others."""
+    pairs = zip(leaves, expected, strict=True)
+    return [leaf if torch.equal(torch.isfinite(leaf), torch.isfinite(e)) else e for leaf, e in pairs]
 
 
 def _widen(leaf: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -45,7 +45,7 @@ class ForwardSize:
     largest: int
     """Elements of the largest tensor that an operator returned."""
     flops: float
-    """Flops of matrix products."""
+    """Flops of matrix products, as far as they can be counted."""
     steps: int = 0
     """Number of calls from Python, and of operators in recurrences."""
     form: Form | None = None

@@ -76,6 +76,8 @@ class LibraryCall(Value):
     """Bytes of its operands and results, each once."""
     flops: float = 0.0
     """Floating-point operations of matrix products, convolutions and attention; 0 for other operators."""
+    counted: bool = True
+    """Whether `flops` could be counted; 0 stands for what could not, so that bounds made of it stay lower bounds."""
     dtype: str = ""
     """Dtype of the first tensor operand, as `float32`."""
     outputs: tuple[str, ...] = ()
