@@ -17,7 +17,8 @@ from tests.graph.scripted import REFERENCE, tunable
 from tests.lab.commands import lab
 from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs
 from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
-from tests.lab.model_runs_table import model_runs_page, read_model_runs
+from tests.lab.model_runs_page import model_runs_page
+from tests.lab.model_runs_table import read_model_runs
 
 NO = {"worth_optimizing": False, "bottleneck": "none", "root_cause": "at the roof", "category": "none", "plan": ""}
 KNOBS = {"target": "h200", "expert_seed": False, "stages": ["algorithmic_structure", "tensor_tiling"]}

@@ -420,7 +420,8 @@ def model_runs(
     """
     from tests.lab.model_runs import ModelRuns, begin_model_runs, progress_lines, read_knobs
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
-    from tests.lab.model_runs_table import model_runs_page, read_model_runs, write_model_runs
+    from tests.lab.model_runs_page import model_runs_page, write_model_runs
+    from tests.lab.model_runs_table import read_model_runs
 
     given = read_knobs(knobs or ())
     runs = begin_model_runs(folder, references, given, expert=expert) if references else ModelRuns(folder)
