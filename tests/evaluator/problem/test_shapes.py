@@ -1,5 +1,7 @@
 """Smaller shapes: small enough to interpret, still running, and awkward where they can be."""
 
+import copy
+
 import pytest
 import torch
 
@@ -151,6 +153,27 @@ def test_a_group_that_is_normalised_keeps_several_channels() -> None:
         loaded = load_reference(source, overrides)
         one, other = (loaded.model(0)(*loaded.inputs(seed)) for seed in (0, 1))
         assert (one - other).norm() > 0.1 * one.norm()
+
+
+def test_a_shape_at_which_fp32_itself_is_far_off_is_refused() -> None:
+    """A batch norm of two values answers with their order, which rounding turns round: no kernel is right there.
+
+    Each block halves the image. No shape is small, for the module has too many weights.
+    """
+    source = reference(
+        forward("return self.blocks(x).mean((2, 3))",
+                setup=("ins = [3] + 4 * [160]",
+                       "blocks = ([nn.Conv2d(n, 160, 3, 2, 1), nn.BatchNorm2d(160), nn.ReLU()] for n in ins)",
+                       "self.blocks = nn.Sequential(*(layer for block in blocks for layer in block))")),
+        "rows = 2\nside = 224",
+        "[torch.rand(rows, 3, side, side)]",
+    )  # fmt: skip
+    for overrides in choose_shapes(source):
+        loaded = load_reference(source, overrides)
+        model, inputs = loaded.model(0), loaded.inputs(0)
+        assert len(inputs[0]) == 2 and overrides["side"] < 224
+        one, exact = model(*inputs), copy.deepcopy(model).double()(inputs[0].double())
+        assert (one - exact).norm() < 1e-5 * exact.norm(), overrides
 
 
 def test_a_shape_that_depends_on_the_data_is_found_by_running_it() -> None:

@@ -17,6 +17,8 @@ from egg_graph.evaluator.problem.reference import Reference, load_reference, one
 from egg_graph.schema import BadInput
 
 if TYPE_CHECKING:
+    import torch
+
     from egg_graph.evaluator.problem.forward_form import Form
 
 MAX_ELEMENTS = 130_000
@@ -31,6 +33,9 @@ STILL = 1e-5
 """The answer does not move if the relative difference of two answers is at most this."""
 NOISE = 30.0
 """A difference of less than this many times the error of fp32 is rounding."""
+SURE = (1e-5, 1e-3, math.inf)
+"""Largest relative errors of fp32 against fp64 at a shape, the most wanted first. (A batch norm of two values turns
+rounding into signs; TF32's error is thousands of times as large, and then no answer is told from another one.)"""
 
 Overrides = tuple[tuple[str, int], ...]
 """Overrides as sorted pairs, for use as a key."""
@@ -58,6 +63,16 @@ class ForwardSize:
         return fits and self.flops <= MAX_FLOPS and self.steps <= MAX_STEPS
 
 
+@dataclass(frozen=True)
+class TrialAnswer:
+    """What the reference answered on real tensors."""
+
+    moves: bool
+    """Whether other inputs get another answer."""
+    error: float
+    """Largest relative error of fp32 against fp64 of any floating tensor of the answer; 0 if fp64 does not run."""
+
+
 @dataclass
 class ShapeTrials:
     """Trials of one reference, each made once.
@@ -74,14 +89,16 @@ class ShapeTrials:
     """Whether a shape must keep the steps of the forward, too; its layers it always keeps."""
     answer_must_move: bool = True
     """Whether `runs` also asks that other inputs get another answer. (One channel in a normalized group does not.)"""
+    most_error: float = math.inf
+    """Largest relative error of fp32 against fp64 with which a shape still `runs`."""
     last_failure: str = ""
     """Why the last failed trial failed, on one line."""
     sizes: dict[Overrides, ForwardSize | None] = field(default_factory=dict)
     """Sizes by overrides; None if the reference failed."""
     too_large: set[Overrides] = field(default_factory=set)
     """Overrides whose parameters alone are more than an interpreter can process; their forward was not run."""
-    moves: dict[Overrides, bool | None] = field(default_factory=dict)
-    """Whether the answer moves, by overrides that were run on real tensors; None if the reference failed."""
+    answers: dict[Overrides, TrialAnswer | None] = field(default_factory=dict)
+    """What was answered, by overrides that were run on real tensors; None if the reference failed."""
 
     def __post_init__(self) -> None:
         self.deadline = time.thread_time() + self.seconds
@@ -127,16 +144,19 @@ class ShapeTrials:
     def runs(self, overrides: Mapping[str, int]) -> bool:
         """Whether the reference runs on real tensors too, which show an index out of range where fake ones do not.
 
-        If `answer_must_move`, also whether other inputs get another answer.
+        Also whether other inputs get another answer, if `answer_must_move`, and fp32 errs by at most `most_error`.
         """
         key = tuple(sorted(overrides.items()))
-        if key not in self.moves:
+        if key not in self.answers:
             try:
-                self.moves[key] = _answer_moves(load_reference(self.source, overrides))
+                self.answers[key] = _try_answers(load_reference(self.source, overrides))
             except Exception as error:  # noqa: BLE001 - any failure at all is this trial's answer
                 self.last_failure = one_line(error)
-                self.moves[key] = None
-        return bool(self.moves[key]) if self.answer_must_move else self.moves[key] is not None
+                self.answers[key] = None
+        answer = self.answers[key]
+        if answer is None:
+            return False
+        return (answer.moves or not self.answer_must_move) and not answer.error > self.most_error
 
 
 def input_shapes(reference: Reference) -> list[tuple[int, ...]]:
@@ -169,8 +189,11 @@ def output_shapes(reference: Reference) -> list[tuple[int, ...]]:
     return [tuple(x.shape) for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)]
 
 
-def _answer_moves(reference: Reference) -> bool:
-    """Whether two draws of the inputs get answers that differ by more than `STILL` and by more than rounding."""
+def _try_answers(reference: Reference) -> TrialAnswer:
+    """Answer two draws of the inputs in fp32 and one in fp64.
+
+    The answer moves if they differ by more than `STILL` and by more than rounding.
+    """
     import torch
 
     one, other = (_answer(reference, seed, torch.float32) for seed in (0, 1))
@@ -178,14 +201,19 @@ def _answer_moves(reference: Reference) -> bool:
         exact = _answer(reference, 0, torch.float64)
     except RuntimeError:  # a dtype is written into the reference
         exact = one
-    return any(
-        a.shape != b.shape or float((a - b).norm()) > max(STILL * float(a.norm()), NOISE * float((a - c).norm()), 0.0)
-        for a, b, c in zip(one, other, exact, strict=True)
-    )
+    moves, error = False, 0.0
+    for a, b, c in zip(one, other, exact, strict=True):
+        x, wide = _finite(a), _finite(c)
+        norm, rounding = float(x.norm()), float((x - wide).norm())
+        moves = moves or a.shape != b.shape
+        moves = moves or float((x - _finite(b)).norm()) > max(STILL * norm, NOISE * rounding, 0.0)
+        if norm > 0.0 and (a.is_floating_point() or a.is_complex()):
+            error = max(error, rounding / norm)
+    return TrialAnswer(moves, error)
 
 
-def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
-    """Tensors of the answer, computed in `dtype` and returned in fp64; infinities and NaN become 0."""
+def _answer(reference: Reference, seed: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Tensors of the answer, computed in `dtype`."""
     import torch
     from torch.utils._pytree import tree_leaves, tree_map
 
@@ -197,8 +225,14 @@ def _answer(reference: Reference, seed: int, dtype: Any) -> list[Any]:
         model = model.to(dtype) if dtype == torch.float64 else model
         inputs = reference.inputs(seed)
         outputs = tree_leaves(model(*(tree_map(cast, inputs) if dtype == torch.float64 else inputs)))
-    tensors = [torch.view_as_real(x) if x.is_complex() else x for x in outputs if isinstance(x, torch.Tensor)]
-    return [x.double().nan_to_num(0.0, 0.0, 0.0) for x in tensors]
+    return [x for x in outputs if isinstance(x, torch.Tensor)]
+
+
+def _finite(x: torch.Tensor) -> torch.Tensor:
+    """The tensor in fp64, complex numbers as pairs; infinities and NaN become 0."""
+    import torch
+
+    return (torch.view_as_real(x) if x.is_complex() else x).double().nan_to_num(0.0, 0.0, 0.0)
 
 
 class _TooLarge(Exception):
