@@ -255,6 +255,14 @@ CASES: dict[str, Case] = {
         ),
         ("pooling", "pooling", "pooling"),
     ),
+    "constant_of_a_layer": Case(
+        module(
+            "return self.layer(x)",
+            init="class Limited(nn.Module):\n    def forward(self, x):\n"
+            "        return torch.clamp(x, max=torch.log(torch.tensor(1.5))) * 3.0\nself.layer = Limited()",
+        ),
+        ("pointwise",),
+    ),
     "cross_entropy": Case(
         module(
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"

@@ -273,7 +273,7 @@ def _tensor(value: torch.Tensor) -> dict[str, Any]:
 
 def _constant(value: Any, target: str) -> float | int | bool | None:
     """Return the value of a tensor that the forward itself makes (`torch.tensor(2.0)`), None for any other constant."""
-    if not target.startswith("lifted_tensor"):
+    if not target.rpartition(".")[2].startswith("lifted_tensor"):  # its name begins with the module that makes it
         return None
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise CannotCapture("the forward creates a constant tensor with more than one element; make it a buffer")
