@@ -263,6 +263,14 @@ CASES: dict[str, Case] = {
         ),
         ("pointwise",),
     ),
+    "state_just_held": Case(
+        module(
+            "self.state.copy_(y)\nself.state = torch.tanh(x * self.state)\nreturn self.state + 1.0",
+            init="self.state = torch.zeros(N, C)",
+            **TWO,
+        ),
+        ("pointwise",),
+    ),
     "cross_entropy": Case(
         module(
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"
