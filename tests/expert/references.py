@@ -255,6 +255,22 @@ CASES: dict[str, Case] = {
         ),
         ("pooling", "pooling", "pooling"),
     ),
+    "constant_of_a_layer": Case(
+        module(
+            "return self.layer(x)",
+            init="class Limited(nn.Module):\n    def forward(self, x):\n"
+            "        return torch.clamp(x, max=torch.log(torch.tensor(1.5))) * 3.0\nself.layer = Limited()",
+        ),
+        ("pointwise",),
+    ),
+    "state_just_held": Case(
+        module(
+            "self.state.copy_(y)\nself.state = torch.tanh(x * self.state)\nreturn self.state + 1.0",
+            init="self.state = torch.zeros(N, C)",
+            **TWO,
+        ),
+        ("pointwise",),
+    ),
     "cross_entropy": Case(
         module(
             "return F.cross_entropy(x, y)", arguments="x, y", inputs="torch.randn(N, C), torch.randint(0, C, (N,))"

@@ -73,6 +73,15 @@ def test_training_statistics_are_effects():
     assert set(graph.mutations) == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
 
 
+def test_a_tensor_just_held_may_be_replaced():
+    """It is no buffer, and stays none."""
+    graph = export_graph(
+        module("self.last = self.last * 0.5 + x.sum(0)\nreturn self.last", init="self.last = torch.zeros(C)"), "ieee"
+    )
+    assert set(graph.mutations) == {"last"}
+    assert {p.target: p.kind for p in graph.placeholders} == {"x": "input", "last": "constant"}
+
+
 def test_a_reference_that_does_not_load_is_bad_input():
     with pytest.raises(BadInput, match="line 7"):
         capture_graph(task("import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n"

@@ -22,6 +22,7 @@ from egg_graph.expert.capture.batch_norms import write_out_batch_norms
 from egg_graph.expert.capture.decompose.decomposer import Decomposer
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.graph import CapturedGraph
+from egg_graph.expert.capture.held_tensors import hold_as_buffers
 from egg_graph.expert.capture.merge import ShapeCapture, merge, skeleton
 from egg_graph.expert.capture.whole_recurrences import whole_recurrences
 
@@ -102,8 +103,10 @@ def export_full_shape(source: str, precision: str) -> ShapeCapture:
 class _ProgramReader:
     """Reads an exported program into plain data."""
 
-    def __init__(self, program: Any, model: torch.nn.Module) -> None:
+    def __init__(self, program: Any, model: torch.nn.Module, just_held: frozenset[str]) -> None:
         self.program = program
+        self.just_held = just_held
+        """Names of the buffers that are none in the reference, see `hold_as_buffers`."""
         self.capture = ShapeCapture(dict(_numbers(model)))
 
     def read(self, names: list[str]) -> ShapeCapture:
@@ -130,6 +133,8 @@ class _ProgramReader:
         if kind is None:
             raise CannotCapture(f"the forward reads a {spec.kind.name.lower()}")
         target = next(arguments) if kind == "input" else spec.target
+        if target in self.just_held and kind == "buffer":
+            kind = "constant"
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
             self.capture.placeholders.append({"name": node.name, "kind": kind, "target": target, "shape": None})
@@ -223,6 +228,7 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
             if dtype is not None:
                 _cast(model, dtype)
                 inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+            just_held = hold_as_buffers(model)
         # Told of the mode, the exporter makes none of its own, which would refuse tensors that the module just holds.
         with whole_recurrences(), tracing(TracingContext(fake_mode)):
             program = torch.export.export(model, tuple(inputs), strict=False)
@@ -234,7 +240,7 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
     flat = [name if isinstance(x, torch.Tensor) else None for name, x in zip(names, inputs, strict=True)]
     if any(isinstance(x, list | tuple | dict) for x in inputs):
         raise CannotCapture("forward takes a list, tuple or dict; only tensors and numbers are generalised")
-    capture = _ProgramReader(program, model).read([n or names[i] for i, n in enumerate(flat)])
+    capture = _ProgramReader(program, model, just_held).read([n or names[i] for i, n in enumerate(flat)])
     write_out_batch_norms(capture)
     return capture
 
@@ -273,7 +279,7 @@ def _tensor(value: torch.Tensor) -> dict[str, Any]:
 
 def _constant(value: Any, target: str) -> float | int | bool | None:
     """Return the value of a tensor that the forward itself makes (`torch.tensor(2.0)`), None for any other constant."""
-    if not target.startswith("lifted_tensor"):
+    if not target.rpartition(".")[2].startswith("lifted_tensor"):  # its name begins with the module that makes it
         return None
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise CannotCapture("the forward creates a constant tensor with more than one element; make it a buffer")

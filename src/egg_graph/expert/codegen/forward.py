@@ -75,9 +75,7 @@ class ForwardWriter:
                 self._join_rest(unit)
             elif not self._special(unit) and unit.name not in self.in_place:
                 self._bind(unit.name, self._library(unit))
-        for buffer, name in self.graph.mutations.items():
-            if name not in self.in_place:
-                self.lines.append(f"{member(buffer)}.copy_({self.text(name)})")
+        self._write_back()
         self._count()
         self.lines.append(f"return {self._structure(self.graph.outputs)}")
         return self.lines
@@ -116,6 +114,15 @@ class ForwardWriter:
             if p.kind != "constant":
                 return f"{p.text}.device"
         raise CannotWrite("the forward has neither an input nor a parameter to take its device from")
+
+    def _write_back(self) -> None:
+        """Give what the forward changes its new value: a buffer keeps its memory, a tensor just held is replaced."""
+        just_held = {p.target for p in self.graph.placeholders if p.kind == "constant"}
+        for target, name in self.graph.mutations.items():
+            if target in just_held:
+                self.lines.append(f"{member(target)} = {self.text(name)}")
+            elif name not in self.in_place:
+                self.lines.append(f"{member(target)}.copy_({self.text(name)})")
 
     def _counters(self) -> dict[str, tuple[str, JsonValue]]:
         """Return the nodes that only add a number to a buffer without dimensions, with the buffer and the number."""

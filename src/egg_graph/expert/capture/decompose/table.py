@@ -85,6 +85,12 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
+def copy(held: Tensor, x: Tensor, non_blocking: bool = False) -> Tensor:
+    """What `held.copy_(x)` leaves in `held`, in memory of its own."""
+    x = x if x.shape == held.shape else x.expand(held.shape)
+    return x.clone() if x.dtype == held.dtype else x.to(held.dtype)
+
+
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join as few as a kernel selects from; of many (a recurrence's steps) each would be one more call on the host."""
     if len(tensors) > MOST_PARTS:
@@ -140,5 +146,5 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.cosine_similarity.default: cosine_similarity, aten.pairwise_distance.default: pairwise_distance,
     aten.triplet_margin_loss.default: triplet_margin_loss,
     aten.log_sigmoid.default: log_sigmoid, aten.broadcast_tensors.default: broadcast_tensors,
-    aten.einsum.default: einsum, aten.stack.default: stack,
+    aten.copy.default: copy, aten.einsum.default: einsum, aten.stack.default: stack,
 }  # fmt: skip
