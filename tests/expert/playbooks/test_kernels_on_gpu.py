@@ -146,6 +146,21 @@ def test_kernel_is_as_exact_as_torch(
         assert error <= allowed, f"{shape}: error {error:.2e}, PyTorch {budget:.2e}, allowed {allowed:.2e}"
 
 
+ATTENTION = [(name, kind) for name, kind in candidates() if "D = " in CASES[name].reference]
+
+
+@pytest.mark.usefixtures("tf32_as_declared")
+@pytest.mark.parametrize(("name", "kind"), ATTENTION)
+def test_large_scores_give_finite_weights(
+    name: str, kind: str, tmp_path: Path, graphs: dict[tuple[str, str], object]
+) -> None:
+    """exp2(scale * x - largest) as one fused multiply-add leaves thousands where the largest score should leave 0."""
+    path = write_candidate(name, kind, tmp_path, graphs)
+    _, candidate, inputs = models(name, kind, shapes_of(name)[0], path)
+    with torch.no_grad():
+        assert candidate(*[3e4 * x if x.is_floating_point() else x for x in inputs]).isfinite().all()
+
+
 def milliseconds(model: Any, inputs: list[Any]) -> float:
     from triton.testing import do_bench
 
