@@ -23,7 +23,8 @@ def test_what_is_not_preserved_is_told_and_the_rung_is_passed(
     session_of: Callable[[str], InProcess], h200: Hardware
 ) -> None:
     builder = other_inputs(session_of, h200, "finite")
-    (rung,), (finding,) = builder.rungs, builder.findings
+    (rung, left_out), (finding,) = builder.rungs, builder.findings
+    assert (left_out.name, left_out.outcome) == ("inputs_left_out", "skipped")
     assert (rung.outcome, finding.kind) == ("passed", "not_preserved")
     assert finding.message.startswith("infinities (minus_infinite inputs, awkward shape: ")
     assert "large" in rung.statement and "infinite" not in rung.statement

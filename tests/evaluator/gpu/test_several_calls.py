@@ -177,9 +177,10 @@ def test_every_shape_and_other_inputs_have_rungs(session_of: Open, problem: Prob
         "correctness_awkward",
         "correctness_full",
         "other_inputs",
+        "inputs_left_out",
         "other_uses",
     ]
-    assert {rung.outcome for rung in builder.rungs} == {"passed"}
+    assert [rung.name for rung in builder.rungs if rung.outcome != "passed"] == ["inputs_left_out"]
     assert "weights loaded later" in builder.rungs[1].statement
     assert {"negated", "outlier"} <= {check.family for check in builder.checks}
     again = climb_of(session_of, problem, RIGHT)  # what was kept of the first serves the second
