@@ -8,6 +8,8 @@ looks at names of attributes and called functions in all classes and functions b
 import ast
 import re
 
+from egg_graph.schema.syntax import syntax_tree
+
 CLASSES: tuple[tuple[str, str], ...] = (
     ("transposed convolution 3D", r"conv_?transpose_?3d"),
     ("transposed convolution 2D", r"conv_?transpose_?2d"),
@@ -41,7 +43,7 @@ def operator_class(source: str) -> str:
         source: the reference's text.
     """
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError):
         return ELEMENTWISE
     names = _names(tree)

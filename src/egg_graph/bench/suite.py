@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from egg_graph.bench.classes import operator_class
 from egg_graph.schema import BadInput
+from egg_graph.schema.syntax import syntax_tree
 
 KERNELBENCH, WORKLOADS = "kernelbench", "workloads"
 """Names of suites; any other is a path."""
@@ -110,7 +111,7 @@ def find_references(path: str | Path, only: str = "*") -> tuple[Path, ...]:
 
 def _is_reference(file: Path) -> bool:
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = syntax_tree(file.read_bytes())
     except (SyntaxError, ValueError):
         return False
     names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}

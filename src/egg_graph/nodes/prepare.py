@@ -1,6 +1,5 @@
 """The nodes before the stages: prepare the task, establish the baseline."""
 
-import ast
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from egg_graph.nodes.roles import USER, hand_in
 from egg_graph.nodes.seconds import count_seconds
 from egg_graph.nodes.services import Services
 from egg_graph.schema import BadInput, Candidate, KernelTask, Profile, Usage
-from egg_graph.schema.program import UNREADABLE
+from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 from egg_graph.state import OVERWRITE, OutputState, State
 from egg_graph.team import Team, check_width, get_ready, model_prices
 
@@ -130,7 +129,7 @@ def read_reference(reference: object, name: str | None) -> tuple[str, str]:
     if path := _as_path(reference):
         source, stem, told = _read_file(path, "reference"), path.stem, str(path)
     try:
-        ast.parse(source)
+        syntax_tree(source)
     except UNREADABLE as error:
         raise BadInput(f"the reference {told} is no Python: {_where(error)}") from error
     return name or stem, source

@@ -4,8 +4,7 @@ import ast
 import hashlib
 from functools import lru_cache
 
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, SystemError)
-"""What `ast.parse` raises: SystemError on CPython 3.11, where two threads parse at once."""
+from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 
 
 @lru_cache(maxsize=2048)
@@ -15,7 +14,7 @@ def program_digest(source: str) -> str:
     A text that does not parse, or holds no statement, counts as it is.
     """
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
         for node in ast.walk(tree):
             _drop_docstring(node)
         text = ast.dump(tree) if tree.body else source

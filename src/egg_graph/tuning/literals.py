@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, get_args
 
 from egg_graph.schema import BadInput, ConfigSpace, Knob, StageName
-from egg_graph.schema.program import UNREADABLE
+from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 
 STAGES = get_args(StageName)
 
@@ -102,7 +102,7 @@ def parse(source: str) -> ast.Module:
         BadInput: if it is no Python; the message names the line.
     """
     try:
-        return ast.parse(source)
+        return syntax_tree(source)
     except SyntaxError as error:
         raise BadInput(f"the source does not parse: {error.msg} (line {error.lineno})") from error
     except UNREADABLE as error:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from egg_graph.schema import BadInput, Knob
+from egg_graph.schema.syntax import syntax_tree
 from egg_graph.tuning.literals import DictLiteral, find, find_well_formed, parse, read_knobs
 
 
@@ -157,18 +158,24 @@ def _close_gap(match: re.Match[str]) -> str:
     return "" if match.start() == 0 else max(match.group().split(_GONE), key=lambda run: len(re.findall(_BLANK, run)))
 
 
+def _expression(text: str) -> ast.expr:
+    statement = syntax_tree(text).body[0]
+    assert isinstance(statement, ast.Expr)
+    return statement.value
+
+
 def _check(result: str, tree: ast.Module, values: Mapping[int, Knob], dropped: list[ast.stmt]) -> None:
     """Compare the rewritten text's syntax tree with the intended one."""
 
     class Meant(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
             if id(node) in values:
-                return ast.parse(repr(values[id(node)]), mode="eval").body
+                return _expression(repr(values[id(node)]))
             return self.generic_visit(node)
 
     meant = Meant().visit(tree)
     meant.body = [statement for statement in meant.body if statement not in dropped]
-    written = ast.parse(result)
+    written = syntax_tree(result)
     written.body = [s for s in written.body if not isinstance(s, ast.Pass)]
     meant.body = [s for s in meant.body if not isinstance(s, ast.Pass)]
     if ast.dump(written) != ast.dump(meant):

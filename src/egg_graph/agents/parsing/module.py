@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from egg_graph.schema.program import UNREADABLE
+from egg_graph.schema.syntax import UNREADABLE, syntax_tree
 
 _FORBIDDEN = frozenset({"get_inputs", "get_init_inputs"})
 _IMPORTS = {
@@ -232,6 +232,6 @@ def error_line(source: str) -> int | None:
 def _parse(source: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as "\d" in a docstring
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
         compile(tree, "<module>", "exec")  # finds what the grammar allows but Python does not: a stray `return`
         return tree

@@ -9,6 +9,7 @@ from textwrap import wrap
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.fusion import is_moving
 from egg_graph.expert.codegen.group import Group, KernelCode
+from egg_graph.schema.syntax import syntax_tree
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def plan_docstring(plan: Plan, kernels: Mapping[str, KernelCode]) -> str:
 def read_plan(source: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Parse a module's docstring: variant by group name, and the groups dropped so far; both empty without a plan."""
     try:
-        doc = ast.get_docstring(ast.parse(source)) or ""
+        doc = ast.get_docstring(syntax_tree(source)) or ""
     except SyntaxError:
         return {}, ()
     groups = {m[1]: m[2] or "" for m in re.finditer(r"^(\w+) \[\w+(?:/(\w+))?\]:", doc, re.M)}

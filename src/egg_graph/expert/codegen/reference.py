@@ -5,6 +5,8 @@ import re
 import symtable
 from collections.abc import Mapping
 
+from egg_graph.schema.syntax import syntax_tree
+
 OWN_IMPORTS = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "import torch.nn.functional as F",
                "triton": "import triton", "tl": "import triton.language as tl"}  # fmt: skip
 """Imports of every generated module, by the name that each binds."""
@@ -23,10 +25,10 @@ class ReferenceSource:
     """
 
     def __init__(self, source: str) -> None:
-        self.tree = ast.parse(source)
+        self.tree = syntax_tree(source)
         self.source = _renamed(source, self.tree)
         self.lines = self.source.splitlines()
-        self.tree = ast.parse(self.source)
+        self.tree = syntax_tree(self.source)
         classes = [n for n in self.tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"]
         if not classes:
             raise CannotWrite("the reference has no class Model of its own")
