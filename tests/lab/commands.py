@@ -177,6 +177,8 @@ def server_runs(
 def full_size(
     references: Annotated[list[Path], typer.Argument(help="References in KernelBench's form.")],
     finalists: Annotated[bool, typer.Option("--finalists", help="Judge each kernel as a finalist too.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Judge each kernel once, and take no profile.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="References at a time on each GPU.")] = 1,
     seconds: Annotated[float, typer.Option(help="Begin no further reference after this.")] = math.inf,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; judge the rest.")] = False,
     precision: Annotated[Precision, PRECISION] = "tf32",
@@ -197,7 +199,15 @@ def full_size(
         console.print(f"{row.problem}  {calls}  {row.peak_bytes >> 30} GiB  {plain(end)}", soft_wrap=True)
 
     results = run_full_size(
-        references, out, precision=precision, finalists=finalists, seconds=seconds, keep=keep, on_row=print_row
+        references,
+        out,
+        precision=precision,
+        finalists=finalists,
+        once=once,
+        workers=workers,
+        seconds=seconds,
+        keep=keep,
+        on_row=print_row,
     )
     typer.echo(full_size_page(results))
 

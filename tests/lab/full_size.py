@@ -86,15 +86,18 @@ class FullSizeResults(Value):
     terms: Provenance
     precision: Precision
     asked: int
+    workers: int = 1
+    """References at a time on each GPU."""
     rows: tuple[FullSizeRow, ...] = ()
 
 
 class Measured(LocalEvaluator):
     """An evaluator that notes the seconds and the peak of GPU memory of its calls, and judges every kernel twice."""
 
-    def __init__(self, gpu: str | None, *, finalists: bool) -> None:
-        super().__init__(device="gpu" if gpu else "none", profile=True, gpu=gpu)
+    def __init__(self, gpu: str | None, *, finalists: bool, once: bool) -> None:
+        super().__init__(device="gpu" if gpu else "none", profile=not once, gpu=gpu)
         self.gpu, self.finalists = gpu, finalists
+        self.calls_wanted: tuple[What, ...] = ("cold",) if once else ("cold", "warm")
         self.began = time.monotonic()
         self.calls: list[Call] = []
 
@@ -106,7 +109,7 @@ class Measured(LocalEvaluator):
             if not self.finalists:
                 raise Enough
             return self._noted("finalist", lambda: LocalEvaluator.evaluate(self, task, candidate, **options))
-        for what in ("cold", "warm"):
+        for what in self.calls_wanted:
             evaluation = self._noted(what, lambda: LocalEvaluator.evaluate(self, task, candidate, **options))
         return evaluation
 
@@ -130,6 +133,8 @@ def run_full_size(
     *,
     precision: Precision = "tf32",
     finalists: bool = False,
+    once: bool = False,
+    workers: int = 1,
     seconds: float = float("inf"),
     keep: bool = False,
     on_row: Callable[[FullSizeRow], None] | None = None,
@@ -141,6 +146,8 @@ def run_full_size(
         out: results file, rewritten after every reference.
         precision: the policy.
         finalists: also judge the kernel as a finalist.
+        once: judge each kernel once, and take no profile.
+        workers: references at a time on each GPU; where there are several, seconds and memory are those of all.
         seconds: begin no further reference after this [s].
         keep: keep the rows that `out` has, and judge the rest.
         on_row: called with each row as it comes.
@@ -148,13 +155,13 @@ def run_full_size(
     gpus = visible_gpus() or (None,)
     results = FullSizeResults(
         terms=current_provenance(environment(use_gpu=gpus != (None,))), precision=precision, asked=len(references)
-    )
+    ).model_copy(update={"workers": workers})
     if keep and out is not None:
         results = read_earlier(out, results, {"terms": {"evaluator", "environment"}, "precision": True})
         results = results.model_copy(update={"asked": len(references)})
     done = {row.problem for row in results.rows}
     free: queue.Queue[str | None] = queue.Queue()
-    for gpu in gpus:
+    for gpu in gpus * workers:
         free.put(gpu)
     end, lock = time.monotonic() + seconds, threading.Lock()
 
@@ -164,7 +171,7 @@ def run_full_size(
         try:
             if time.monotonic() > end or name_of(reference) in done:
                 return
-            row = judge_one(reference, gpu, precision, finalists)
+            row = judge_one(reference, gpu, precision, finalists=finalists, once=once)
         finally:
             free.put(gpu)
         with lock:
@@ -174,15 +181,15 @@ def run_full_size(
         if on_row is not None:
             on_row(row)
 
-    with ThreadPoolExecutor(len(gpus)) as pool:
+    with ThreadPoolExecutor(len(gpus) * workers) as pool:
         list(pool.map(one, references))
     return results
 
 
-def judge_one(reference: Path, gpu: str | None, precision: Precision, finalists: bool) -> FullSizeRow:
+def judge_one(reference: Path, gpu: str | None, precision: Precision, *, finalists: bool, once: bool) -> FullSizeRow:
     """Judge the expert's first kernel for one reference on one GPU."""
     failed = ""
-    with Measured(gpu, finalists=finalists) as evaluator, tempfile.TemporaryDirectory() as runs:
+    with Measured(gpu, finalists=finalists, once=once) as evaluator, tempfile.TemporaryDirectory() as runs:
         try:
             optimize(reference, evaluator=evaluator, precision=precision, runs_dir=runs, max_attempts=1, tune=False)
         except Enough:
@@ -233,6 +240,8 @@ def full_size_page(results: FullSizeResults) -> str:
     header = ("problem", "verdict", "ratio", "at full shape", "baseline", "cold", "warm", "finalist", "peak [GiB]")
     lines = ["# References judged at their own shapes", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; the embedded expert's first kernel; seconds.", ""]
+    if results.workers > 1:
+        lines += [f"{results.workers} references at a time on one GPU: seconds include what each waits for others.", ""]
     lines += [
         f"{len(results.rows)} of {results.asked} references; {told['judged_at_full_shape']} judged at full shape, "
         f"{told['timed']} timed; medians: baseline {_shown(told['median_baseline_seconds'])} s, first evaluation "

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from egg_graph.bench.provenance import Provenance, current_provenance
+from egg_graph.bench.trust.probe_process import JUDGED
 from egg_graph.bench.writing import markdown_table, read_earlier, write_results
 from egg_graph.evaluator import environment
 from egg_graph.evaluator.device.detect import visible_gpus
@@ -26,6 +27,7 @@ from egg_graph.schema import BadInput, Precision, Value
 
 SECONDS = 120.0
 """Default limit for one problem [s]."""
+GIB = float(1 << 30)
 LONGEST_MESSAGE = 300
 """Characters kept of a failed process's last line."""
 Reports = Mapping[str, Mapping[str, Any]]
@@ -46,6 +48,10 @@ class Probe(Value):
     """Input families that candidates are judged on."""
     dropped: dict[str, dict[str, str]] = {}
     """By shape: families on which PyTorch itself gives nothing to judge by, with the reason."""
+    full_shape: str = ""
+    """`judged`, or why the reference's own shape was not; empty where that was not tried, as without a GPU."""
+    peak_bytes: int | None = None
+    """Most GPU memory that PyTorch held in the problem's process; None without a GPU."""
     seconds: float = 0.0
 
     @property
@@ -82,11 +88,11 @@ def probe_suite(
     Args:
         references: files in KernelBench's form.
         out: results file, rewritten after every problem.
-        device: `gpu` runs the references on the GPU, where the fixed tolerance is tried at their own shapes if memory
-            allows; `none` on the CPU, mostly at reduced shapes.
+        device: `gpu` runs the references on the GPU, also at their own shapes, where the fixed tolerance is tried if
+            memory allows; `none` on the CPU, mostly at reduced shapes.
         precision: policy under which candidates would be judged.
         workers: processes at a time, assigned in turns to the GPUs there are.
-        seconds: limit for one problem; a problem that takes longer is `not probed`.
+        seconds: limit for one problem, what it waits for others included; one that takes longer is `not probed`.
         reported: TOML file of what others have reported about these problems, for the page.
         keep: keep the rows that `out` has, and probe the rest; what was not probed is tried again.
         on_probe: called with each result as it comes, from any thread.
@@ -157,6 +163,8 @@ def _summary(results: ProbeResults) -> dict[str, int]:
         "unevaluable": sum(row.verdict == "unevaluable" for row in results.rows),
         "not_probed": sum(row.verdict == "not probed" for row in results.rows),
         "weak_at_fixed_tolerance": sum(bool(row.weaknesses) for row in results.rows),
+        "judged_at_full_shape": sum(row.full_shape == JUDGED for row in results.rows),
+        "do_not_fit": sum(row.full_shape not in ("", JUDGED) for row in results.rows),
     }
 
 
@@ -178,8 +186,31 @@ def probe_page(results: ProbeResults, reports: Reports) -> str:
             "",
             *markdown_table(("problem", "with our budgets", "with a fixed tolerance", "reported elsewhere"), rows),
             "",
+            *_full_shapes(results),
         ]
     )
+
+
+def _full_shapes(results: ProbeResults) -> list[str]:
+    """Memory and seconds of each problem at its own shape; nothing without a GPU."""
+    rows = sorted((row for row in results.rows if row.peak_bytes is not None), key=lambda r: -(r.peak_bytes or 0))
+    if not rows:
+        return []
+    count, largest = _summary(results), (rows[0].peak_bytes or 0) / GIB
+    cells = [
+        (row.problem, row.full_shape or row.verdict, f"{(row.peak_bytes or 0) / GIB:.1f}", f"{row.seconds:.1f}")
+        for row in rows
+    ]
+    return [
+        "## At their own shapes",
+        "",
+        f"{count['judged_at_full_shape']} problems have inputs and an answer that can be judged at their own shape, "
+        f"{count['do_not_fit']} do not fit; largest peak of one problem {largest:.1f} GiB. Memory is what PyTorch held "
+        "in the problem's process; seconds are from the start of that process, with what it waited for the others.",
+        "",
+        *markdown_table(("problem", "full shape", "peak [GiB]", "seconds"), cells),
+        "",
+    ]
 
 
 def _verdict(row: Probe) -> str:
