@@ -6,7 +6,7 @@ of it (`offsets // HW % C`). Statements are written on demand, from the outputs 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import prod
 
 from pydantic import JsonValue
@@ -308,6 +308,23 @@ def reduces_nothing(node: Node, graph: CapturedGraph) -> bool:
         return False
     source = graph[node.inputs[0]]
     return source.numel == node.numel and source.is_float and node.is_float
+
+
+def takes_off_extreme(graph: CapturedGraph, nodes: Collection[str]) -> bool:
+    """Return whether some of the nodes compute values and take the largest or smallest of a row from each of them."""
+
+    def is_computed(name: str) -> bool:
+        moved = name in nodes and is_moving(graph[name], graph)
+        return is_computed(graph[name].inputs[0]) if moved else name in nodes
+
+    def is_extreme(name: str) -> bool:
+        node = graph[name] if name in graph.by_name else None
+        if node is None or node.base in ("amax", "amin"):
+            return node is not None
+        return (node.base == "where" or is_moving(node, graph)) and any(is_extreme(each) for each in node.inputs)
+
+    pairs = (graph[name].inputs for name in nodes if graph[name].base == "sub")
+    return any(len(pair) == 2 and is_computed(pair[0]) and is_extreme(pair[1]) for pair in pairs)
 
 
 def is_moving(node: Node, graph: CapturedGraph) -> bool:

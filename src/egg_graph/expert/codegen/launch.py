@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph
-from egg_graph.expert.codegen.fusion import Body
+from egg_graph.expert.codegen.fusion import Body, takes_off_extreme
 from egg_graph.expert.codegen.group import KernelCode, Tuning
 from egg_graph.expert.codegen.indexing import Unfusable, Vector
 from egg_graph.expert.codegen.sizes import Scope
@@ -89,8 +89,15 @@ class Wrapper:
         return lines
 
     def constants(self, body: Body | None = None) -> list[str]:
-        """Write the launch's keyword arguments for the sizes that a body uses: the first one where none is given."""
-        return [f"{name}={self.size(values)}" for values, name in (body or self.body).sizes.items()]
+        """Write the launch's keyword arguments that a body asks for: the first one where none is given.
+
+        They are the sizes that it uses. And where it takes the largest of some products from each of them, the compiler
+        must not fuse product and difference: that is rounded once and the largest product twice, so that it would not
+        be 0 where it has to be, but thousands for products of the order of 1e11, and an exponential of it infinite.
+        """
+        body = body or self.body
+        exact = ["enable_fp_fusion=False"] if takes_off_extreme(self.graph, body.inside) else []
+        return [*(f"{name}={self.size(values)}" for values, name in body.sizes.items()), *exact]
 
     def runtime_numbers(self, body: Body | None = None) -> list[str]:
         """Write the launch's arguments for the numbers that a body uses: the first one where none is given."""
