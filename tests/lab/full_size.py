@@ -241,7 +241,10 @@ def full_size_page(results: FullSizeResults) -> str:
     lines = ["# References judged at their own shapes", ""]
     lines += [f"{results.terms.line} Precision {results.precision}; the embedded expert's first kernel; seconds.", ""]
     if results.workers > 1:
-        lines += [f"{results.workers} references at a time on one GPU: seconds include what each waits for others.", ""]
+        lines += [
+            f"{results.workers} references at a time on one GPU: seconds and memory are those of all.",
+            "",
+        ]
     lines += [
         f"{len(results.rows)} of {results.asked} references; {told['judged_at_full_shape']} judged at full shape, "
         f"{told['timed']} timed; medians: baseline {_shown(told['median_baseline_seconds'])} s, first evaluation "
