@@ -281,6 +281,10 @@ CASES: dict[str, Case] = {
     "integers": Case(
         scan("return torch.cumsum(x, 1)", "torch.randint(-9, 9, (B, N))"), ("tf32/",), SCAN_SHAPES[:1], ("tf32/",)
     ),
+    "scaled_softmax": Case(
+        wide_row("return torch.softmax(0.3 * x, dim=1)", "R, N = 4096, 8192"),
+        ("ieee/whole", "ieee/looped"), ({"R": 3, "N": 1237},), ("ieee/whole",),
+    ),
     "few_long_rows": Case(
         wide_row("return F.layer_norm(x, (x.shape[1],))"), ("ieee/split",), ({"R": 3, "N": 9001},), ("ieee/split",)
     ),

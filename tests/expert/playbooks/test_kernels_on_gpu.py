@@ -161,6 +161,14 @@ def test_large_scores_give_finite_weights(
         assert candidate(*[3e4 * x if x.is_floating_point() else x for x in inputs]).isfinite().all()
 
 
+@pytest.mark.parametrize("kind", CASES["scaled_softmax"].kinds)
+def test_large_products_give_finite_weights(kind: str, tmp_path: Path, graphs: dict[tuple[str, str], object]) -> None:
+    path = write_candidate("scaled_softmax", kind, tmp_path, graphs)
+    _, candidate, (x,) = models("scaled_softmax", kind, {"R": 64, "N": 1237}, path)
+    with torch.no_grad():
+        assert candidate(1e11 * x).isfinite().all()
+
+
 def milliseconds(model: Any, inputs: list[Any]) -> float:
     from triton.testing import do_bench
 
