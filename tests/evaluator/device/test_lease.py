@@ -320,6 +320,42 @@ def test_a_small_request_does_not_stand_behind_a_large_one_and_leaves_it_its_par
     assert order == ["small", "large", "whole"]
 
 
+def test_who_waits_for_memory_lets_others_measure_and_has_a_turn_again_after(tmp_path: Path) -> None:
+    lease = Lease("GPU-x", folder=tmp_path, patience=5, quantum=0.0)
+    access = GpuAccess(lease, Reservations(lease, 100.0), wanted=60.0)
+    order: list[str] = []
+
+    def judge() -> None:
+        with access.computing(), access.at_full_shape(), access.at_full_shape():  # reserved once, or it would wait
+            order.append("at full shape")
+            assert access.room == 40.0
+            assert len(lease.holders()) == 1
+
+    with Reservations(lease, 100.0).reserved(60.0):
+        thread = threading.Thread(target=judge)
+        thread.start()
+        time.sleep(0.1)
+        with GpuAccess(lease).measuring():
+            order.append("measured")
+    thread.join()
+    assert order == ["measured", "at full shape"]
+    assert (access.room, access.wanted) == (100.0, 60.0)
+
+
+def test_who_reserves_nothing_is_known_to_be_at_work_and_in_nobodys_way(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", RESERVE.replace("90.0", "0.0"), str(tmp_path)]
+    mine = Reservations(Lease("GPU-x", folder=tmp_path), 100.0, patience=1.0)
+    assert not mine.others
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"reserved\n"
+        with mine.reserved(100.0):
+            assert mine.others
+        other.kill()
+    assert not mine.others
+
+
 RESERVE = (
     "import sys, time; from pathlib import Path; from egg_graph.evaluator.device.lease import Lease\n"
     "from egg_graph.evaluator.device.reservation import Reservations\n"

@@ -15,7 +15,8 @@ BEGINS_AT_MINUS_INFINITY = "return torch.softmax(x, 1).masked_fill(torch.isinf(x
 def other_inputs(session_of: Callable[[str], InProcess], hardware: Hardware, domain: Domain) -> EvaluationBuilder:
     task = KernelTask(name="softmax", reference=SOFTMAX, target=hardware, precision="ieee", domain=domain)
     session, builder = session_of(BEGINS_AT_MINUS_INFINITY), EvaluationBuilder()
-    GpuCorrectness(session, Problem(task, 7), builder, "stand-in", lambda: session).other_inputs()  # type: ignore[arg-type]
+    correct = GpuCorrectness(session, Problem(task, 7), builder, "stand-in", lambda: session)  # type: ignore[arg-type]
+    _ = correct.other_inputs_reduced() and correct.other_inputs_at_full()
     return builder
 
 

@@ -27,7 +27,7 @@ def large(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Problem:
 def judge(session: InProcess, problem: Problem) -> EvaluationBuilder:
     builder = EvaluationBuilder()
     correct = GpuCorrectness(session, problem, builder, "stand-in", lambda: session)
-    _ = correct.every_shape() and correct.repeats()
+    _ = correct.at_reduced_shapes() and correct.at_full_shape() and correct.repeats()
     return builder
 
 

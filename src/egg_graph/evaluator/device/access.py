@@ -60,6 +60,8 @@ class GpuAccess:
     """Whether the judge holds the GPU alone; `computing`, `measuring` and `reserved` then wait for nothing."""
     waited: float = 0.0
     """Total seconds spent waiting for others."""
+    wanted: float = 0.0
+    """Memory that judging the task at hand at full shape takes, unless it is reserved already [bytes]."""
     crowded: bool = False
     """Whether others were seen on the GPU while answers were computed."""
     _sharing: SharedTurn | None = None
@@ -127,6 +129,20 @@ class GpuAccess:
             with self._waiting():
                 stack.enter_context(self.reservations.reserved(nbytes))
             yield
+
+    @contextmanager
+    def at_full_shape(self) -> Iterator[None]:
+        """Reserve what the full shape of the task at hand takes, once however deep; others may measure until it is
+        there."""
+        wanted, self.wanted = self.wanted, 0.0
+        try:
+            with ExitStack() as stack:
+                if wanted:
+                    with self.away():
+                        stack.enter_context(self.reserved(wanted))
+                yield
+        finally:
+            self.wanted = wanted
 
     @contextmanager
     def _holding_idle(self) -> Iterator[None]:

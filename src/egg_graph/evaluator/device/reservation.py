@@ -1,9 +1,10 @@
 """Who may take how much of a GPU's memory: judges of one host reserve their part before they allocate it.
 
 A reservation is a file that its owner holds locked (flock) as long as it counts; the kernel frees it when the owner
-dies. Requests stand in a line, so that small ones do not keep a large one waiting without end. A small request does not
-stand behind a large one while all small ones together leave the large ones their part of the GPU; they wait only for a
-request of more than that part. What a judge keeps between two answers is not reserved, and is little.
+dies. A judge that needs little for now reserves nothing, and is known to be at work by its file. Requests stand in a
+line, so that small ones do not keep a large one waiting without end. A small request does not stand behind a large one
+while all small ones together leave the large ones their part of the GPU; they wait only for a request of more than that
+part. What a judge keeps between two answers is not reserved, and is little.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Reservations:
         """Reserve memory for the block, as soon as there is room.
 
         Args:
-            nbytes: memory [bytes]; who wants more than there is gets all, and has the GPU's memory to itself.
+            nbytes: memory [bytes]; who wants more than there is gets all, and has the GPU's memory to itself. Who wants
+                none is only known to be at work.
 
         Raises:
             InfrastructureError: if there is no room in time.
@@ -94,7 +96,7 @@ class Reservations:
         """Write a reservation, while nobody else does; what dead judges left goes."""
         for path in self._folder.iterdir():
             with suppress(PermissionError):  # another user's
-                if not self._size(path):
+                if self._size(path) is None:
                     path.unlink(missing_ok=True)
         own = self._folder / f"{os.getpid()}-{time.monotonic_ns()}"
         file = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -116,23 +118,23 @@ class Reservations:
 
     @property
     def others(self) -> bool:
-        """Whether another process has reserved memory."""
+        """Whether another process is at work, with memory or without."""
         make_shared_folder(self._folder)
         own = f"{os.getpid()}-"
-        return any(self._size(path) for path in self._folder.iterdir() if not path.name.startswith(own))
+        return any(self._size(path) is not None for path in self._folder.iterdir() if not path.name.startswith(own))
 
     @property
     def _sizes(self) -> list[float]:
         """Size of each reservation [bytes]."""
         make_shared_folder(self._folder)
-        return [self._size(path) for path in self._folder.iterdir()]
+        return [self._size(path) or 0.0 for path in self._folder.iterdir()]
 
-    def _size(self, path: Path) -> float:
-        """Memory that one file reserves [bytes]; 0 of one whose owner has died or lets it go just now."""
+    def _size(self, path: Path) -> float | None:
+        """Memory that one file reserves [bytes]; None of one whose owner has died or lets it go just now."""
         with suppress(FileNotFoundError, PermissionError), path.open("rb") as file:
             if not locked(file.fileno(), fcntl.LOCK_SH):
                 return float(file.read() or 0)
-        return 0.0
+        return None
 
     @property
     def _folder(self) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
@@ -37,6 +38,8 @@ AT_ONE_SHAPE: frozenset[FindingKind] = frozenset(
     {"wrong_values", "non_finite", "unwritten_output", "wrong_shape", "out_of_bounds", "exception", "crashed"}
 )
 """Findings at one shape that a candidate made for another shape gives."""
+FURTHER = "further_"
+"""Prefix of the names of the shapes that a task adds; they may be as large as the full one."""
 AT_FULL_SHAPE = ("outlier", "negated", "large", "tiny")
 """Input families of which the first that a problem can be judged on is tried at full shape."""
 
@@ -51,6 +54,7 @@ class GpuCorrectness:
         builder: gets the rungs.
         machine: name of the GPU.
         another: opens a fresh session of the same candidate.
+        access: reserves memory for the full shape, where that is called before its turn.
     """
 
     session: WorkerSession
@@ -58,26 +62,39 @@ class GpuCorrectness:
     builder: EvaluationBuilder
     machine: str
     another: Callable[[], WorkerSession]
+    access: GpuAccess = field(default_factory=GpuAccess)
     unjudged: dict[str, str] = field(default_factory=dict)
     """By shape, why several calls were not compared there."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
     aligned: list[str] = field(default_factory=list)
     """Aligned shapes that were judged in the place of refused ones."""
-    opened: list[WorkerSession] = field(default_factory=list)
-    """Sessions that took the place of one that a refusal ended."""
+    families: list[str] = field(default_factory=list)
+    """Families of inputs on which it is right, in words."""
+    families_seconds: float = 0.0
+    """What these took [s]."""
 
-    def every_shape(self) -> bool:
-        """One rung per shape, the full one last, then other inputs and other uses; False where one fails."""
-        names = (*(name for name in self.problem.shapes if name != "shrunk"), "full")
+    def at_reduced_shapes(self) -> bool:
+        """One rung per reduced shape, other inputs and other uses; False where one fails. Takes little memory."""
+        names = [name for name in self.problem.shapes if name != "shrunk" and not name.startswith(FURTHER)]
         if not all(self.at(name) for name in names) or not self._aligned_instead():
             return False
-        return self.other_inputs() and self.other_uses()
+        return self.other_inputs_reduced() and self.other_uses()
+
+    def at_full_shape(self) -> bool:
+        """One rung per further shape and the full one, and other inputs there; False where one fails."""
+        names = (*(name for name in self.problem.shapes if name.startswith(FURTHER)), "full")
+        return all(self.at(name) for name in names) and self.other_inputs_at_full()
+
+    def living_session(self) -> WorkerSession:
+        """The candidate's session; a new one if the last has ended. Raises as `another`."""
+        if not self.session.alive:
+            self.session = self.another()
+        return self.session
 
     def close(self) -> None:
-        """Close the sessions that were opened here."""
-        for session in self.opened:
-            session.close()
+        """Close the session."""
+        self.session.close()
 
     # ----------------------------------------------------------------------------------------------- at one shape
 
@@ -171,13 +188,12 @@ class GpuCorrectness:
 
     def _refuses(self, name: str, findings: list[Finding]) -> bool:
         """Note a candidate that says itself that a shape is not for it; not the full one, nor one the task names."""
-        refusal = None if name == "full" or name.startswith("further_") else shape_refusal(findings)
+        refusal = None if name == "full" or name.startswith(FURTHER) else shape_refusal(findings)
         if refusal is None:
             return False
         self.refused[name] = refusal
         if not self.session.alive:
             self.session = self.another()
-            self.opened.append(self.session)
         return True
 
     def _aligned_instead(self) -> bool:
@@ -217,6 +233,10 @@ class GpuCorrectness:
         return False
 
     def _right_at_full_shape(self) -> bool:
+        with self.access.at_full_shape():
+            return self._called_right_at_full_shape()
+
+    def _called_right_at_full_shape(self) -> bool:
         try:
             group = single_group(next(iter(self.problem.full_cases())))
             if self.session.alive:  # wrong values do not end it, and a new process costs seconds
@@ -234,9 +254,15 @@ class GpuCorrectness:
 
     # ----------------------------------------------------------------------------------------------- other inputs
 
-    def other_inputs(self) -> bool:
-        """One rung: inputs of other families, all of them at a reduced shape and one at full shape."""
-        return self._one_rung("other_inputs", "other inputs not all checked", self._other_inputs)
+    def other_inputs_reduced(self) -> bool:
+        """First part of one rung: inputs of all other families at a reduced shape."""
+        return self._one_rung("other_inputs", "other inputs not all checked", self._families_right_reduced)
+
+    def other_inputs_at_full(self) -> bool:
+        """The rest of that rung: inputs of one other family at full shape."""
+        if self.builder.outcome_of("other_inputs") is not None:  # there was not even memory for a reduced shape
+            return True
+        return self._one_rung("other_inputs", "other inputs not all checked", self._family_right_at_full)
 
     def other_uses(self) -> bool:
         """One rung: the module at a reduced shape, called as one in service is."""
@@ -260,24 +286,33 @@ class GpuCorrectness:
             return False
         return True
 
-    def _other_inputs(self, started: float) -> bool:
-        tried = []
-        for shape, cases in (self._families_reduced(), self._family_at_full()):
-            right = []
-            for group in family_groups(cases):
-                outcome = self._carry_out(group)
-                if not self._decided("other_inputs", outcome, started):
-                    return False
-                right += [check.family for check in outcome.checks]
-            if right:
-                tried.append(f"{', '.join(right)} at {shape} shape")
-        if tried:
-            statement = f"right on inputs that are {' and '.join(tried)}"
+    def _families_right_reduced(self, started: float) -> bool:
+        return self._families_right(self._reduced, self._families_reduced(), started)
+
+    def _family_right_at_full(self, started: float) -> bool:
+        started -= self.families_seconds
+        if not self._families_right("full", self._family_at_full(), started):
+            return False
+        if self.families:
+            statement = f"right on inputs that are {' and '.join(self.families)}"
             self.builder.passed("other_inputs", statement, time.monotonic() - started)
             if dropped := self.problem.dropped_families.get(self._reduced):
                 self.builder.skipped("inputs_left_out", left_out_statement("not judged on inputs", dropped))
         else:
             self.builder.skipped("other_inputs", f"no other family of inputs can be judged: {self._dropped()}")
+        return True
+
+    def _families_right(self, shape: str, cases: list[Case], started: float) -> bool:
+        """One call per family at one shape; False where one goes wrong."""
+        right = []
+        for group in family_groups(cases):
+            outcome = self._carry_out(group)
+            if not self._decided("other_inputs", outcome, started):
+                return False
+            right += [check.family for check in outcome.checks]
+        if right:
+            self.families.append(f"{', '.join(right)} at {shape} shape")
+        self.families_seconds = time.monotonic() - started
         return True
 
     def _other_uses(self, started: float) -> bool:
@@ -313,20 +348,20 @@ class GpuCorrectness:
             return self.aligned[0]
         return "awkward" if "awkward" in self.problem.shapes else "shrunk"
 
-    def _families_reduced(self) -> tuple[str, list[Case]]:
+    def _families_reduced(self) -> list[Case]:
         name = self._reduced
         try:
-            return name, self.problem.family_cases(name)
+            return self.problem.family_cases(name)
         except Unevaluable as error:
             self.problem.dropped_families.setdefault(name, {})["all"] = str(error)
-            return name, []
+            return []
 
-    def _family_at_full(self) -> tuple[str, list[Case]]:
+    def _family_at_full(self) -> list[Case]:
         if "family/full" in self.problem.cached_cases:
-            return "full", self.problem.cached_cases["family/full"]
+            return self.problem.cached_cases["family/full"]
         case = next(iter(self.problem.full_cases()))
         if case.transient:  # the reduced shape shows what other numbers change
-            return "full", []
+            return []
         applicable = families_of(case.inputs)
         dropped = self.problem.dropped_families.setdefault("full", {})
         for family in (name for name in AT_FULL_SHAPE if name in applicable):
@@ -339,8 +374,8 @@ class GpuCorrectness:
                 dropped[family] = str(error)
                 continue
             self.problem.keep("family/full", made, like=case)
-            return "full", [made]
-        return "full", []
+            return [made]
+        return []
 
     def _dropped(self) -> str:
         reasons = [

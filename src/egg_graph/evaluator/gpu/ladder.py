@@ -98,7 +98,7 @@ class GpuLadder:
             if builder.failed:
                 return builder, None
             if finalist:
-                with self.access.measuring(), spending_on("timing"):
+                with self.access.at_full_shape(), self.access.measuring(), spending_on("timing"):
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
             self._profile(problem, candidate, folder, builder, stage, finalist)
             if finalist and not builder.failed:
@@ -107,36 +107,40 @@ class GpuLadder:
         return builder, verdict
 
     def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
-        """The rungs that need the candidate's process: answers, integrity and timing."""
+        """The rungs that need the candidate's process: answers, integrity and timing.
+
+        What needs little memory comes first; then the full shape has its memory until the candidate is timed.
+        """
         session = self._session(folder)
+        correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder), self.access)
         try:
             with self.access.computing(), spending_on("correctness"):
-                if not self._right(session, problem, folder, builder, finalist):
+                if not self._start(session, builder) or not correct.at_reduced_shapes():
                     return None
-                if not session.alive:
-                    session = self.open(folder)
-                self._compile_baseline(problem)
-            with self.access.measuring(), spending_on("timing"):
-                return self._timed(session, problem, builder)
+            with self.access.at_full_shape():
+                return self._at_full_shape(correct, folder, finalist)
         except CandidateFailed as failure:
             builder.fail("timing", [failure.finding], log=failure.log)
             return None
         finally:
-            session.close()
+            correct.close()
 
-    def _right(
-        self, session: WorkerSession, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool
-    ) -> bool:
-        """The rungs about answers; the session may have ended even where they pass."""
-        if not self._start(session, builder):
-            return False
-        correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder))
+    def _at_full_shape(self, correct: GpuCorrectness, folder: Path, finalist: bool) -> Verdict | None:
+        """The rungs at full shape: answers, integrity and timing."""
+        problem, builder = correct.problem, correct.builder
         try:
-            if not correct.every_shape() or (finalist and not correct.repeats()):
-                return False
-            return self._causal(correct.session, problem, builder)
+            with self.access.computing(), spending_on("correctness"):
+                if not correct.at_full_shape() or (finalist and not correct.repeats()):
+                    return None
+                if not self._causal(correct.session, problem, builder):
+                    return None
+                session = correct.living_session()
+                self._compile_baseline(problem)
+            with self.access.measuring(), spending_on("timing"):
+                return self._timed(session, problem, builder)
         finally:
             correct.close()
+            torch.cuda.empty_cache()
 
     def _session(self, folder: Path) -> WorkerSession:
         return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryLimit(MEMORY_FRACTION))
@@ -298,7 +302,7 @@ class GpuLadder:
         if best is not None and milliseconds >= best.milliseconds:
             skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
             return
-        with self.access.measuring(), spending_on("profile"):
+        with self.access.at_full_shape(), self.access.measuring(), spending_on("profile"):
             profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
 

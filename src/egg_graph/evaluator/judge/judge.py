@@ -279,6 +279,7 @@ class Judge:
         builder, verdict = self.room.work(
             problem,
             lambda: self._evaluate_once(problem, candidate, stage, finalist),
+            in_parts=True,
             short=lambda evaluated: bool(evaluated[0].short_of_memory),
         )
         if not (spoilt := self._spoilt(builder)):
@@ -320,6 +321,8 @@ class Judge:
         """The survey of the reference; made in reserved memory when it is first asked for. Raises as `_surveyed`."""
         if problem.is_surveyed:
             return problem.untimed_baseline
+        with spending_on("correctness"):
+            _ = problem.shapes  # found without a GPU, and so before its memory is reserved
         return self.room.work(problem, lambda: self._surveyed(problem))
 
     def _surveyed(self, problem: Problem) -> Baseline:

@@ -1,9 +1,12 @@
-"""Room on the GPU: a judge works in memory that it has reserved, and once more in more of it where that ran short."""
+"""Room on the GPU: a judge works in memory that it has reserved, and once more in more of it where that ran short.
+
+What needs little memory for most of its time reserves it in parts (`GpuAccess.at_full_shape`): others work meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -34,6 +37,7 @@ class Room:
         work: Callable[[], T],
         *,
         nbytes: float = 0.0,
+        in_parts: bool = False,
         short: Callable[[T], bool] = lambda answer: False,
     ) -> T:
         """Work in reserved memory; once more, in more of it, if it ran short while others were at work.
@@ -42,6 +46,7 @@ class Room:
             problem: the task.
             work: what to do; it raises torch.OutOfMemoryError where memory runs short, or answers so.
             nbytes: memory to reserve [bytes]; what the task usually takes if 0.
+            in_parts: whether the work reserves its memory itself, for its parts at full shape.
             short: whether an answer says that memory ran short.
 
         Raises:
@@ -51,8 +56,10 @@ class Room:
         if self.access is None:
             return work()
         self.access.crowded, plan = False, problem.memory_plan
+        reserved = self._reserved_in_parts if in_parts else self._reserved
+        wanted = nbytes or plan.usual_bytes
         try:
-            with self.reserved(problem, nbytes):
+            with reserved(wanted):
                 answer = work()
             if not (short(answer) and self.access.crowded):
                 return answer
@@ -60,27 +67,37 @@ class Room:
             if not self.access.crowded:
                 raise
         self.forget(problem.task.digest)
-        with self.reserved(problem, max(nbytes, AMPLE_PART * plan.capacity)):
+        with reserved(max(wanted, AMPLE_PART * plan.capacity)):
             return work()
 
-    @contextmanager
-    def reserved(self, problem: Problem, nbytes: float = 0.0) -> Iterator[None]:
-        """Reserved memory for the block; what PyTorch keeps for reuse goes back with it.
-
-        Args:
-            problem: the task.
-            nbytes: how much [bytes]; what the task usually takes if 0.
+    def reserved(self, problem: Problem) -> AbstractContextManager[None]:
+        """What the task usually takes, reserved for the block.
 
         Raises:
             BadInput: if the reference fails at its own shape.
         """
-        if self.access is None:
-            yield
-            return
-        with self.access.reserved(nbytes or problem.memory_plan.usual_bytes):
+        return nullcontext() if self.access is None else self._reserved(problem.memory_plan.usual_bytes)
+
+    @contextmanager
+    def _reserved(self, nbytes: float) -> Iterator[None]:
+        """Reserved memory for the block [bytes]; what PyTorch keeps for reuse goes back with it."""
+        assert self.access is not None
+        with self.access.reserved(nbytes):
             try:
                 yield
             finally:
+                torch.cuda.empty_cache()
+
+    @contextmanager
+    def _reserved_in_parts(self, nbytes: float) -> Iterator[None]:
+        """Let the block reserve memory whenever it is at full shape [bytes]; others know that it is at work."""
+        assert self.access is not None
+        with self.access.reserved(0.0):
+            self.access.wanted = nbytes
+            try:
+                yield
+            finally:
+                self.access.wanted = 0.0
                 torch.cuda.empty_cache()
 
 
