@@ -192,6 +192,16 @@ def test_products_of_few_bits_must_be_exact_and_others_need_not() -> None:
     assert on(reference("torch.tanh(x[0])", "torch.randn(16, 70)"), "integers").leaves[0].budget > 0.0
 
 
+def test_a_product_of_a_products_result_may_round_it_to_tf32() -> None:
+    layers = "self.f, self.g = nn.Linear(700, 24), nn.Linear(24, 8)"
+    source = reference("self.g(self.f(x[0]))", "torch.randn(16, 700)", layers)
+    in_fp32, case = on(source, "integers"), on(source, "integers", "tf32")
+    assert in_fp32.leaves[0].budget == 0.0 < case.leaves[0].budget
+    (rounded,) = case.emulate("tf32") or ()
+    assert accepts(case, rounded, "tf32")
+    assert not accepts(case, rounded.to(torch.bfloat16).float(), "tf32")
+
+
 @pytest.mark.parametrize(
     ("body", "inputs", "family", "words"),
     [

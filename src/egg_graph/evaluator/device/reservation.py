@@ -69,7 +69,7 @@ class Reservations:
 
             def granted() -> bool:
                 nonlocal first
-                first = first or locked(line, fcntl.LOCK_EX)
+                first = first or not wanted or locked(line, fcntl.LOCK_EX)
                 if first and wanted > (1 - SMALL_TOTAL) * self.capacity:
                     locked(whole, fcntl.LOCK_EX)  # small requests keep out, too
                 if not locked(writing, fcntl.LOCK_EX):

@@ -17,6 +17,7 @@ from egg_graph.evaluator.gate.report import Report
 from egg_graph.evaluator.gate.test_code import is_test_name, without_test_code
 from egg_graph.evaluator.gate.uses import UseCheck
 from egg_graph.schema import Candidate, Finding
+from egg_graph.schema.syntax import syntax_tree
 
 
 def check(candidate: Candidate) -> tuple[Finding, ...]:
@@ -24,7 +25,7 @@ def check(candidate: Candidate) -> tuple[Finding, ...]:
     if not candidate.source.strip():
         return (Finding(kind="no_code", message=candidate.problem or "there is no source"),)
     try:
-        tree = ast.parse(without_test_code(candidate.source)[0])
+        tree = syntax_tree(without_test_code(candidate.source)[0])
         if finding := _other_encoding(candidate.source):
             return (finding,)
         return tuple(_check_tree(tree))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from egg_graph.schema.syntax import syntax_tree
+
 TEST_NAMES = frozenset({"get_inputs", "get_init_inputs", "main", "test", "run_test", "benchmark"})
 """Functions of a reference or a test, which a candidate does not need."""
 
@@ -26,7 +28,7 @@ def without_test_code(source: str) -> tuple[str, tuple[str, ...]]:
         source: any text; what is no Python is returned as it is.
     """
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source, ()
     tests = _tests(tree.body)
@@ -36,7 +38,7 @@ def without_test_code(source: str) -> tuple[str, tuple[str, ...]]:
     shorter = _blanked(source, dropped)
     kept = [node for node in tree.body if node not in dropped]
     try:
-        same = ast.dump(ast.parse(shorter)) == ast.dump(ast.Module(kept, []))
+        same = ast.dump(syntax_tree(shorter)) == ast.dump(ast.Module(kept, []))
     except SyntaxError:
         same = False
     if not same:  # two statements on one line

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import secrets
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +323,7 @@ class Judge:
         """The survey of the reference; made in reserved memory when it is first asked for. Raises as `_surveyed`."""
         if problem.is_surveyed:
             return problem.untimed_baseline
-        with spending_on("correctness"):
+        with spending_on("correctness"), _reference_in_time():
             _ = problem.shapes  # found without a GPU, and so before its memory is reserved
         return self.room.work(problem, lambda: self._surveyed(problem))
 
@@ -331,17 +333,28 @@ class Judge:
         Raises:
             BadInput: if the reference does not run, or not in time.
         """
-        try:
-            with self.access.computing(), spending_on("correctness"), deadline(REFERENCE_SECONDS):
-                return problem.untimed_baseline
-        except Overdue:
-            raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
+        with _reference_in_time(), self.access.computing(), spending_on("correctness"):
+            return problem.untimed_baseline
 
     def _fresh_seed(self) -> None:
         """Draw a root seed that was never reported, for a finalist; a seed that was given stays."""
         if self.settings["seed"] is None and self.told:
             self.root_seed, self.told = secrets.randbits(62), False
             self.release()
+
+
+@contextmanager
+def _reference_in_time() -> Iterator[None]:
+    """Limit the reference's own runs in the block to `REFERENCE_SECONDS`.
+
+    Raises:
+        BadInput: if they are not done by then.
+    """
+    try:
+        with deadline(REFERENCE_SECONDS):
+            yield
+    except Overdue:
+        raise BadInput(f"reference: its own runs were not done within {REFERENCE_SECONDS} s") from None
 
 
 def _with_spending(answer: Baseline | Evaluation) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_like, draw_inputs, require_exact
 from egg_graph.evaluator.problem.domain import makes_non_finite
+from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import FAMILIES, InputFamily, apply
 from egg_graph.evaluator.problem.operators import (
     EXACT,
@@ -18,7 +21,7 @@ from egg_graph.evaluator.problem.operators import (
 from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.tie_search import ties_of_drawn
 from egg_graph.evaluator.problem.weights import round_to_six_bits
-from egg_graph.schema import FP32, Precision
+from egg_graph.schema import FP32, TF32, Precision
 
 
 def build_family_case(case: Case, reference: Reference, precision: Precision, *, family: str, seed: int) -> Case:
@@ -47,9 +50,25 @@ def build_family_case(case: Case, reference: Reference, precision: Precision, *,
     other = build_like(case, reference, precision, seed=seed, inputs=moved, model=model, family=family)
     _refuse_unjudgeable(other, case, row)
     if row.exact and precision in FP32 and other.operators <= EXACT | VIEWS:
-        other.leaves = [require_exact(leaf) for leaf in other.leaves]
+        other.leaves = _exact_leaves(other, precision)
     other.beyond_finite = row.makes_infinities and not makes_non_finite(case, precision)
     return other
+
+
+def _exact_leaves(case: Case, precision: Precision) -> list[ExpectedLeaf]:
+    """The leaves; those that both PyTorch and products of the policy's operands give exactly allow no error.
+
+    A product of a product's result is no longer of few bits. PyTorch may give it in fp32 all the same.
+    """
+    if precision not in TF32:
+        return [require_exact(leaf) for leaf in case.leaves]
+    reduced = case.emulate("truncated" if precision == "tf32_truncated" else "tf32")
+    return [
+        require_exact(leaf)
+        if reduced is not None and torch.equal(reduced[i].to(leaf.expected), leaf.expected)
+        else leaf
+        for i, leaf in enumerate(case.leaves)
+    ]
 
 
 def _refuse_unjudgeable(other: Case, case: Case, family: InputFamily) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from egg_graph.schema import BadInput
+from egg_graph.schema.syntax import syntax_tree
 
 INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Pow, ast.LShift)
@@ -68,7 +69,7 @@ def parse_reference(source: str) -> ast.Module:
         BadInput: if it is not Python.
     """
     try:
-        return ast.parse(source)
+        return syntax_tree(source)
     except SyntaxError as error:
         raise BadInput(f"reference, line {error.lineno}: not valid Python: {error.msg}") from None
 
