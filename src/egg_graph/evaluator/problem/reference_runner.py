@@ -106,15 +106,22 @@ class ReferenceRunner:
 
         Raises:
             Unevaluable: if the reference runs in neither.
+            torch.OutOfMemoryError: if it may run in one for which memory ran out, and runs in no other.
         """
+        no_memory = ""
         for dtype, name in ((torch.float64, "fp64"), (torch.float32, "fp32")):
             recorder = OperatorNames()
             try:
                 answer = self._run_in(dtype, self.inputs, recorder)
+            except torch.OutOfMemoryError as error:
+                no_memory = str(error)  # not the error itself, whose traceback holds tensors
+                continue
             except (RuntimeError, BadInput):
-                continue  # a dtype is written into the reference, or memory runs out: try the next dtype
+                continue  # a dtype is written into the reference: try the next one
             leaves = [_widen(leaf, target) for leaf, target in zip(answer.leaves, like, strict=True)]
             return ExactAnswer(leaves, name, frozenset(recorder.names), answer.updates, answer.selections)
+        if no_memory:
+            raise torch.OutOfMemoryError(no_memory)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
     def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> Iterator[list[torch.Tensor]]:

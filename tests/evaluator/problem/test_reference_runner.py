@@ -1,0 +1,45 @@
+"""A reference that needs more memory than there is for a better answer is short of memory, and not unevaluable."""
+
+import pytest
+import torch
+from torch import nn
+
+from egg_graph.evaluator.problem.case import Unevaluable
+from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+
+
+class Needs(nn.Module):
+    """Doubles; in each dtype of `raising` it raises that error instead."""
+
+    def __init__(self, raising: dict[torch.dtype, Exception]) -> None:
+        super().__init__()
+        self.raising = raising
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if (error := self.raising.get(x.dtype)) is not None:
+            raise error
+        return x * 2
+
+
+FULL = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 24.00 GiB")
+OTHER = RuntimeError("expected scalar type BFloat16")
+
+
+def runner(**raising: Exception) -> ReferenceRunner:
+    model = Needs({getattr(torch, name): error for name, error in raising.items()})
+    return ReferenceRunner(model, [torch.ones(4, dtype=torch.bfloat16)], 1, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("raising", [{"float64": FULL, "float32": FULL}, {"float64": OTHER, "float32": FULL}])
+def test_memory_that_ran_out_for_every_better_answer_is_told_as_that(raising):
+    with pytest.raises(torch.OutOfMemoryError, match="24.00 GiB"):
+        runner(**raising).exactly([torch.ones(4)])
+
+
+def test_fp32_stands_in_where_memory_does_not_hold_fp64():
+    assert runner(float64=FULL).exactly([torch.ones(4)]).against == "fp32"
+
+
+def test_a_reference_that_is_tied_to_its_dtype_cannot_be_judged():
+    with pytest.raises(Unevaluable, match="declared precision only"):
+        runner(float64=OTHER, float32=OTHER).exactly([torch.ones(4)])
