@@ -12,6 +12,7 @@ import pytest
 from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed
 from egg_graph.evaluator.judge import gpu_screening
+from egg_graph.evaluator.judge.compile_ahead import Configurations
 from egg_graph.evaluator.judge.gpu_screening import GpuScreening
 from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
 from egg_graph.evaluator.progress import Progress, hear_progress
@@ -73,18 +74,13 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
     Session.log, Session.open, Session.most, Session.paused_now = [], 0, 0, 0
     Session.compiling.set()
     monkeypatch.setattr(gpu_screening, "WorkerSession", Session)
-    monkeypatch.setattr(gpu_screening, "gate_each", lambda base, candidates: [None] * len(candidates))
     right = SimpleNamespace(failed=False)
     executor = SimpleNamespace(carry_out=lambda group: right)
     monkeypatch.setattr("egg_graph.evaluator.gpu.executor.GpuExecutor", lambda *a: executor)
     monkeypatch.setattr("egg_graph.evaluator.problem.plan.loaded_group", lambda case: None)
     given: list[Candidate] = []
 
-    @contextmanager
-    def job_folder(candidate: Candidate) -> Any:
-        yield FOLDER / str(given.index(candidate))
-
-    base = SimpleNamespace(pool=ThreadPoolExecutor(4), jobs=SimpleNamespace(job_folder=job_folder))
+    base = SimpleNamespace(pool=ThreadPoolExecutor(4))
     ladder: Any = SimpleNamespace(
         base=base,
         machine="played",
@@ -99,10 +95,11 @@ def sweep(h200: Hardware, monkeypatch: pytest.MonkeyPatch) -> Any:
             for number, source in enumerate(sources)
         ]
         problem: Any = SimpleNamespace(task=SimpleNamespace(target=h200))
-        with gpu_screening.ExitStack() as stack:
-            screening = GpuScreening(ladder, problem, SimpleNamespace(forward_seed=1), given, [], {}, stack)  # type: ignore[arg-type]
-            screening.sweep(capacity)
-            screening.close()
+        folders = [FOLDER / str(number) for number in range(len(given))]
+        configurations = Configurations(given, [None] * len(given), folders)
+        screening = GpuScreening(ladder, problem, SimpleNamespace(forward_seed=1), configurations, [], {})  # type: ignore[arg-type]
+        screening.sweep(capacity)
+        screening.close()
         assert Session.open == 0
         return [trial for _, trial in sorted(screening.trials.items())]
 

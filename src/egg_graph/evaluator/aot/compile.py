@@ -2,6 +2,7 @@
 
 import os
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from egg_graph.evaluator.wire.faults import KernelFault
 from egg_graph.evaluator.wire.launches import Launch, decode_constant, describe_configuration
 from egg_graph.schema import Hardware, KernelResources
 
+INTEGERS = ("i32", "i64", "u64")
+CONSTANTS_HAVE_ATTRIBUTES = version("triton") >= "3.7"
+"""Whether Triton's launcher writes an empty entry for every constant; before 3.7 it does for texts alone."""
 _functions: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its functions by name."""
 
@@ -76,10 +80,33 @@ def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any
         fn=kernel,
         signature={name: _as_tuples(kind) for name, kind in launch.signature.items()},
         constexprs={path(p): decode_constant(value, functions) for p, value in launch.constexprs.items()},
-        attrs={path(p): [["tt.divisibility", 16]] for p in launch.divisible_by_16},
+        attrs=_attributes(kernel, launch),
     )
     options = {name: value for name, value in launch.options.items() if name != "ir_override"}
     return triton_compile(source, target=target, options=options)
+
+
+def _attributes(kernel: Any, launch: Launch) -> dict[tuple[int, ...], list[Any]]:
+    """Return the alignments as Triton's launcher writes them: where a parameter stands -> its attributes.
+
+    Their order, and those that are empty, are part of the key by which Triton finds a compiled kernel.
+    """
+    found: dict[tuple[int, ...], list[Any]] = {}
+
+    def add(path: str, place: tuple[int, ...], kind: Any) -> None:
+        if isinstance(kind, list):
+            for number, inner in enumerate(kind):
+                add(f"{path}.{number}", (*place, number), inner)
+        elif kind.startswith("*") or kind in INTEGERS:
+            found[place] = [["tt.divisibility", 16]] if path in launch.divisible_by_16 else []
+
+    for number, (name, kind) in enumerate(launch.signature.items()):
+        if kind == "constexpr":
+            if CONSTANTS_HAVE_ATTRIBUTES or isinstance(launch.constexprs[name], str):
+                found[(number,)] = []
+        elif not kernel.params[number].do_not_specialize:
+            add(name, (number,), kind)
+    return found
 
 
 def _as_tuples(kind: Any) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from egg_graph.evaluator.evidence.statements import count, distinct
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.host.fork_server import Limits
+from egg_graph.evaluator.host.fork_server import ChildExit, Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask
@@ -71,18 +72,23 @@ class TargetCompiler:
                 findings += [Finding.model_validate(f) for f in group["findings"]]
         return findings
 
+    def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float) -> None:
+        """Compile launches under all their configurations, for whoever runs the candidate in `folder` later.
+
+        Args:
+            launches: what to compile.
+            folder: the candidate's; Triton's cache lies in it.
+            seconds: no further one is compiled after this time [s].
+        """
+        self._job([[launch] for first in launches for launch in (first, *first.alternatives)], folder, seconds)
+
     def _run(
         self, groups: Sequence[Sequence[Launch]], seconds: float | None
     ) -> tuple[list[dict[str, Any]], list[Finding], str]:
         """Run the job: its entries, what ended it, and the log."""
-        entries = [[_entry(launch) for launch in group] for group in groups]
-        payload = {**self.jobs.common(self.task), "launches": entries, "seconds": seconds}
-        limit = self.jobs.timeout
         with self.jobs.job_folder(self.candidate) as folder:
-            end = self.jobs.compiling.run(
-                "egg_graph.evaluator.worker.compile_job:compile_all", payload, folder, Limits(wall_seconds=limit)
-            )
-        finding = finding_of(end, limit=limit)
+            end = self._job(groups, folder, seconds)
+        finding = finding_of(end, limit=self.jobs.timeout)
         if finding is None:
             assert end.report is not None
             return end.report["answer"]["groups"], [], end.log
@@ -90,6 +96,12 @@ class TargetCompiler:
         kind = "kernel_compile_error" if finding.kind in ("timeout", "crashed") and not timed_out else finding.kind
         message = f"compiling for {self.task.target.arch}: {finding.message}"
         return [], [finding.model_copy(update={"kind": kind, "message": message})], end.log
+
+    def _job(self, groups: Sequence[Sequence[Launch]], folder: Path, seconds: float | None) -> ChildExit:
+        entries = [[_entry(launch) for launch in group] for group in groups]
+        payload = {**self.jobs.common(self.task), "launches": entries, "seconds": seconds}
+        limits = Limits(wall_seconds=self.jobs.timeout)
+        return self.jobs.compiling.run("egg_graph.evaluator.worker.compile_job:compile_all", payload, folder, limits)
 
 
 def _entry(launch: Launch) -> dict[str, Any]:

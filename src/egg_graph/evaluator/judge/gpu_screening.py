@@ -1,8 +1,9 @@
 """Screen many configurations of one kernel on a GPU: a few timed calls of each, and ever more of the better half.
 
-A configuration is compiled, pruned by its resources or run once, checked at full shape, and timed in one burst. As many
-as fit stay ready at once, each in its process; when all have been timed, the better half is timed again with twice as
-many bursts, in turns, and so on until two are left: so the last ones are compared under the same clocks.
+A configuration, compiled ahead (`compile_ahead`), is pruned by its resources or run once, checked at full shape, and
+timed in one burst. As many as fit stay ready at once, each in its process; when all have been timed, the better half is
+timed again with twice as many bursts, in turns, and so on until two are left: so the last ones are compared under the
+same clocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +22,8 @@ from egg_graph.evaluator.gpu.ladder import launch_resources
 from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.host.fork_server import GLANCE
-from egg_graph.evaluator.judge.screening import gate_each, rejected_trial
+from egg_graph.evaluator.judge.compile_ahead import Configurations
+from egg_graph.evaluator.judge.screening import rejected_trial
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
 from egg_graph.evaluator.problem.problem import Problem
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TOGETHER = 8
-"""Configurations that start and compile side by side, while other judges compute; they are checked and timed one by
-one, and nobody else uses the GPU while one is timed."""
+"""Configurations that start side by side, while other judges compute; they are checked and timed one by one, and nobody
+else uses the GPU while one is timed."""
 READY, FEWEST_READY = 12, 4
 """Most configurations that are ready at once; where more are to come, a third of them stays. As many as `FEWEST_READY`
 wait until other judges leave room for them."""
@@ -95,13 +96,13 @@ class Pruned:
     why: str
 
 
-def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Candidate], capacity: int) -> list[Trial]:
-    """Compile in parallel, prune, check each once at full shape, and time them by successive halving.
+def screen_on_gpu(ladder: GpuLadder, problem: Problem, configurations: Configurations, capacity: int) -> list[Trial]:
+    """Prune, check each once at full shape, and time them by successive halving.
 
     Args:
         ladder: opens processes.
         problem: the task.
-        candidates: its configurations; the first is the kernel's own, which is never pruned.
+        configurations: compiled ones; the first is the kernel's own, which is never pruned.
         capacity: configurations that may be ready at once.
     """
     from egg_graph.evaluator.gpu.answers import arena, load, share_inputs
@@ -113,7 +114,7 @@ def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: Sequence[Cand
             with case.held():
                 _, forms = share_inputs(case, shared)
             state = load(case, problem, shared)
-        screening = GpuScreening(ladder, problem, case, candidates, forms, state, stack)
+        screening = GpuScreening(ladder, problem, case, configurations, forms, state)
         stack.callback(screening.close)
         screening.sweep(capacity)
     return [trial for _, trial in sorted(screening.trials.items())]
@@ -156,19 +157,17 @@ class GpuScreening:
         ladder: opens processes.
         problem: the task.
         case: its full shape.
-        candidates: its configurations, the kernel's own first.
+        configurations: compiled ones, the kernel's own first.
         forms: of the inputs, in memory that every process can open.
         state: arguments of the worker's `load`.
-        folders: holds the candidates' folders until the sweep is over.
     """
 
     ladder: GpuLadder
     problem: Problem
     case: Case
-    candidates: Sequence[Candidate]
+    configurations: Configurations
     forms: list[Any]
     state: dict[str, Any]
-    folders: ExitStack
     trials: dict[int, Trial] = field(default_factory=dict)
     """By number of the configuration."""
     sessions: list[WorkerSession] = field(default_factory=list)
@@ -187,7 +186,6 @@ class GpuScreening:
             capacity: configurations that may be ready at once. Where it is 1, each is timed in one burst, and none
                 again.
         """
-        gated = gate_each(self.ladder.base, self.candidates)
         ready: list[Entrant] = []
         first, count, began = 0, len(self.candidates), time.monotonic()
         while first < count:
@@ -198,7 +196,7 @@ class GpuScreening:
                 stay = 0 if capacity == 1 else max(1, capacity // 3)
                 ready = self._keep(ready, stay, STAYED if capacity == 1 else LEFT)
             numbers = range(first, min(count, first + TOGETHER, first + capacity - len(ready)))
-            ready += self._enter(numbers, gated)
+            ready += self._enter(numbers)
             first = numbers.stop
         self._halve(ready)
 
@@ -229,14 +227,20 @@ class GpuScreening:
         with self.ladder.access.computing():
             list(self.ladder.base.pool.map(WorkerSession.close, sessions))
 
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """The configurations, as candidates."""
+        return self.configurations.candidates
+
     # -------------------------------------------------------------------------------------------- one configuration
 
-    def _enter(self, numbers: Sequence[int], gated: Sequence[Trial | None]) -> list[Entrant]:
-        """Compile some configurations side by side, then check and time each once; those that pass."""
+    def _enter(self, numbers: Sequence[int]) -> list[Entrant]:
+        """Start some configurations side by side, then check and time each once; those that pass."""
+        rejected = self.configurations.rejected
         with self.ladder.access.computing():
             with spending_on("compile"):
-                compiled = self._compile([number for number in numbers if gated[number] is None])
-            entered = [self._checked(gated[number] or compiled[number]) for number in numbers]
+                started = self._start_all([number for number in numbers if rejected[number] is None])
+            entered = [self._checked(rejected[number] or started[number]) for number in numbers]
         with self.ladder.access.measuring():
             entered = [self._timed_once(entrant) for entrant in entered]
         for number, entrant in zip(numbers, entered, strict=True):
@@ -244,12 +248,11 @@ class GpuScreening:
                 self._settle(number, entrant)
         return [entrant for entrant in entered if isinstance(entrant, Entrant)]
 
-    def _compile(self, numbers: Sequence[int]) -> dict[int, Entrant | Trial]:
-        """Start a process for each and compile its kernels; a Trial of those that fail or are pruned."""
-        folders = {n: self.folders.enter_context(self.ladder.base.jobs.job_folder(self.candidates[n])) for n in numbers}
+    def _start_all(self, numbers: Sequence[int]) -> dict[int, Entrant | Trial]:
+        """Start a process for each and call its forward once; a Trial of those that fail or are pruned."""
 
         def start(number: int) -> Entrant | Trial | Pruned:
-            return self._start(number, folders[number], prune=self.pruning and number > 0)
+            return self._start(number, prune=self.pruning and number > 0)
 
         started = dict(zip(numbers, self._side_by_side(start, numbers), strict=True))
         if 0 in started:
@@ -278,18 +281,18 @@ class GpuScreening:
         finally:
             self.may_start.set()
 
-    def _start(self, number: int, folder: Path, *, prune: bool) -> Entrant | Trial | Pruned:
+    def _start(self, number: int, *, prune: bool) -> Entrant | Trial | Pruned:
         """Start and warm one process.
 
         A candidate with a tuner of its own is not pruned: that tuner may launch what it does not choose.
         """
-        report_progress("compiles", number=number)
+        report_progress("starts", number=number)
         candidate, target = self.candidates[number], self.problem.task.target
         own_tuner = "autotune" in candidate.source
         hardware = target.model_dump(mode="json") if prune and not own_tuner else None
         try:
             self.may_start.wait()
-            session = self.ladder.open(folder, watched=False)
+            session = self.ladder.open(self.configurations.folders[number], watched=False)
             self.sessions.append(session)
             session.ask("load", **self.state)
             session.ask("inputs", inputs=self.forms, seed=self.case.forward_seed)

@@ -26,6 +26,7 @@ from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.deadline import Overdue, deadline
 from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.judge.compile_ahead import compiled_ahead
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
 from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_sweep, ready_at_once, screen_on_gpu
 from egg_graph.evaluator.judge.room import Room, does_not_fit
@@ -256,13 +257,14 @@ class Judge:
         if self.gpu is None:
             return screen_without_gpu(self.ladder, problem, candidates)
         gpu, plan = self.gpu, problem.memory_plan
-        capacity = ready_at_once(plan, self.access.room, len(candidates))
-        return self.room.work(
-            problem,
-            lambda: screen_on_gpu(gpu, problem, candidates, capacity),
-            nbytes=bytes_of_sweep(plan, capacity),
-            short=lambda trials: any(trial.status in DISTURBED_TRIALS for trial in trials),
-        )
+        with compiled_ahead(self.ladder, problem, candidates) as configurations:
+            capacity = ready_at_once(plan, self.access.room, len(candidates))
+            return self.room.work(
+                problem,
+                lambda: screen_on_gpu(gpu, problem, configurations, capacity),
+                nbytes=bytes_of_sweep(plan, capacity),
+                short=lambda trials: any(trial.status in DISTURBED_TRIALS for trial in trials),
+            )
 
     def release(self) -> None:
         """Free the GPU memory that tasks hold; the next call builds them again."""
