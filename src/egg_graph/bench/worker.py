@@ -166,6 +166,7 @@ class Worker:
 
         profile = settings.profile and settings.model is not None  # the embedded expert reads no metrics
         evaluator = LocalEvaluator(device=settings.device, profile=profile, gpu=settings.gpu)  # type: ignore[arg-type]
+        evaluator.start()
         return {"model": settings.model, "evaluator": evaluator}
 
 

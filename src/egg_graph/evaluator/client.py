@@ -86,7 +86,8 @@ class JudgeClient:
             JudgeLost: if the judge died, or broke while it answered.
             InfrastructureError: if it takes too long, or reports that the machine failed.
         """
-        answer = self._exchange(json.dumps({"method": method, "params": params}).encode(), seconds)
+        request = {"method": method, "params": params, "sent": time.monotonic()}
+        answer = self._exchange(json.dumps(request).encode(), seconds)
         error = answer.get("error")
         if error is None:
             return answer["result"]
@@ -145,7 +146,7 @@ class JudgeClient:
 
 
 class WarmingJudge:
-    """A judge that imports while another one evaluates; it opens the GPU with its first request.
+    """A judge that finds a task's shapes while another one evaluates; it opens the GPU with its first request.
 
     Args:
         settings: as for `JudgeClient`.

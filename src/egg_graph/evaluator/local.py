@@ -158,6 +158,14 @@ class LocalEvaluator(AsynchronousTwins):
         answer = self._call("screen", params, WORK_SECONDS + 2 * self.timeout * max(1, len(candidates)))
         return tuple(Trial.model_validate(trial) for trial in answer)
 
+    def start(self) -> None:
+        """Start the judge, unless there is one: it imports in the background, and opens the GPU with the first call."""
+        if self._settings["device"] == "gpu" and not gpu_present():
+            return  # the first call tells it
+        with self._lock:
+            if self._judge is None:
+                self._judge = JudgeClient(self._settings)
+
     def environment(self) -> Environment:
         """Describe the machine on which this evaluator judges. Starts the judge."""
         return Environment.model_validate(self._call("environment", {}, START_SECONDS))

@@ -47,6 +47,10 @@ class Account:
         self._add(present, -moved)
         self._add(to, moved)
 
+    def add(self, part: Part, seconds: float) -> None:
+        """Count so many seconds from before the account was opened."""
+        self._add(part, seconds)
+
     def peak(self, process: str, nbytes: float) -> None:
         """Note that `judge`, `candidate` or `baseline` held this much GPU memory [byte]."""
         self._peaks[process] = max(self._peaks.get(process, 0.0), nbytes)

@@ -232,6 +232,8 @@ async def _run_to_end(
         # `tasks`, not `next`: the latter leaves out a task whose result is saved but not yet applied.
         worked = bool(saved.tasks or not saved.values)
         if worked:
+            if evaluator is None:
+                await in_thread(recorded.start)
             given = {key: request[key] for key in InputState.__annotations__ if key in request}
             log = await in_thread(FolderLog, folder, saved.values.get("usage"), written_drafts(saved))
             async with entered(history.sitting(folder, started)):

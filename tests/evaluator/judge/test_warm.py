@@ -24,9 +24,9 @@ def test_to_warm_up_makes_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(process, "warm", warmed.append)
     judge = process.LazyJudge(make)
-    judge.answer("warm", {"task": "this"})
+    judge.answer("warm", {"task": "this"}, 0.0)
     assert (made, warmed) == ([], ["this"])
-    assert [judge.answer(method, {}) for method in ("evaluate", "release")] == ["evaluate", "release"]
+    assert [judge.answer(method, {}, 0.0) for method in ("evaluate", "release")] == ["evaluate", "release"]
     assert len(made) == 1
 
 

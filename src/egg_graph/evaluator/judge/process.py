@@ -2,7 +2,7 @@
 
 One JSON request a line on the socket FD; any number of reports of progress and one answer each, also JSON. When its
 owner closes the socket or dies, it ends, and everything it started ends with it. The fork servers start first, so that
-they import while the judge does.
+they import while the judge does; it imports before it is asked anything, and opens the GPU when it is first asked.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import select
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egg_graph.evaluator.device.detect import gpu_present
 from egg_graph.evaluator.garbage_collection import garbage_collection_off
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge import compile_cache
 from egg_graph.evaluator.progress import Progress, hear_progress
 from egg_graph.evaluator.sandbox import confine
+from egg_graph.evaluator.sandbox.isolation import isolation
 from egg_graph.evaluator.spending import accounted, spending_on
 from egg_graph.schema import BadInput, InfrastructureError
 
@@ -48,14 +52,17 @@ def main(control: socket.socket, settings: dict[str, Any], folder: Path) -> None
     interpreting = ForkServer(interpret=True, folder=folder, warm=(JOBS,), environment={"CUDA_VISIBLE_DEVICES": ""})
     compiling.start()
     interpreting.start()
+    with ThreadPoolExecutor(1) as aside, garbage_collection_off():
+        aside.submit(isolation)  # a process of its own finds out, and the answer is kept
+        import torch
+        import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
+
+        if settings["device"] != "none" and gpu_present():
+            import torch._inductor.compile_fx  # for the baseline
+
+        from egg_graph.evaluator.judge.judge import Judge
 
     def make() -> Judge:
-        with garbage_collection_off():
-            import torch
-            import torch._dynamo  # the first question to any reference is asked under fake tensors, which import it
-
-            from egg_graph.evaluator.judge.judge import Judge
-
         torch.set_num_threads(1)
         if place is not None and torch.cuda.is_available():
             compile_cache.measure_choices_anew()
@@ -76,15 +83,8 @@ def _opened_compile_cache(settings: dict[str, Any]) -> Path | None:
 
 
 def warm(task: dict[str, Any]) -> None:
-    """Do ahead what an evaluation of this task needs that neither draws a number nor opens the GPU.
-
-    That is to import, PyTorch's compiler included, and to find the reduced shapes.
-    """
-    with garbage_collection_off():
-        import torch._dynamo
-        import torch._inductor.compile_fx  # noqa: F401
-
-        from egg_graph.evaluator.judge import judge  # noqa: F401
+    """Find ahead the reduced shapes that an evaluation of this task needs: that neither draws a number nor opens the
+    GPU."""
     from egg_graph.evaluator.problem.shapes import choose_shapes
 
     choose_shapes(task["reference"])
@@ -97,11 +97,12 @@ class LazyJudge:
         self._make = make
         self._judge: Judge | None = None
 
-    def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Answer one request; return JSON."""
+    def answer(self, method: str, params: dict[str, Any], sent: float) -> Any:
+        """Answer one request, which was sent at a time of the monotonic clock [s]; return JSON."""
         if method == "warm":
             return warm(params["task"])
-        with accounted():
+        with accounted() as account:
+            account.add("start", max(0.0, time.monotonic() - sent))  # until this process could read it
             if self._judge is None:
                 with spending_on("start"):
                     self._judge = self._make()
@@ -124,7 +125,7 @@ def serve(control: socket.socket, judge: LazyJudge) -> None:
         request = json.loads(line)
         try:
             with hear_progress(send_progress):
-                answer = {"result": judge.answer(request["method"], request["params"])}
+                answer = {"result": judge.answer(request["method"], request["params"], request["sent"])}
         except BadInput as error:
             answer = {"error": {"type": "BadInput", "message": str(error)}}
         except InfrastructureError as error:
