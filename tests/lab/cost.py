@@ -18,7 +18,13 @@ from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision, Value
 
 KERNELBENCH_SECONDS = 900
 """Limit for one process of KernelBench [s]."""
-KERNELBENCH_PRECISION: dict[Precision, str] = {"ieee": "fp32", "tf32": "fp32", "bf16": "bf16", "fp16": "fp16"}
+KERNELBENCH_PRECISION: dict[Precision, str] = {
+    "ieee": "fp32",
+    "tf32": "fp32",
+    "tf32_truncated": "fp32",
+    "bf16": "bf16",
+    "fp16": "fp16",
+}
 NO_ARGUMENTS = "\n\ndef get_init_inputs():\n    return []\n"
 """Added to a reference without it: KernelBench requires this function, we do not."""
 PROGRAM = Path(__file__).with_name("kernelbench_process.py")
