@@ -213,6 +213,47 @@ def full_size(
 
 
 @lab.command()
+def times(
+    references: Annotated[list[Path], typer.Argument(help="References in KernelBench's form.")],
+    kernelbench: Annotated[Path | None, typer.Option(help="A checkout of KernelBench, to be timed as well.")] = None,
+    warm: Annotated[int, typer.Option(min=1, help="KernelBench's calls of a kernel beyond its first.")] = 2,
+    profile: Annotated[bool, typer.Option("--profile", help="Profile finalists, and time a profile apart.")] = False,
+    seconds: Annotated[float, typer.Option(help="Begin no further reference or kernel after this.")] = math.inf,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the rows that --out has; measure the rest.")] = False,
+    before: Annotated[Path | None, typer.Option(help="Earlier results of this command, to compare with.")] = None,
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Time whole runs of the embedded expert and single evaluations at the references' own shapes, on all GPUs here.
+
+    KernelBench runs a kernel with all your rights, so it gets one only after it was found right here.
+    """
+    from tests.lab.times import run_times
+    from tests.lab.times_page import times_page
+    from tests.lab.times_rows import TimesRow, figures_of
+
+    console = stdout()
+
+    def print_row(row: TimesRow) -> None:
+        told = ", ".join(f"{name} {value:.2f}" for name, value in figures_of(row).items())
+        console.print(plain(f"{row.problem}  {row.status or 'failed'}  {told}  {'; '.join(row.notes)}"), soft_wrap=True)
+
+    results = run_times(
+        references,
+        out,
+        precision=precision,
+        profile=profile,
+        kernelbench=kernelbench,
+        warm=warm,
+        seconds=seconds,
+        keep=keep,
+        before=before,
+        on_row=print_row,
+    )
+    typer.echo(times_page(results))
+
+
+@lab.command()
 def survey(
     references: Annotated[list[Path] | None, typer.Argument(help="References in KernelBench's form.")] = None,
     compiled: Annotated[bool, typer.Option("--compile", help="Time torch.compile too.")] = False,

@@ -18,9 +18,17 @@ from egg_graph.schema import Candidate, Evaluation, KernelTask, Precision, Value
 
 KERNELBENCH_SECONDS = 900
 """Limit for one process of KernelBench [s]."""
-KERNELBENCH_PRECISION: dict[Precision, str] = {"ieee": "fp32", "tf32": "fp32", "bf16": "bf16", "fp16": "fp16"}
+KERNELBENCH_PRECISION: dict[Precision, str] = {
+    "ieee": "fp32",
+    "tf32": "fp32",
+    "tf32_truncated": "fp32",
+    "bf16": "bf16",
+    "fp16": "fp16",
+}
 NO_ARGUMENTS = "\n\ndef get_init_inputs():\n    return []\n"
 """Added to a reference without it: KernelBench requires this function, we do not."""
+PROGRAM = Path(__file__).with_name("kernelbench_process.py")
+"""Lets KernelBench judge."""
 
 
 class KernelBenchCost(Value):
@@ -202,12 +210,11 @@ def _kernelbench(
 def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path, warm: int) -> KernelBenchCost:
     request = {
         "checkout": str(checkout.absolute()),
-        "reference": task.reference + (NO_ARGUMENTS if "def get_init_inputs" not in task.reference else ""),
-        "candidate": candidate.source,
+        **both_sources(task.reference, candidate.source),
         "precision": KERNELBENCH_PRECISION[task.precision],
         "warm": warm,
     }
-    command = [sys.executable, str(Path(__file__).with_name("kernelbench_process.py"))]
+    command = [sys.executable, str(PROGRAM)]
     begun = time.monotonic()
     try:
         done = subprocess.run(
@@ -228,6 +235,14 @@ def _kernelbench_process(task: KernelTask, candidate: Candidate, checkout: Path,
         return KernelBenchCost(not_measured=f"it failed: {output[-1][:300] if output else 'without a word'}")
     answer: dict[str, Any] = json.loads(lines[-1])
     return KernelBenchCost(cold_seconds=cold, **answer)
+
+
+def both_sources(reference: str, candidate: str) -> dict[str, str]:
+    """The part of a request to KernelBench's process that names a kernel."""
+    return {
+        "reference": reference + (NO_ARGUMENTS if "def get_init_inputs" not in reference else ""),
+        "candidate": candidate,
+    }
 
 
 def _rungs(evaluation: Evaluation) -> dict[str, float]:
