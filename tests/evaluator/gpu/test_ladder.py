@@ -1,10 +1,11 @@
 """The GPU ladder's order of events, with stand-ins for GPU, gate, interpreter and clock."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +15,20 @@ import torch
 from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
+from egg_graph.evaluator.gpu import sanitizing as gpu_sanitizing
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
 from egg_graph.evaluator.judge import gpu_screening as screen
+from egg_graph.evaluator.judge.compile_ahead import Configurations
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import accounted
+from egg_graph.evaluator.tools.sanitizer_rung import SanitizerJob
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
-from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask, Profile, Timing
+from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask, Profile, Timing, Trial
 from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
 RIGHT = REFERENCE.split("m = 64")[0].replace("class Model(", "class ModelNew(")
+JOB = SanitizerJob("awkward", {}, Path(), frozenset({"k"}))
 LAUNCH = {
     "kernel": "k", "grid": [4], "num_warps": 4, "num_stages": 2, "registers": 32, "spills": 0, "shared": 0,
 }  # fmt: skip
@@ -144,26 +149,73 @@ def test_the_baseline_is_compiled_while_others_use_the_gpu_which_is_held_alone_o
 def test_the_time_of_each_rung_is_counted_for_what_it_is(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
-    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: time.sleep(0.01))
+    traced = Event()
+
+    def run_sanitizer(*_: Any) -> EvaluationBuilder:
+        traced.wait(20)
+        time.sleep(0.05)
+        return EvaluationBuilder()
+
+    monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: traced.set())
+    monkeypatch.setattr(gpu_sanitizing, "prepare_sanitizer", lambda *a: JOB)
+    monkeypatch.setattr(gpu_sanitizing, "run_sanitizer", run_sanitizer)
     started = time.monotonic()
     with accounted() as account:
         ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
         spent = account.spending().seconds
     assert sum(spent.values()) == pytest.approx(time.monotonic() - started, abs=0.05)
     assert {"correctness", "timing", "sanitizer"} <= set(spent)
-    assert 0.01 <= spent["sanitizer"] < 0.5 and spent["correctness"] > spent["timing"]
+    assert 0.01 <= spent["sanitizer"] < 0.5, "what it took beside other work is the other work's"
+    assert spent["correctness"] > spent["timing"]
 
 
 def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
+
+    def run_sanitizer(*_: Any) -> EvaluationBuilder:
+        found = EvaluationBuilder()
+        found.passed("sanitizer", "no race")
+        return found
+
+    def prepare_sanitizer(problem: Problem, folder: Path, own: Collection[str]) -> Any:
+        asked.append("sanitize")
+        assert (folder / "candidate.py").read_text() == RIGHT and "forward" in own
+        return JOB
+
     monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: asked.append("trace"))
-    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: asked.append("sanitize"))
+    monkeypatch.setattr(gpu_sanitizing, "prepare_sanitizer", prepare_sanitizer)
+    monkeypatch.setattr(gpu_sanitizing, "run_sanitizer", run_sanitizer)
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
-    assert asked == ["trace", "sanitize"]
-    assert "repeats" in {rung.name for rung in builder.rungs}
+    assert asked == ["sanitize", "trace"], "it begins before the full shape"
+    assert {"repeats", "sanitizer"} <= {rung.name for rung in builder.rungs}
+    ladder.evaluate(problem, candidate(RIGHT), None)
+    assert asked == ["sanitize", "trace"], "only a finalist is watched"
+
+
+def test_a_finalist_that_is_not_right_ends_its_sanitizer(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+
+    def run_sanitizer(fork_server: Any, job: Any, give_way: Any) -> EvaluationBuilder:
+        try:
+            while True:
+                give_way(nullcontext)
+                time.sleep(0.01)
+        finally:
+            ended.append(True)
+
+    def examine(session: Any, problem: Problem, case: Any, machine: str, builder: EvaluationBuilder) -> bool:
+        builder.fail(gpu_ladder.integrity.RUNG, [Finding(kind="library_call", message="a library computes it")])
+        return False
+
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", examine)
+    monkeypatch.setattr(gpu_sanitizing, "prepare_sanitizer", lambda *a: JOB)
+    monkeypatch.setattr(gpu_sanitizing, "run_sanitizer", run_sanitizer)
+    ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
+    assert ended == [True]
 
 
 def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
@@ -225,7 +277,7 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
     ladder.profiling = "finalists"
     monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[3].name))
     monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
-    monkeypatch.setattr(gpu_ladder, "sanitize_candidate", lambda *a: None)
+    monkeypatch.setattr(gpu_sanitizing, "prepare_sanitizer", lambda *a: "there is no such tool here")
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
     assert not profiled
     assert [r.statement for r in builder.rungs if r.name == "profile"] == ["not profiled: only finalists are"]
@@ -263,10 +315,17 @@ def test_no_speed_is_told_where_the_full_shape_could_not_be_compared(
     assert [rung.outcome for rung in builder.rungs if rung.name == "correctness_full"] == ["skipped"]
 
 
+def screen_on_gpu(ladder: GpuLadder, problem: Problem, candidates: list[Candidate], capacity: int) -> list[Trial]:
+    with ExitStack() as stack:
+        folders = [stack.enter_context(ladder.base.jobs.job_folder(one)) for one in candidates]
+        configurations = Configurations(candidates, [None] * len(candidates), folders)
+        return screen.screen_on_gpu(ladder, problem, configurations, capacity)
+
+
 def test_screening_ranks_right_configurations_and_names_what_is_wrong(ladder: GpuLadder, problem: Problem) -> None:
     wrong = candidate(RIGHT.replace("torch.relu(", "torch.neg("))
     broken = candidate(RIGHT.replace("torch.relu(", "torch.missing("))
-    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT), wrong, broken], 3)
+    trials = screen_on_gpu(ladder, problem, [candidate(RIGHT), wrong, broken], 3)
     assert [trial.status for trial in trials] == ["correct", "incorrect", "runtime_error"]
     assert trials[0].merit == (0.0, 1.0)
     assert all(session.watch is None for session in Session.opened)
@@ -276,7 +335,7 @@ def test_a_task_too_large_to_be_kept_is_screened(ladder: GpuLadder, problem: Pro
     case = ladder.baseline(problem).case
     case.make_transient()
     assert case.inputs[0].device.type == "meta"
-    trials = screen.screen_on_gpu(ladder, problem, [candidate(RIGHT)], 1)
+    trials = screen_on_gpu(ladder, problem, [candidate(RIGHT)], 1)
     assert [trial.status for trial in trials] == ["correct"], trials
     assert case.inputs[0].device.type == "meta"
     case.transient = False

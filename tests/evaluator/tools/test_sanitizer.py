@@ -17,7 +17,7 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import sanitizer_rung
 from egg_graph.evaluator.tools.sanitizer_report import TOOLS
 from egg_graph.evaluator.worker import planted_fault, sanitize_job, single_forward
-from egg_graph.schema import Hardware, KernelResources, KernelTask
+from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
 
 PLAYER = """#!{python}
@@ -66,11 +66,9 @@ def sanitized(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     monkeypatch.setattr(sanitizer_rung, "SECONDS", seconds)
-    builder = EvaluationBuilder(
-        resources=(KernelResources(kernel="k", target="sm_90", grid=(1,), num_warps=4, num_stages=1),)
-    )
-    sanitizer_rung.sanitize_candidate(Server(), small, folder, builder)  # type: ignore[arg-type]
-    return builder
+    job = sanitizer_rung.prepare_sanitizer(small, folder, {"k"})
+    assert isinstance(job, sanitizer_rung.SanitizerJob)
+    return sanitizer_rung.run_sanitizer(Server(), job, lambda stopped: None)  # type: ignore[arg-type]
 
 
 def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(

@@ -7,6 +7,7 @@ without a GPU and without costing time, one forward at full shape runs in the in
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
 from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
+from egg_graph.evaluator.gpu.sanitizing import sanitizing
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import time_candidate
 from egg_graph.evaluator.gpu.timing.speed import judge_speed
@@ -33,7 +35,6 @@ from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
-from egg_graph.evaluator.tools.sanitizer_rung import sanitize_candidate
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
 from egg_graph.schema import (
     Candidate,
@@ -89,8 +90,13 @@ class GpuLadder:
         if not self.base.gate(candidate, builder):
             return builder, None
         interpreter_runs = InterpreterRuns(self.base, problem, candidate)
-        with self.base.jobs.job_folder(candidate) as folder:
-            verdict = self._on_gpu(problem, folder, builder, finalist)
+        with self.base.jobs.job_folder(candidate) as folder, sanitizing(self.base, self.access) as sanitizer:
+
+            def prepare() -> None:
+                if finalist:
+                    sanitizer.begin(problem, candidate)
+
+            verdict = self._on_gpu(problem, folder, builder, finalist, prepare)
             if builder.failed:
                 return builder, None
             with spending_on("correctness"):
@@ -102,14 +108,21 @@ class GpuLadder:
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
             self._profile(problem, candidate, folder, builder, stage, finalist)
             if finalist and not builder.failed:
-                with self.access.computing(), spending_on("sanitizer"):
-                    sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
+                sanitizer.conclude(builder)
         return builder, verdict
 
-    def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
+    def _on_gpu(
+        self,
+        problem: Problem,
+        folder: Path,
+        builder: EvaluationBuilder,
+        finalist: bool,
+        prepare: Callable[[], None],
+    ) -> Verdict | None:
         """The rungs that need the candidate's process: answers, integrity and timing.
 
-        What needs little memory comes first; then the full shape has its memory until the candidate is timed.
+        What needs little memory comes first; then the full shape has its memory until the candidate is timed. Between
+        the two, for a candidate that was right so far, `prepare` is called.
         """
         session = self._session(folder)
         correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder), self.access)
@@ -117,6 +130,7 @@ class GpuLadder:
             with self.access.computing(), spending_on("correctness"):
                 if not self._start(session, builder) or not correct.at_reduced_shapes():
                     return None
+                prepare()
             with self.access.at_full_shape():
                 return self._at_full_shape(correct, folder, finalist)
         except CandidateFailed as failure:

@@ -8,15 +8,14 @@ behind them (`worker.planted_fault`); of any other tool the rung says why it tol
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits
+from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits, Stopped
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import sanitizer_report
@@ -54,36 +53,72 @@ class ToolResult:
     """When the watched program had done what."""
 
 
-def sanitize_candidate(fork_server: ForkServer, problem: Problem, folder: Path, builder: EvaluationBuilder) -> None:
-    """Add the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
+@dataclass(frozen=True)
+class SanitizerJob:
+    """What the tools have to do: one case, saved in the candidate's folder.
+
+    Args:
+        shape: name of the case's shape.
+        payload: of the job.
+        folder: holds the candidate.
+        own: names of the candidate's kernels.
+    """
+
+    shape: str
+    payload: dict[str, Any]
+    folder: Path
+    own: frozenset[str]
+
+
+def prepare_sanitizer(problem: Problem, folder: Path, own: Collection[str]) -> SanitizerJob | str:
+    """Save a small case for the tools; where there is nothing for them to do, return why.
+
+    Args:
+        problem: the task.
+        folder: holds the candidate, and nothing that another job needs.
+        own: names of the candidate's kernels; others may be among them that never run.
+    """
+    if shutil.which(PROGRAM) is None:
+        return f"{PROGRAM} is not on the PATH"
+    if not own:
+        return "its kernels are not known"
+    case = _small_case(problem)
+    if isinstance(case, str):
+        return case
+    kernels = [*sorted(own), PLANTED]
+    payload = write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
+    return SanitizerJob(case.name, payload, folder, frozenset(own))
+
+
+def run_sanitizer(fork_server: ForkServer, job: SanitizerJob, give_way: Callable[[Stopped], None]) -> EvaluationBuilder:
+    """Run the tools, side by side; return the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
 
     Args:
         fork_server: forks the job.
-        problem: the task.
-        folder: holds the candidate and what it has compiled.
-        builder: gets the findings; its resources name the candidate's kernels.
+        job: as `prepare_sanitizer` made it.
+        give_way: is called again and again meanwhile, as `ForkServer.run` does.
     """
-    own = {resource.kernel for resource in builder.resources}
-    case = _small_case(problem)
-    why = "" if shutil.which(PROGRAM) else f"{PROGRAM} is not on the PATH"
-    why = why or ("" if own else "its kernels are not known") or (case if isinstance(case, str) else "")
-    if why or isinstance(case, str):
-        builder.skipped(RUNG, f"not run under compute-sanitizer: {why}")
-        return
+    builder = EvaluationBuilder()
     with stopwatch() as took:
-        results = _run_tools(fork_server, problem, case, folder, own)
+        results = _run_tools(fork_server, job, give_way)
     findings = [finding for result in results for finding in result.findings]
     if findings:
         builder.fail(RUNG, findings, took[0])
-        return
+        return builder
     done = [result for result in results if not result.why]
     missed = "; ".join(f"{result.tool}: {result.why}" for result in results if result.why)
     if not done:
-        builder.skipped(RUNG, f"not run under compute-sanitizer: {missed}", took[0])
-        return
-    builder.passed(RUNG, f"{_describe_proof(done)} at {case.name} shape under compute-sanitizer", took[0])
+        skip_sanitizer(builder, missed, took[0])
+        return builder
+    builder.passed(RUNG, f"{_describe_proof(done)} at {job.shape} shape under compute-sanitizer", took[0])
     if missed:
         builder.skipped("sanitizer_rest", missed)
+    return builder
+
+
+def skip_sanitizer(builder: EvaluationBuilder, why: str, seconds: float = 0.0) -> None:
+    """Add a skipped rung `sanitizer`."""
+    builder.skipped(RUNG, f"not run under compute-sanitizer: {why}", seconds)
 
 
 def _small_case(problem: Problem) -> Case | str:
@@ -105,16 +140,14 @@ def _describe_proof(results: Sequence[ToolResult]) -> str:
     return f"{proofs} in the candidate's kernels{beside}"
 
 
-def _run_tools(fork_server: ForkServer, problem: Problem, case: Case, folder: Path, own: set[str]) -> list[ToolResult]:
-    """Run all tools side by side, in the candidate's folder."""
-    kernels = [*sorted(own), PLANTED]
-    payload = write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
+def _run_tools(fork_server: ForkServer, job: SanitizerJob, give_way: Callable[[Stopped], None]) -> list[ToolResult]:
     limits = Limits(wall_seconds=SECONDS + SLACK, memory_bytes=None, tools=True)
-    end = fork_server.run("egg_graph.evaluator.worker.sanitize_job:run", payload, folder, limits, give_way)
-    return [_result_of(tool, end, folder, own) for tool in TOOLS]
+    name = "egg_graph.evaluator.worker.sanitize_job:run"
+    end = fork_server.run(name, job.payload, job.folder, limits, give_way)
+    return [_result_of(tool, end, job.folder, job.own) for tool in TOOLS]
 
 
-def _result_of(tool: Tool, end: ChildExit, folder: Path, own: set[str]) -> ToolResult:
+def _result_of(tool: Tool, end: ChildExit, folder: Path, own: Collection[str]) -> ToolResult:
     """Read what one tool left behind. The job runs the candidate's code, so all of it is data that may be anything."""
     text = read_start(report_of(folder, tool))
     findings, others = sanitizer_report.judge_report(tool, text, own)
