@@ -7,7 +7,9 @@ without a GPU and without costing time, one forward at full shape runs in the in
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,11 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
+from egg_graph.evaluator.tools.job_files import LARGEST_CASE
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
 from egg_graph.evaluator.tools.sanitizer_rung import sanitize_candidate
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
+from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler, functions_of
 from egg_graph.schema import (
     Candidate,
     KernelResources,
@@ -65,6 +69,10 @@ class Fastest:
     stage: StageName | None
     profile: Profile
 
+    def is_of(self, candidate: Candidate, stage: StageName | None) -> bool:
+        """Whether the profile is this kernel's, for this stage."""
+        return (self.candidate.source, self.stage) == (candidate.source, stage)
+
 
 @dataclass
 class GpuLadder:
@@ -89,8 +97,9 @@ class GpuLadder:
         if not self.base.gate(candidate, builder):
             return builder, None
         interpreter_runs = InterpreterRuns(self.base, problem, candidate)
-        with self.base.jobs.job_folder(candidate) as folder:
-            verdict = self._on_gpu(problem, folder, builder, finalist)
+        with self.base.jobs.job_folder(candidate) as folder, self._profiler(folder, stage) as profiler:
+            prepare = partial(self._start_profiler, profiler, problem, candidate, finalist)
+            verdict = self._on_gpu(problem, folder, builder, finalist, prepare)
             if builder.failed:
                 return builder, None
             with spending_on("correctness"):
@@ -100,16 +109,24 @@ class GpuLadder:
             if finalist:
                 with self.access.at_full_shape(), self.access.measuring(), spending_on("timing"):
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
-            self._profile(problem, candidate, folder, builder, stage, finalist)
+            self._profile(problem, candidate, builder, profiler, finalist)
             if finalist and not builder.failed:
                 with self.access.computing(), spending_on("sanitizer"):
                     sanitize_candidate(self.base.jobs.compiling, problem, folder, builder)
         return builder, verdict
 
-    def _on_gpu(self, problem: Problem, folder: Path, builder: EvaluationBuilder, finalist: bool) -> Verdict | None:
+    def _on_gpu(
+        self,
+        problem: Problem,
+        folder: Path,
+        builder: EvaluationBuilder,
+        finalist: bool,
+        prepare: Callable[[], None],
+    ) -> Verdict | None:
         """The rungs that need the candidate's process: answers, integrity and timing.
 
-        What needs little memory comes first; then the full shape has its memory until the candidate is timed.
+        What needs little memory comes first; then the full shape has its memory until the candidate is timed. Between
+        the two, for a candidate that was right so far, `prepare` is called.
         """
         session = self._session(folder)
         correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder), self.access)
@@ -117,6 +134,7 @@ class GpuLadder:
             with self.access.computing(), spending_on("correctness"):
                 if not self._start(session, builder) or not correct.at_reduced_shapes():
                     return None
+            prepare()
             with self.access.at_full_shape():
                 return self._at_full_shape(correct, folder, finalist)
         except CandidateFailed as failure:
@@ -274,37 +292,51 @@ class GpuLadder:
         elif not self.base.gate(candidate, builder):
             skip_profile(builder, stage, problem, "the static gate rejects the kernel")
         else:
-            with self.base.jobs.job_folder(candidate) as folder, self.access.measuring():
-                case = self.baseline(problem).case
-                profile_candidate(self.base.jobs.compiling, problem, case, folder, builder, stage)
+            with self.base.jobs.job_folder(candidate) as folder, self._profiler(folder, stage) as profiler:
+                with self.access.computing():
+                    case = self.compiled_baseline(problem).case
+                profile_candidate(profiler, self.access, problem, case, builder)
         return builder.profile
 
     def _profile(
         self,
         problem: Problem,
         candidate: Candidate,
-        folder: Path,
         builder: EvaluationBuilder,
-        stage: StageName | None,
+        profiler: WaitingProfiler,
         finalist: bool,
     ) -> None:
         """Profile a kernel that is faster than any before it; once for a kernel and its stage."""
+        stage = profiler.stage
         if not self.profiling or builder.failed or builder.timing is None:
             return
         if self.profiling == "finalists" and not finalist:
             skip_profile(builder, stage, problem, "only finalists are")
             return
         milliseconds, best = builder.timing.candidate_ms, self.fastest.get(problem.task.digest)
-        if best is not None and (best.candidate.source, best.stage) == (candidate.source, stage):
+        if best is not None and best.is_of(candidate, stage):
             builder.profile = best.profile
             builder.passed("profile", "this kernel's profile of before")
             return
         if best is not None and milliseconds >= best.milliseconds:
             skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
             return
-        with self.access.at_full_shape(), self.access.measuring(), spending_on("profile"):
-            profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        with spending_on("profile"):
+            profile_candidate(profiler, self.access, problem, self.baseline(problem).case, builder)
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
+
+    def _profiler(self, folder: Path, stage: StageName | None) -> WaitingProfiler:
+        return WaitingProfiler(self.base.jobs.compiling, folder, stage)
+
+    def _start_profiler(
+        self, profiler: WaitingProfiler, problem: Problem, candidate: Candidate, finalist: bool
+    ) -> None:
+        """Start the profiler ahead if the candidate is to be profiled should it turn out to be the fastest."""
+        best = self.fastest.get(problem.task.digest)
+        wanted = self.profiling is True or (self.profiling == "finalists" and finalist)
+        known = best is not None and best.is_of(candidate, profiler.stage)
+        if wanted and not known and problem.forward_summary.compulsory_bytes <= LARGEST_CASE:
+            profiler.start(functions_of(candidate.source))
 
 
 def launch_resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:

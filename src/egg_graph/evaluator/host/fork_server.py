@@ -29,8 +29,8 @@ LOG_TAIL = 4000
 """Last characters of a child's output that are kept."""
 GRACE = 10.0
 """Seconds beyond a job's own limit after which the fork server itself counts as lost."""
-PAUSE, GO_ON = b"p", b"g"
-"""Sent on an exit socket, they stop a job for a while, and let it go on; anything else ends it."""
+PAUSE, GO_ON, KILL = b"p", b"g", b"k"
+"""Sent on an exit socket, they stop a job for a while, let it go on, and end it; anything else ends it, too."""
 GLANCE = 0.05
 """Seconds between two looks at a child that is waited for: at what it uses, and whether it has to give way."""
 Stopped = Callable[[], AbstractContextManager[object]]
