@@ -46,6 +46,7 @@ class Watched(LocalEvaluator):
     def __init__(self, gpu: str, profile: Profiling) -> None:
         super().__init__(device="gpu", gpu=gpu, profile=profile)
         self.screened: list[int] = []
+        self.start()  # as a run that makes its own evaluator does
 
     def screen(self, task: KernelTask, candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
         self.screened.append(len(candidates))

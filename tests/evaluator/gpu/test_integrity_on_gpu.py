@@ -3,11 +3,15 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from egg_graph.evaluator import LocalEvaluator, gpu_present
+from egg_graph.evaluator.host.fork_server import ForkServer
+from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
+from egg_graph.evaluator.worker.profile_job import READY
 from egg_graph.schema import STAGE_METRICS, Candidate, Evaluation, Hardware, KernelTask
 from tests.paths import read_source
 
@@ -87,7 +91,8 @@ def test_a_finalist_that_is_right_by_luck_is_found(on_gpu: LocalEvaluator, h200:
 
 def test_every_metric_exists_here_or_says_why(h200: Hardware) -> None:
     with LocalEvaluator(device="gpu", timeout=60, profile=True) as local:
-        found = local.evaluate(task(h200, "matmul"), candidate("right/matmul_split_k.py")).profile
+        evaluation = local.evaluate(task(h200, "matmul"), candidate("right/matmul_split_k.py"))
+    found = evaluation.profile
     assert set(found.metrics) >= {name for names in STAGE_METRICS.values() for name in names}
     assert found.kernel == "matmul_kernel"
     assert all(metric.unit or metric.missing for metric in found.metrics.values())
@@ -96,8 +101,32 @@ def test_every_metric_exists_here_or_says_why(h200: Hardware) -> None:
         assert "ncu" in found.why
         return
     assert found.source == "ncu", found.why
+    assert "(imported after 0." in rungs(evaluation)["profile"], "it had started, and waited"
     missing = {name: metric.missing for name, metric in found.metrics.items() if metric.missing}
     assert all("load-store unit" in why for why in missing.values()), missing
+
+
+@pytest.mark.skipif(not shutil.which("ncu"), reason="ncu is not on the PATH")
+def test_a_profiler_waits_without_the_gpu(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    fork_server = ForkServer(interpret=False, folder=tmp_path_factory.mktemp("fork_server"))
+    try:
+        with WaitingProfiler(fork_server, tmp_path, None) as profiler:
+            profiler.make_ready(["k"])
+            assert profiler.waits and (tmp_path / READY).exists()
+            opened = files_opened_by_processes_in(tmp_path)
+            assert not [path for path in opened if path.startswith("/dev/nvidia-uvm")], "a context opens it"
+        assert not files_opened_by_processes_in(tmp_path)
+    finally:
+        fork_server.stop()
+
+
+def files_opened_by_processes_in(folder: Path) -> list[str]:
+    opened = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
+                opened += [os.readlink(file) for file in (entry / "fd").iterdir()]
+    return opened
 
 
 def test_a_judged_kernel_is_profiled_for_another_stage(h200: Hardware) -> None:

@@ -23,8 +23,18 @@ from egg_graph.evaluator.judge.compile_ahead import Configurations
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import accounted
 from egg_graph.evaluator.tools.sanitizer_rung import SanitizerJob
+from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
 from egg_graph.evaluator.worker import gpu_worker as gpu_worker
-from egg_graph.schema import Candidate, Finding, KernelResources, KernelTask, Profile, Timing, Trial
+from egg_graph.schema import (
+    Candidate,
+    Finding,
+    InfrastructureError,
+    KernelResources,
+    KernelTask,
+    Profile,
+    Timing,
+    Trial,
+)
 from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
 RIGHT = REFERENCE.split("m = 64")[0].replace("class Model(", "class ModelNew(")
@@ -109,6 +119,27 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
             GpuLadder, name, lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
         )
     return GpuLadder(Base(tmp_path), "stand-in")  # type: ignore[arg-type]
+
+
+def profilers_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is done with each profiler that the ladder makes from now on."""
+    done: list[list[str]] = []
+
+    class Profiler(WaitingProfiler):
+        def __init__(self, *settings: Any) -> None:
+            super().__init__(*settings)
+            self.done: list[str] = []
+            done.append(self.done)
+
+        def start(self, kernels: Any) -> None:
+            assert "forward" in kernels
+            self.done.append("start")
+
+        def close(self) -> None:
+            self.done.append("end")
+
+    monkeypatch.setattr(gpu_ladder, "WaitingProfiler", Profiler)
+    return done
 
 
 def candidate(source: str) -> Candidate:
@@ -244,9 +275,9 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
 def test_metrics_of_another_stage_are_taken_without_another_verdict(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def profile_candidate(fork_server, problem, case, folder, builder, stage) -> None:
-        assert (folder / "candidate.py").read_text() == RIGHT and builder.triton_share == 0.5
-        builder.profile = Profile(source="ncu", kernel=f"{builder.resources[0].kernel} in {stage}")
+    def profile_candidate(profiler, access, problem, case, builder) -> None:
+        assert (profiler.folder / "candidate.py").read_text() == RIGHT and builder.triton_share == 0.5
+        builder.profile = Profile(source="ncu", kernel=f"{builder.resources[0].kernel} in {profiler.stage}")
 
     monkeypatch.setattr(gpu_ladder, "profile_candidate", profile_candidate)
     kernel = KernelResources(kernel="k", target="sm_90", grid=(4,), num_warps=4, num_stages=2)
@@ -262,12 +293,14 @@ def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, m
     profiled: list[float] = []
     ladder.profiling = True
     monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[4].timing.candidate_ms))
+    started = profilers_of(monkeypatch)
     ladder.evaluate(problem, candidate(RIGHT), None)
     ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
     assert profiled == [1.0]
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
     assert profiled == [1.0]
     assert [rung.statement for rung in builder.rungs if rung.name == "profile"] == ["this kernel's profile of before"]
+    assert started == [["start", "end"], ["start", "end"], ["end"]]
 
 
 def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
@@ -276,6 +309,7 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
     profiled: list[str] = []
     ladder.profiling = "finalists"
     monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[3].name))
+    started = profilers_of(monkeypatch)
     monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
     monkeypatch.setattr(gpu_sanitizing, "prepare_sanitizer", lambda *a: "there is no such tool here")
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
@@ -283,6 +317,25 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
     assert [r.statement for r in builder.rungs if r.name == "profile"] == ["not profiled: only finalists are"]
     ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
     assert len(profiled) == 1
+    assert started == [["end"], ["start", "end"]]
+
+
+def test_a_profiler_is_started_for_what_is_right_so_far_and_always_ended(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder.profiling = True
+    started = profilers_of(monkeypatch)
+    ladder.evaluate(problem, candidate(RIGHT.replace("relu", "sigmoid")), None)
+    assert started == [["end"]]
+
+    def lost(*rest: Any) -> bool:
+        assert started[-1] == ["start"]
+        raise InfrastructureError("the fork server was lost")
+
+    monkeypatch.setattr(gpu_ladder.integrity, "examine", lost)
+    with pytest.raises(InfrastructureError):
+        ladder.evaluate(problem, candidate(RIGHT), None)
+    assert started == [["end"], ["start", "end"]]
 
 
 def test_a_worker_that_did_not_survive_silence_is_replaced_before_the_clock(

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def test_a_job_stands_still_while_another_judge_measures(fork_server: ForkServer
     assert end.report["answer"] == {"done": 10}
     assert end.seconds > 1.5
     assert states[1] == {"T"} != states[0]
+
+
+def test_jobs_that_start_in_one_folder_at_once_each_do_their_own(fork_server: ForkServer, tmp_path: Path) -> None:
+    def done(steps: int) -> object:
+        end = fork_server.run(f"{jobs.__name__}:work", {"steps": steps}, tmp_path, Limits(wall_seconds=20))
+        return end.report and end.report["answer"]["done"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(done, range(8))) == list(range(8))
 
 
 def _states(folder: Path) -> set[str]:

@@ -63,7 +63,7 @@ def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> 
 def test_links_that_a_job_leaves_lead_the_next_one_and_the_judge_nowhere(run: Run, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.txt"
     theirs.write_text("as it was")
-    names = ["log.txt", "job.json", "inputs.bin", "inputs.json"]
+    names = ["log.txt", "inputs.bin", "inputs.json"]
     assert answer(run("plant_links", target=str(theirs), names=names)) == {}
     exchange.save(tmp_path / "job", "inputs", [torch.zeros(3)])
     assert "a line for" in run("shout").log

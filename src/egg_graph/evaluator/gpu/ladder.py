@@ -19,6 +19,7 @@ from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
 from egg_graph.evaluator.evidence.statements import compile_statement, no_launch, spills
+from egg_graph.evaluator.gate import functions_of
 from egg_graph.evaluator.gpu import integrity
 from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
@@ -34,8 +35,10 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
+from egg_graph.evaluator.tools.job_files import LARGEST_CASE
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
+from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
 from egg_graph.schema import (
     Candidate,
     KernelResources,
@@ -66,6 +69,10 @@ class Fastest:
     stage: StageName | None
     profile: Profile
 
+    def is_of(self, candidate: Candidate, stage: StageName | None) -> bool:
+        """Whether the profile is this kernel's, for this stage."""
+        return (self.candidate.source, self.stage) == (candidate.source, stage)
+
 
 @dataclass
 class GpuLadder:
@@ -90,9 +97,14 @@ class GpuLadder:
         if not self.base.gate(candidate, builder):
             return builder, None
         interpreter_runs = InterpreterRuns(self.base, problem, candidate)
-        with self.base.jobs.job_folder(candidate) as folder, sanitizing(self.base, self.access) as sanitizer:
+        with (
+            self.base.jobs.job_folder(candidate) as folder,
+            self._profiler(folder, stage) as profiler,
+            sanitizing(self.base, self.access) as sanitizer,
+        ):
 
             def prepare() -> None:
+                self._start_profiler(profiler, problem, candidate, finalist)
                 if finalist:
                     sanitizer.begin(problem, candidate)
 
@@ -106,7 +118,7 @@ class GpuLadder:
             if finalist:
                 with self.access.at_full_shape(), self.access.measuring(), spending_on("timing"):
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
-            self._profile(problem, candidate, folder, builder, stage, finalist)
+            self._profile(problem, candidate, builder, profiler, finalist)
             if finalist and not builder.failed:
                 sanitizer.conclude(builder)
         return builder, verdict
@@ -288,37 +300,51 @@ class GpuLadder:
         elif not self.base.gate(candidate, builder):
             skip_profile(builder, stage, problem, "the static gate rejects the kernel")
         else:
-            with self.base.jobs.job_folder(candidate) as folder, self.access.measuring():
-                case = self.baseline(problem).case
-                profile_candidate(self.base.jobs.compiling, problem, case, folder, builder, stage)
+            with self.base.jobs.job_folder(candidate) as folder, self._profiler(folder, stage) as profiler:
+                with self.access.computing():
+                    case = self.compiled_baseline(problem).case
+                profile_candidate(profiler, self.access, problem, case, builder)
         return builder.profile
 
     def _profile(
         self,
         problem: Problem,
         candidate: Candidate,
-        folder: Path,
         builder: EvaluationBuilder,
-        stage: StageName | None,
+        profiler: WaitingProfiler,
         finalist: bool,
     ) -> None:
         """Profile a kernel that is faster than any before it; once for a kernel and its stage."""
+        stage = profiler.stage
         if not self.profiling or builder.failed or builder.timing is None:
             return
         if self.profiling == "finalists" and not finalist:
             skip_profile(builder, stage, problem, "only finalists are")
             return
         milliseconds, best = builder.timing.candidate_ms, self.fastest.get(problem.task.digest)
-        if best is not None and (best.candidate.source, best.stage) == (candidate.source, stage):
+        if best is not None and best.is_of(candidate, stage):
             builder.profile = best.profile
             builder.passed("profile", "this kernel's profile of before")
             return
         if best is not None and milliseconds >= best.milliseconds:
             skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
             return
-        with self.access.at_full_shape(), self.access.measuring(), spending_on("profile"):
-            profile_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder, stage)
+        with spending_on("profile"):
+            profile_candidate(profiler, self.access, problem, self.baseline(problem).case, builder)
         self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
+
+    def _profiler(self, folder: Path, stage: StageName | None) -> WaitingProfiler:
+        return WaitingProfiler(self.base.jobs.compiling, folder, stage)
+
+    def _start_profiler(
+        self, profiler: WaitingProfiler, problem: Problem, candidate: Candidate, finalist: bool
+    ) -> None:
+        """Start the profiler ahead if the candidate is to be profiled should it turn out to be the fastest."""
+        best = self.fastest.get(problem.task.digest)
+        wanted = self.profiling is True or (self.profiling == "finalists" and finalist)
+        known = best is not None and best.is_of(candidate, profiler.stage)
+        if wanted and not known and problem.forward_summary.compulsory_bytes <= LARGEST_CASE:
+            profiler.start(functions_of(candidate.source))
 
 
 def launch_resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:

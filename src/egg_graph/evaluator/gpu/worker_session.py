@@ -15,6 +15,7 @@ from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.host.fork_server import (
     GLANCE,
     GRACE,
+    KILL,
     ChildExit,
     ForkServer,
     Limits,
@@ -31,7 +32,6 @@ SESSION_SECONDS = 900.0
 """The fork server kills a session after this time [s]."""
 START_SECONDS = 120.0
 """Time limit of a worker's start [s]; a restarted fork server imports for some of it."""
-KILL = b"k"
 LONGEST_ANSWER = 16 << 20
 """Longest answer of a worker [bytes]."""
 

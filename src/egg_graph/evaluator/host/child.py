@@ -1,7 +1,7 @@
 """The forked child: it confines itself, runs one job, reports in JSON and exits.
 
-A job is a function `(payload, folder, channel) -> dict` named "module:function" in `job.json`. It runs candidate
-code. What goes wrong there is reported as a finding, or shows in how the process ends.
+A job is a function `(payload, folder, channel) -> dict` named "module:function". It runs candidate code. What goes
+wrong there is reported as a finding, or shows in how the process ends.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.sandbox.policy import SandboxPolicy
 
 
-def main(request: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
+def main(request: dict[str, Any], channel: int, task: int, policy: SandboxPolicy) -> None:
     """Confine this process and run the job. Never returns.
 
     Args:
         request: the job's folder, and its `Limits` by name.
         channel: descriptor to report on; it and 0 to 2 alone stay open.
+        task: descriptor of a file with the job's name and payload.
         policy: what confines it.
     """
     folder = Path(request["folder"])
     os.setsid()
     confine.die_with_parent()
+    with os.fdopen(task, "rb") as file:
+        job = json.load(file)
     _redirect(folder)
     channel = _close_all_but(channel)
     audit.report_to(channel)
@@ -46,11 +49,10 @@ def main(request: dict[str, Any], channel: int, policy: SandboxPolicy) -> None:
         _confine(request, folder, policy)
     except OSError as error:
         _report(channel, {"finding": {"kind": "infrastructure", "message": f"confinement failed: {error}"}})
-    task = json.loads((folder / "job.json").read_text())
-    module, function = task["job"].split(":")
+    module, function = job["job"].split(":")
     run = getattr(importlib.import_module(module), function)
     try:
-        answer = {"answer": run(task["payload"], folder, channel)}
+        answer = {"answer": run(job["payload"], folder, channel)}
     except SystemExit as error:
         answer = {"exited": str(error.code)}
     except BaseException as error:  # noqa: BLE001 - the candidate may raise anything; all of it is its finding

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from egg_graph.evaluator.host.environment import clean_environment
-from egg_graph.evaluator.wire.untrusted import new_file, open_file, parse
+from egg_graph.evaluator.wire.untrusted import open_file, parse
 from egg_graph.schema import InfrastructureError
 
 LOG_TAIL = 4000
 """Last characters of a child's output that are kept."""
 GRACE = 10.0
 """Seconds beyond a job's own limit after which the fork server itself counts as lost."""
-PAUSE, GO_ON = b"p", b"g"
-"""Sent on an exit socket, they stop a job for a while, and let it go on; anything else ends it."""
+PAUSE, GO_ON, KILL = b"p", b"g", b"k"
+"""Sent on an exit socket, they stop a job for a while, let it go on, and end it; anything else ends it, too."""
 GLANCE = 0.05
 """Seconds between two looks at a child that is waited for: at what it uses, and whether it has to give way."""
 Stopped = Callable[[], AbstractContextManager[object]]
@@ -147,6 +147,8 @@ class ForkServer:
     def launch(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits, channel: int) -> socket.socket:
         """Fork a child.
 
+        What it is to do reaches it in memory: other processes of the same candidate may be at work in the folder.
+
         Args:
             job: "module:function".
             payload: the function's first argument.
@@ -162,16 +164,18 @@ class ForkServer:
             InfrastructureError: if the fork server was lost.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        with new_file(folder / "job.json") as file:
-            file.write(json.dumps({"job": job, "payload": payload}).encode())
         request = {"folder": str(folder.resolve()), **asdict(limits)}
         ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+        with theirs, os.fdopen(os.memfd_create("job"), "wb") as task, self._lock:
+            task.write(json.dumps({"job": job, "payload": payload}).encode())
+            task.flush()
+            task.seek(0)
             if self._process is None or self._process.poll() is not None:
                 self.start()
             assert self._control is not None
             try:
-                socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], [theirs.fileno(), channel])
+                passed = [theirs.fileno(), channel, task.fileno()]
+                socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], passed)
             except OSError as error:
                 ours.close()
                 self._stop()

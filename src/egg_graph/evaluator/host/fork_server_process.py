@@ -1,9 +1,9 @@
 """The fork server's own process: it imports torch and triton once, then forks a confined child per request.
 
 `python -P -m egg_graph.evaluator.host.fork_server_process FD SETTINGS`. Requests come as JSON lines on the socket FD,
-each with two file descriptors: the exit socket, on which this process reports how the child ended, and the descriptor
-that becomes the child's channel. The process is single threaded, runs no candidate code and never touches CUDA: threads
-and CUDA would spoil its forks.
+each with three file descriptors: the exit socket, on which this process reports how the child ended, the descriptor
+that becomes the child's channel, and a file in memory that holds the child's job. The process is single threaded, runs
+no candidate code and never touches CUDA: threads and CUDA would spoil its forks.
 """
 
 from __future__ import annotations
@@ -138,18 +138,18 @@ class _Server:
                 running[exit_socket].obey()
             if self.control.fileno() not in ready:
                 continue
-            data, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 2, socket.MSG_CMSG_CLOEXEC)
+            data, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 3, socket.MSG_CMSG_CLOEXEC)
             if not data:
                 break
             pending += data
             if not pending.endswith(b"\n"):
                 continue  # the rest of the request is on its way; its descriptors came with the first byte
             request, pending = json.loads(pending), b""
-            self.children.append(self._fork(request, fds[0], fds[1]))
+            self.children.append(self._fork(request, *fds))
         for child in self.children:
             child.kill()
 
-    def _fork(self, request: dict[str, Any], exit_socket: int, channel: int) -> Child:
+    def _fork(self, request: dict[str, Any], exit_socket: int, channel: int, task: int) -> Child:
         folder = Path(request["folder"])
         disk = os.statvfs(folder)
         room = min(request["disk_bytes"], disk.f_bavail * disk.f_frsize / 2)
@@ -162,10 +162,11 @@ class _Server:
                 self._close_inherited(exit_socket)
                 from egg_graph.evaluator.host import child
 
-                child.main(request, channel, self.policy)
+                child.main(request, channel, task, self.policy)
             finally:
                 os._exit(70)  # `child.main` exits by itself; this line is for a fault in it
         os.close(channel)
+        os.close(task)
         deadline = time.monotonic() + request["wall_seconds"]
         init_pid = namespace.init_pid if namespace else 0
         return Child(pid, init_pid, exit_socket, request, deadline, disk_limit, oom_kills)

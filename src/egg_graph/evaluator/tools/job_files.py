@@ -57,7 +57,7 @@ def read_start(path: Path, most: int = LARGEST_REPORT) -> str:
 
 
 def read_steps(path: Path) -> dict[str, float]:
-    """Return when a watched program had done what, by its own word [s after its start]."""
+    """Return when a watched program had done what, by its own word [s after its payload was written]."""
     lines = (STEP.fullmatch(line) for line in read_start(path, LONGEST_STEPS).splitlines())
     return {found["step"]: float(found["seconds"]) for found in lines if found}
 

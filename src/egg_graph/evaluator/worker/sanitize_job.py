@@ -53,7 +53,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
         `status`: each tool's exit status by name; None for one that was not done. It ends with this job.
     """
     offered = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
-    single_forward.write_payload(folder, payload)
+    single_forward.write_payload(folder / single_forward.PAYLOAD, payload)
     started = {tool: _start(tool, payload, folder, offered) for tool in payload["tools"]}
     _wait(list(started.values()), payload["seconds"])
     return {"status": {tool: process.poll() for tool, process in started.items()}}
@@ -115,7 +115,7 @@ def main(folder: Path, tool: str) -> None:
 
     from egg_graph.evaluator.worker import planted_fault
 
-    payload, steps = single_forward.read_payload(folder), steps_of(folder, tool)
+    payload, steps = single_forward.read_payload(folder / single_forward.PAYLOAD), steps_of(folder, tool)
     single_forward.tell_step(steps, payload, "imported")
     tune_by_one_run()
     forward = single_forward.load_forward(folder, payload, drawn_on_host=True)

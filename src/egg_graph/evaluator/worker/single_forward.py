@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from egg_graph.evaluator.wire import exchange
+from egg_graph.evaluator.wire.untrusted import new_file
 from egg_graph.schema import TF32
 
 PAYLOAD = "payload.json"
@@ -24,19 +25,22 @@ WARMUP_FORWARDS = 3
 """Forwards that compile, let an autotuner choose, and fill the caches."""
 
 
-def write_payload(folder: Path, payload: dict[str, Any]) -> None:
-    """Write a job's payload into its folder, with the time when the watched program is started."""
-    (folder / PAYLOAD).write_text(json.dumps({**payload, "begin": time.time()}))
+def write_payload(file: Path, payload: dict[str, Any]) -> None:
+    """Write a job's payload for the watched program, with the time now. The file is there whole, or not at all."""
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    with new_file(unfinished) as text:
+        text.write(json.dumps({**payload, "begin": time.time()}).encode())
+    unfinished.replace(file)
 
 
-def read_payload(folder: Path) -> dict[str, Any]:
+def read_payload(file: Path) -> dict[str, Any]:
     """Read what `write_payload` wrote."""
-    payload: dict[str, Any] = json.loads((folder / PAYLOAD).read_text())
+    payload: dict[str, Any] = json.loads(file.read_text())
     return payload
 
 
 def tell_step(file: Path, payload: dict[str, Any], step: str) -> None:
-    """Append one line to `file`: what is done now, and how long after the program was started [s]."""
+    """Append one line to `file`: what is done now, and how long after the payload was written [s]."""
     with file.open("a") as steps:
         steps.write(f"{step} {time.time() - payload['begin']:.1f}\n")
 
