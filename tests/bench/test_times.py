@@ -149,6 +149,7 @@ def test_times_up_and_no_gpu(tmp_path, made):
 
 def test_an_evaluator_notes_the_configurations_of_its_sweeps(monkeypatch):
     monkeypatch.setattr(LocalEvaluator, "__init__", lambda self, **_: None)
+    monkeypatch.setattr(LocalEvaluator, "start", lambda self: None)
     monkeypatch.setattr(LocalEvaluator, "screen", lambda self, task, candidates: ())
     watched = Watched("GPU-a", profile=False)
     watched.screen(None, [1, 2, 3])
