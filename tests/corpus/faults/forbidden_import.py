@@ -3,7 +3,7 @@
 # name = "import that is not allowed"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # ///
 """Planted: imports a module that is not on the allow-list."""
 

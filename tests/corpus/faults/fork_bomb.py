@@ -3,7 +3,7 @@
 # name = "processes without end"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """Planted: forward forks without end, and every child, too."""

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from egg_graph.evaluator.gate import check, without_test_code
+from egg_graph.evaluator.gate import check, judged_text
+from egg_graph.evaluator.gate.test_code import without_test_code
 from egg_graph.schema import Candidate
 from tests.paths import read_source
 
@@ -56,6 +57,19 @@ HONEST = {
     "        with ctx.lock as open:\n            return input * g * open\n",
     "kept out of a compiler": RIGHT
     + "\n\n@torch.compiler.disable\ndef wrapper(x):\n    return x if torch.compiler.is_compiling() else x + 0\n",
+    "its own environment variables": "import os\n"
+    + RIGHT
+    + "\n\nFAST = os.environ.get('MY_KERNELS_FAST', '1')\nROWS = os.getenv(f'MY_KERNELS_ROWS_{FAST}')\n",
+    "a version compared": "from packaging import version\n"
+    + RIGHT
+    + "\n\nNEW = version.parse(triton.__version__) >= version.parse('3.4.0')\n",
+    "wrapped for a tracer": RIGHT + "\n\n@torch.fx.wrap\ndef wrapper(x):\n    torch._check(x.dim() > 0)\n"
+    "    return x + 0 if torch.jit.is_scripting() else x\n",
+    "a package that may be installed": RIGHT
+    + "\n\ndef on_npu():\n    try:\n        from transformers.utils import is_torch_npu_available\n\n"
+    "        return is_torch_npu_available()\n    except Exception:\n        return False\n",
+    "a package for another branch": RIGHT
+    + "\n\ndef residual(x):\n    import vllm._custom_ops as ops\n\n    ops.add(x)\n",
     "a seed drawn": "import random\nfrom random import randint\n"
     + RIGHT.replace("        out = ", "        seed = randint(0, 9) + random.randint(0, 9)\n        out = "),
     "the module of a device's type": RIGHT
@@ -304,6 +318,21 @@ BROKEN = {
     "another module's import": ("from logging import os\n" + RIGHT, "forbidden_construct"),
     "a handler of logging": ("import logging.handlers\n" + RIGHT, "forbidden_construct"),
     "einops' insides": ("from einops import _backends\n" + RIGHT, "forbidden_construct"),
+    "the whole environment": ("import os\n" + RIGHT + "\n\nALL = dict(os.environ)\n", "forbidden_construct"),
+    "the environment changed": ("import os\n" + RIGHT + "\n\nos.environ['A'] = '1'\n", "forbidden_construct"),
+    "a tool's variable": (
+        "import os\n" + RIGHT + "\n\nWATCHED = os.getenv('PYTORCH_NO_CUDA_MEMORY_CACHING')\n",
+        "forbidden_construct",
+    ),
+    "any variable": ("import os\n" + RIGHT + "\n\nn = 'A'\nX = os.getenv(n)\n", "forbidden_construct"),
+    "a reader of variables": ("import os\n" + RIGHT + "\n\nREAD = os.environ.get\n", "forbidden_construct"),
+    "the system": ("import os\n" + RIGHT + "\n\nos.system('ls')\n", "forbidden_construct"),
+    "the system, perhaps": (
+        RIGHT + "\n\ntry:\n    import ctypes\nexcept ImportError:\n    pass\n",
+        "forbidden_import",
+    ),
+    "a tracer": (RIGHT + "\n\nTRACER = torch.fx\n", "forbidden_construct"),
+    "another package": ("import vllm\n" + RIGHT, "forbidden_import"),
     "its own name": (RIGHT + "\n\nWHO = __name__\n", "forbidden_construct"),
     "no forward": (RIGHT.replace("def forward", "def apply"), "missing_entry_point"),
     "nothing": ("", "no_code"),
@@ -339,6 +368,37 @@ def test_test_code_is_cut_out_line_by_line() -> None:
         "class ModelNew(nn.Module):"
     )
     assert without_test_code(source) == (source, ())
+
+
+def test_an_optional_import_of_another_package_fails_where_it_is_reached() -> None:
+    told = judged_text(
+        RIGHT
+        + """
+
+def fast(x):
+    try:
+        from apex.normalization import (
+            fused,
+            plain,
+        )
+    except ImportError:
+        return None
+    import os.path
+    return fused
+"""
+    )
+    assert told.imports == ("from apex.normalization import fused, plain",)
+    assert "`from apex.normalization import fused, plain` fails: no such package is there" in told.statement
+    assert "import os.path" in told.source and "apex.normalization import" not in told.source
+    assert len(told.source.splitlines()) == len(RIGHT.splitlines()) + 12
+    made: dict[str, object] = {}
+    exec(told.source[told.source.index("def fast") :], made)
+    assert made["fast"](1) is None  # type: ignore[operator]
+
+
+def test_an_import_beside_another_statement_stays() -> None:
+    source = "def f():\n    import apex; x = 1\n    return apex, x\n"
+    assert judged_text(source).source == source
 
 
 def test_what_only_test_code_needs_goes_along() -> None:

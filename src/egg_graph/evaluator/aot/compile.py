@@ -18,7 +18,9 @@ _functions: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its functions by name."""
 
 
-def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) -> KernelResources:
+def compile_launch(
+    module_path: str | Path, launch: Launch, hardware: Hardware, *, launcher: bool = False
+) -> KernelResources:
     """Compile a launch's kernel for `hardware.arch`, specialised exactly as on a GPU.
 
     Args:
@@ -26,6 +28,7 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
         launch: a launch that `run_fake` recorded.
         hardware: the target. Needs the figures shared_memory_per_block, shared_memory_per_multiprocessor,
             registers_per_multiprocessor, max_warps_per_multiprocessor, max_blocks_per_multiprocessor, warp_size.
+        launcher: also build what launches the kernel, for a process on this machine's NVIDIA GPU.
 
     Raises:
         KernelFault: `kernel_compile_error`, `unsupported_in_kernel` or `shared_memory_exceeded`.
@@ -52,6 +55,8 @@ def compile_launch(module_path: str | Path, launch: Launch, hardware: Hardware) 
             compiled = _compile(kernel, launch, functions, gpu_target(hardware))
         except Exception as error:
             raise compiler_fault(error, messages.text(), kernel, launch) from error
+    if launcher:
+        _build_launcher(compiled)
     resources = read_resources(compiled, launch, hardware, time.perf_counter() - started)
     if not resources.fits:
         raise KernelFault(
@@ -84,6 +89,14 @@ def _compile(kernel: Any, launch: Launch, functions: dict[str, Any], target: Any
     )
     options = {name: value for name, value in launch.options.items() if name != "ir_override"}
     return triton_compile(source, target=target, options=options)
+
+
+def _build_launcher(compiled: Any) -> None:
+    """Build the C module that launches a compiled kernel, into Triton's cache. Since 3.7 one module launches all."""
+    from triton.backends.nvidia import driver
+
+    if hasattr(driver, "make_launcher"):
+        driver.CudaLauncher(compiled.src, compiled.metadata)
 
 
 def _attributes(kernel: Any, launch: Launch) -> dict[tuple[int, ...], list[Any]]:

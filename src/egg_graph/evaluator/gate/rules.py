@@ -86,6 +86,7 @@ ALLOWED_PRIVATE = frozenset(
         *("_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"),
         *("_calculate_fan_in_and_fan_out", "_calculate_correct_fan"),  # torch.nn.init, copied from torch.nn.Linear
         "_DeviceGuard",  # torch.cuda, as Inductor's wrappers launch
+        "_check",  # torch: an assertion
     }
 )
 """PyTorch's operators and functions that have no public name."""
@@ -99,6 +100,9 @@ ALLOWED_NAMES = {
     "einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack", "parse_shape", "layers"}),
     "einops.layers": frozenset({"torch"}),
     "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
+    "os": frozenset(),
+    "packaging": frozenset({"version"}),
+    "packaging.version": frozenset({"parse", "Version", "InvalidVersion"}),
     "random": frozenset({"randint", "randrange", "random"}),
     "torch.distributed": frozenset(
         {
@@ -114,8 +118,17 @@ Kernels of libraries ask whether their inputs are distributed. Nothing here make
 without one nothing is."""
 MAKES_OPERATORS = frozenset({"torch.library.custom_op", "torch.library.triton_op"})
 """Functions that register an operator of the candidate's own (see `own_operators`)."""
-NO_COMPILER = ("torch.compiler.disable", "torch.compiler.is_compiling")
-"""Parts of `torch.compiler` that compile nothing: they keep a compiler out, or ask for it."""
+NO_COMPILER = frozenset(
+    {
+        *("torch.compiler.disable", "torch.compiler.is_compiling", "torch.fx.wrap"),
+        *("torch.jit.is_scripting", "torch.jit.is_tracing"),
+    }
+)
+"""Parts of PyTorch's compilers that compile nothing: they keep a compiler out, or ask for it."""
+READS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+"""Functions that read an environment variable. There is no secret in a candidate's."""
+TOOLS_VARIABLES = ("CUDA", "COMPUTE", "HOME", "LD_", "NV", "PYTORCH", "TMP", "TORCHINDUCTOR")
+"""Beginnings of names of variables by which a kernel could tell who runs it: a profiler, a sanitizer, or nobody."""
 OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
 """All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""
 SYSTEM_MODULES = frozenset(
@@ -222,6 +235,8 @@ def import_refused(module: str, name: str | None = None) -> str:
 def use_refused(dotted: str) -> str:
     """Return why a part of a library, by its dotted name, may not be used; empty if it may."""
     root, *parts = dotted.split(".")
+    if dotted in READS_ENVIRONMENT:
+        return ""
     if root in ALLOWED_NAMES or f"{dotted}.".startswith("torch.distributed."):
         return _refused_name(dotted)
     if dotted == "torch.library" or any(dotted == name or dotted.startswith(f"{name}.") for name in OWN_OPERATORS):
@@ -257,7 +272,7 @@ def _refused_name(dotted: str) -> str:
 
 
 def _only(module: str) -> str:
-    return f"only {', '.join(sorted(ALLOWED_NAMES[module]))} may be used"
+    return f"only {', '.join(sorted(ALLOWED_NAMES[module] or READS_ENVIRONMENT))} may be used"
 
 
 def _hands_out_a_module(root: str, parts: list[str]) -> bool:

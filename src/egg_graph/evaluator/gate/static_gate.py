@@ -11,21 +11,22 @@ import io
 import tokenize
 from collections.abc import Iterator
 
+from egg_graph.evaluator.gate.judged_text import judged_text
 from egg_graph.evaluator.gate.names import Names
 from egg_graph.evaluator.gate.own_operators import check_own_operators
 from egg_graph.evaluator.gate.report import Report
-from egg_graph.evaluator.gate.test_code import is_test_name, without_test_code
+from egg_graph.evaluator.gate.test_code import is_test_name
 from egg_graph.evaluator.gate.uses import UseCheck
 from egg_graph.schema import Candidate, Finding
 from egg_graph.schema.syntax import syntax_tree
 
 
 def check(candidate: Candidate) -> tuple[Finding, ...]:
-    """Return everything that is wrong with a candidate's text, its test code left out; empty if it may run."""
+    """Return everything that is wrong with what is judged of a candidate's text; empty if it may run."""
     if not candidate.source.strip():
         return (Finding(kind="no_code", message=candidate.problem or "there is no source"),)
     try:
-        tree = syntax_tree(without_test_code(candidate.source)[0])
+        tree = syntax_tree(judged_text(candidate.source).source)
         if finding := _other_encoding(candidate.source):
             return (finding,)
         return tuple(_check_tree(tree))

@@ -17,9 +17,12 @@ from egg_graph.evaluator.gate.rules import (
     DUNDERS,
     LIBRARIES,
     NEVER_ASKED_FOR,
+    NO_COMPILER,
     ON_NOTHING,
     OWN_OPERATORS,
+    READS_ENVIRONMENT,
     ROOTS,
+    TOOLS_VARIABLES,
     import_refused,
     is_module,
     use_refused,
@@ -123,9 +126,11 @@ class UseCheck:
         if id(node) in self.refused:
             return
         why = next((why for name in sorted(dotted) if (why := use_refused(name))), "")
-        if why:
+        if not why and dotted & NO_COMPILER:
+            pass  # what it is a part of is not used otherwise
+        elif why:
             self.report.refuse(node, f"use of {min(dotted)}: {why}")
-        elif id(node) not in self.called and dotted & COPIES_ATTRIBUTES.keys():
+        elif id(node) not in self.called and dotted & (COPIES_ATTRIBUTES.keys() | READS_ENVIRONMENT):
             self.report.refuse(node, f"{min(dotted)} as a value", "call it where it is needed")
         elif attribute in ON_NOTHING and not dotted & OWN_OPERATORS:
             self.report.refuse(node, f"use of {attribute}: {ON_NOTHING[attribute]}")
@@ -135,7 +140,7 @@ class UseCheck:
             self.report.refuse(node, f"use of {attribute}: {ATTRIBUTES[attribute]}")
         elif _is_dunder(attribute) and attribute not in DUNDERS and not self._is_harmless(node):
             self.report.refuse(node, f"use of {attribute}", "use the public interface")
-        else:
+        elif not dotted & READS_ENVIRONMENT:
             return
         while isinstance(node, ast.Attribute):  # one finding per chain
             self.refused.add(id(node.value))
@@ -189,9 +194,20 @@ class UseCheck:
         elif isinstance(function, ast.Attribute) and function.attr in ("format", "format_map"):
             self._check_format(node, function.value)
         self._check_copied_attributes(node)
+        if self.names.dotted(function) & READS_ENVIRONMENT:
+            self._check_variable(node)
         own_clock = any(keyword.arg == "do_bench" for keyword in node.keywords)
         if own_clock and any(name.endswith(".autotune") for name in self.names.dotted(function)):
             self.report.refuse(node, "autotune with a clock of its own", "leave do_bench out")
+
+    def _check_variable(self, node: ast.Call) -> None:
+        """Check which environment variable is read: its name, or how it begins, stands there."""
+        name = node.args[0] if node.args else None
+        if isinstance(name, ast.JoinedStr) and name.values:
+            name = name.values[0]
+        text = name.value if isinstance(name, ast.Constant) else None
+        if not isinstance(text, str) or not text or text.startswith(TOOLS_VARIABLES):
+            self.report.refuse(node, "an environment variable that is not the kernel's own", "leave it out")
 
     def _check_copied_attributes(self, node: ast.Call) -> None:
         for name in self.names.dotted(node.func) & COPIES_ATTRIBUTES.keys():

@@ -73,21 +73,22 @@ class TargetCompiler:
         return findings
 
     def fill_cache(self, launches: Sequence[Launch], folder: Path, seconds: float) -> None:
-        """Compile launches under all their configurations, for whoever runs the candidate in `folder` later.
+        """Compile launches under all their configurations, for a process that runs the candidate on this machine's GPU.
 
         Args:
             launches: what to compile.
-            folder: the candidate's; Triton's cache lies in it.
+            folder: the candidate's, where that process runs; Triton's cache lies in it.
             seconds: no further one is compiled after this time [s].
         """
-        self._job([[launch] for first in launches for launch in (first, *first.alternatives)], folder, seconds)
+        groups = [[launch] for first in launches for launch in (first, *first.alternatives)]
+        self._job(groups, folder, seconds, launchers=True)
 
     def _run(
         self, groups: Sequence[Sequence[Launch]], seconds: float | None
     ) -> tuple[list[dict[str, Any]], list[Finding], str]:
         """Run the job: its entries, what ended it, and the log."""
         with self.jobs.job_folder(self.candidate) as folder:
-            end = self._job(groups, folder, seconds)
+            end = self._job(groups, folder, seconds, launchers=False)
         finding = finding_of(end, limit=self.jobs.timeout)
         if finding is None:
             assert end.report is not None
@@ -97,9 +98,11 @@ class TargetCompiler:
         message = f"compiling for {self.task.target.arch}: {finding.message}"
         return [], [finding.model_copy(update={"kind": kind, "message": message})], end.log
 
-    def _job(self, groups: Sequence[Sequence[Launch]], folder: Path, seconds: float | None) -> ChildExit:
+    def _job(
+        self, groups: Sequence[Sequence[Launch]], folder: Path, seconds: float | None, *, launchers: bool
+    ) -> ChildExit:
         entries = [[_entry(launch) for launch in group] for group in groups]
-        payload = {**self.jobs.common(self.task), "launches": entries, "seconds": seconds}
+        payload = {**self.jobs.common(self.task), "launches": entries, "seconds": seconds, "launchers": launchers}
         limits = Limits(wall_seconds=self.jobs.timeout)
         return self.jobs.compiling.run("egg_graph.evaluator.worker.compile_job:compile_all", payload, folder, limits)
 

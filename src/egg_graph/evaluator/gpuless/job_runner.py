@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.gate import without_test_code
+from egg_graph.evaluator.gate import judged_text
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.precision import cast_name
 from egg_graph.schema import Candidate, KernelTask
@@ -44,10 +44,10 @@ class JobRunner:
 
     @contextmanager
     def job_folder(self, candidate: Candidate) -> Iterator[Path]:
-        """A private folder with the candidate in it, less its test code; deleted after the block."""
+        """A private folder with what is judged of the candidate in it; deleted after the block."""
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.folder))
         try:
-            (folder / "candidate.py").write_text(without_test_code(candidate.source)[0])
+            (folder / "candidate.py").write_text(judged_text(candidate.source).source)
             if self.compiled is not None:
                 shutil.copytree(self.compiled, folder / "triton")
             yield folder

@@ -98,9 +98,8 @@ class GpulessLadder:
         if findings:
             builder.fail("static_gate", findings, took[0])
             return False
-        left_out = gate.without_test_code(candidate.source)[1]
-        tests = f"not judged, for it is test code: {', '.join(left_out)}" if left_out else "no test code"
-        builder.passed("static_gate", f"passes the static gate: Triton kernels, ModelNew, {tests}", took[0])
+        told = gate.judged_text(candidate.source).statement
+        builder.passed("static_gate", f"passes the static gate: Triton kernels, ModelNew, {told}", took[0])
         return True
 
     # ------------------------------------------------------------------------------------------------- full shape

@@ -22,7 +22,8 @@ def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str
 
     `payload["launches"]` holds one list for each launch: its configurations in the order in which they are tried.
     Those that the tuner would skip are passed over, and the first that compiles and fits stands for the launch. After
-    `payload["seconds"]`, if that is not None, no further list is begun.
+    `payload["seconds"]`, if that is not None, no further list is begun. With `payload["launchers"]`, what launches them
+    is built, too.
 
     Returns:
         `groups`, one entry for each list begun: `resources` (None where nothing compiled), `chosen` (position in the
@@ -35,17 +36,18 @@ def compile_all(payload: dict[str, Any], folder: Path, channel: int) -> dict[str
     for entries in payload["launches"]:
         if seconds is not None and time.monotonic() - started > seconds:
             break
-        groups.append(_first_that_fits(folder, [Launch.model_validate(entry) for entry in entries], hardware))
+        launches = [Launch.model_validate(entry) for entry in entries]
+        groups.append(_first_that_fits(folder, launches, hardware, launcher=payload["launchers"]))
     return {"groups": groups}
 
 
-def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware) -> dict[str, Any]:
+def _first_that_fits(folder: Path, launches: Sequence[Launch], hardware: Hardware, *, launcher: bool) -> dict[str, Any]:
     from egg_graph.evaluator.aot import compile_launch
 
     passed_over: list[Finding] = []
     for number, launch in enumerate(launches):
         try:
-            resources = compile_launch(folder / CANDIDATE, launch, hardware)
+            resources = compile_launch(folder / CANDIDATE, launch, hardware, launcher=launcher)
         except KernelFault as fault:
             if not _is_skipped(fault):
                 return _entry(None, number, [fault.finding()], passed_over)

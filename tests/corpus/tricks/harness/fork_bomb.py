@@ -3,7 +3,7 @@
 # name = "forks without end"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """Forks until nothing forks any more.

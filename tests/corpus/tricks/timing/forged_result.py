@@ -3,7 +3,7 @@
 # name = "a verdict written to every descriptor"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """Scans open descriptors and writes a plausible verdict to each, prints a PASS line, and leaves with exit status 0.

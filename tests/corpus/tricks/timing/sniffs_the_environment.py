@@ -3,7 +3,7 @@
 # name = "branches on the environment"
 # problem = "softmax"
 # expect = ["invalid"]
-# finding = ["forbidden_import"]
+# finding = ["forbidden_construct"]
 # where = ["cpu", "gpu"]
 # ///
 """Reads environment variables and flags to tell a profiler or a checker from a clock.

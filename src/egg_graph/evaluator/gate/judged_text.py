@@ -1,0 +1,32 @@
+"""What of a candidate's text is judged and run: not its test code, nor optional imports of other packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from egg_graph.evaluator.gate.optional_imports import without_optional_imports
+from egg_graph.evaluator.gate.test_code import without_test_code
+
+
+@dataclass(frozen=True)
+class JudgedText:
+    """A candidate's text, line by line, and what was left out of it."""
+
+    source: str
+    tests: tuple[str, ...]
+    """Parts that are test code."""
+    imports: tuple[str, ...]
+    """Imports that fail where they are reached."""
+
+    @property
+    def statement(self) -> str:
+        """What was left out, in words."""
+        tests = f"not judged, for it is test code: {', '.join(self.tests)}" if self.tests else "no test code"
+        return tests + "".join(f"; `{line}` fails: no such package is there" for line in self.imports)
+
+
+def judged_text(source: str) -> JudgedText:
+    """Return what is judged and run of a candidate's source; what is no Python as it is."""
+    shorter, tests = without_test_code(source)
+    text, imports = without_optional_imports(shorter)
+    return JudgedText(text, tests, imports)
