@@ -127,7 +127,7 @@ NO_COMPILER = frozenset(
 """Parts of PyTorch's compilers that compile nothing: they keep a compiler out, or ask for it."""
 READS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 """Functions that read an environment variable. There is no secret in a candidate's."""
-TOOLS_VARIABLES = ("CUDA", "COMPUTE", "HOME", "LD_", "NV", "PYTORCH", "TMP", "TORCHINDUCTOR")
+TOOLS_VARIABLES = ("CUDA", "COMPUTE", "EGG_GRAPH", "HOME", "LD_", "NV", "PYTORCH", "TMP", "TORCHINDUCTOR")
 """Beginnings of names of variables by which a kernel could tell who runs it: a profiler, a sanitizer, or nobody."""
 OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
 """All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""
