@@ -11,6 +11,8 @@ IMPORTABLE = os.pathsep.join(filter(None, [str(ROOT / "src"), str(ROOT), os.envi
 """PYTHONPATH of a child process that imports `egg_graph` and `tests`, from wherever this process imports the rest."""
 
 
+CHILD_SECONDS = 840.0
+"""Time limit of a child process that does the work of a whole module of tests [s]: some 100 s on an idle machine."""
 UNCOLLECTED = (
     sys.executable,
     "-c",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.paths import EXAMPLES
+from tests.paths import CHILD_SECONDS, EXAMPLES
 
 
 @pytest.mark.slow
@@ -16,7 +16,7 @@ def test_softmax_ends_accepted_with_its_evidence(tmp_path):
     secrets = {"OPENAI_API_KEY": "", "EGG_MODEL": ""}
     environment = {**os.environ, **secrets, "COLUMNS": "200"}
     result = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False, env=environment
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=CHILD_SECONDS, check=False, env=environment
     )
     assert result.returncode == 0, result.stdout + result.stderr
     for shown in (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from egg_graph.schema import Figure, Hardware
-from tests.paths import CORPUS, IMPORTABLE, UNCOLLECTED
+from tests.paths import CHILD_SECONDS, CORPUS, IMPORTABLE, UNCOLLECTED
 
 HERE = Path(__file__).parent
 MATRIX = {"shape": [2048, 2048]}
@@ -55,7 +55,7 @@ def in_process(script: str, jobs: Any, **environment: str) -> Any:
         input=json.dumps(jobs),
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=CHILD_SECONDS,
         env={**inherited, **environment},
     )
     assert done.returncode == 0, done.stderr[-4000:]

@@ -2,7 +2,7 @@
 # id = "bug-81"
 # name = "cross entropy that counts padding"
 # problem = "cross_entropy_padded"
-# expect = ["incorrect"]
+# expect = ["incorrect", "runtime_error"]
 # ///
 """Planted: tokens of the padding class lose nothing, but the sum is divided by all tokens."""
 

@@ -70,7 +70,7 @@ def test_processes_on_the_gpu_find_their_kernels_compiled(ladder: GpulessLadder,
             source = (CORPUS / "right" / f"{name}.py").read_text()
             reference = (CORPUS / "problems" / f"{PROBLEM.search(source)[1]}.py").read_text()
             task = KernelTask(name=name, reference=reference, target=h200, precision="tf32")
-            candidates = [candidate_of(source), candidate_of(source + "\nimport os\n")]
+            candidates = [candidate_of(source), candidate_of(source + "\nimport socket\n")]
             problem = Problem(task, 1, torch.device("cpu"))
             compiled = stack.enter_context(compiled_ahead(ladder, problem, candidates))
             assert compiled.rejected[0] is None and compiled.rejected[1] is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.expert.references import CASES
-from tests.paths import UNCOLLECTED
+from tests.paths import CHILD_SECONDS, UNCOLLECTED
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def answers() -> dict:
     """All cases in one child process: the interpreter is chosen before triton is imported."""
     script = HERE / "driver.py"
     done = subprocess.run(
-        [*UNCOLLECTED, script], capture_output=True, text=True, timeout=280, cwd=HERE,
+        [*UNCOLLECTED, script], capture_output=True, text=True, timeout=CHILD_SECONDS, cwd=HERE,
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -10,7 +10,7 @@ import pytest
 
 from egg_graph.schema import Hardware
 from tests.expert.playbooks.cases import CASES, candidates
-from tests.paths import IMPORTABLE, UNCOLLECTED
+from tests.paths import CHILD_SECONDS, IMPORTABLE, UNCOLLECTED
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def child(mode: str, job: Any, **environment: str) -> Any:
     inherited["PYTHONPATH"] = os.pathsep.join([IMPORTABLE, inherited.get("PYTHONPATH", "")])
     done = subprocess.run(
         [*UNCOLLECTED, HERE / "driver.py", mode],
-        input=json.dumps(job), capture_output=True, text=True, timeout=280, env={**inherited, **environment},
+        input=json.dumps(job), capture_output=True, text=True, timeout=CHILD_SECONDS, env={**inherited, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
