@@ -32,3 +32,23 @@ def test_some_shapes_keep_equal_what_is_equal() -> None:
     ]
     assert len(kept) >= 2
     assert all(size <= full[name] for sizes in chosen for name, size in sizes.items())
+
+
+GROUPED = """
+import torch
+import torch.nn as nn
+
+BATCH, HEADS, SEQUENCE, DIM = 4, 8, 200, 64
+
+class Model(nn.Module):
+    def forward(self, q, k):
+        return q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).transpose(-1, -2)
+
+def get_inputs():
+    return [torch.randn(BATCH, HEADS, SEQUENCE, DIM), torch.randn(BATCH, HEADS // 4, SEQUENCE, DIM)]
+"""
+
+
+def test_heads_keep_their_number_where_fewer_do_not_run():
+    shapes = choose_aligned_shapes(GROUPED)
+    assert shapes and all("HEADS" not in shape and shape.get("DIM", 64) & 15 == 0 for shape in shapes)

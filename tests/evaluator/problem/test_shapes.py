@@ -207,6 +207,15 @@ def test_a_window_stays_a_window() -> None:
         assert {"window": 11, **overrides}["window"] > 1
 
 
+def test_factors_and_terms_of_a_size_are_no_knobs() -> None:
+    source = reference(
+        forward("return x * s.repeat_interleave(128, 0)[: len(x)]", arguments="x, s"),
+        "BLOCKS = 5\nN = 600",
+        "[torch.rand(N, BLOCKS * 64) * 100, torch.rand((N + 127) // 128, 64 * 5), torch.rand(48)[:1]]",
+    )
+    assert shape_knobs(source) == {"BLOCKS": 5, "N": 600, "get_inputs.0": 320, "get_inputs.1": 48}
+
+
 def test_bounds_of_values_are_no_sizes_unless_they_are_sizes_too() -> None:
     source = reference(
         forward("return x.sum(1)"),

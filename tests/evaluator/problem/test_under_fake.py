@@ -8,7 +8,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from egg_graph.evaluator import LocalEvaluator, forward_form, hear_progress, load_reference
+from egg_graph.evaluator import LocalEvaluator, choose_shapes, forward_form, hear_progress, load_reference
 from egg_graph.evaluator.problem.batch_norms import WholeBatchNorms
 from egg_graph.evaluator.problem.forward_summary import summarize_forward
 from egg_graph.evaluator.problem.recurrences import WholeRecurrences
@@ -173,3 +173,35 @@ def test_a_reference_loaded_again_is_compiled_again():
             assert compiled(torch.zeros(2, 8)).shape == (2, 8)
         del compiled
         gc.collect()
+
+
+ROUTED = """
+import torch
+import torch.nn as nn
+
+TOKENS = 4096
+
+class Model(nn.Module):
+    def forward(self, x, ends):
+        return x.cumsum(0)[ends.long() - 1]
+
+def get_inputs():
+    counts = torch.bincount(torch.randint(0, 6, (TOKENS,)))
+    return [torch.randn(TOKENS, 32), counts[counts > 0].cumsum(0)]
+"""
+
+
+def test_inputs_whose_sizes_hang_on_values_are_drawn():
+    reference = load_reference(ROUTED)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        inputs = reference.inputs(3)
+        assert [tuple(x.shape) for x in inputs] == [(4096, 32), (6,)]
+        assert all(x.fake_mode is mode for x in inputs)
+    assert torch.equal(reference.inputs(3)[1], reference.inputs(3)[1]) and reference.inputs(3)[1][-1] == 4096
+    assert choose_shapes(ROUTED)[0]["TOKENS"] < 4096
+
+
+def test_inputs_that_fail_are_not_drawn_again():
+    source = ROUTED.replace("counts[counts > 0]", "counts[counts > 0] + missing")
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(BadInput, match="missing"):
+        load_reference(source).inputs(3)

@@ -25,7 +25,8 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     search = ShapeSearch(source)
     chosen: list[dict[str, int]] = []
     for target in TARGETS:
-        for overrides in (_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)):
+        aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
+        for overrides in (*aligned, *(_with_own_leading(search, shape) for shape in aligned)):
             size = search.trials.size(overrides)
             if overrides in chosen or size is None or not size.is_small or not search.trials.runs(overrides):
                 continue
@@ -59,6 +60,11 @@ def _tied(search: ShapeSearch, target: int) -> dict[str, int]:
         sizes.setdefault(value, _like(value, 16 if search.leading[name] <= 2 else 2))
     overrides = {name: sizes[search.full[name]] for name in (*search.wide, *search.leading)}
     return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _with_own_leading(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
+    """The same with the full values of leading sizes: heads may be a multiple of others, which are not known."""
+    return {name: size for name, size in overrides.items() if name not in search.leading}
 
 
 def _like(full: int, target: int) -> int:

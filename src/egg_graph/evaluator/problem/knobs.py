@@ -6,8 +6,10 @@ A knob is one such integer, by name:
 - `shape.0`            first element of module-level `shape = (16, 1024)`
 - `get_inputs.0`       first integer written inside `get_inputs` (likewise `get_init_inputs.0`)
 
-An integer that only bounds the values drawn, such as `high` in `torch.randint(low, high, size)`, is no knob. With
-smaller values the problem would be another one, in which an int32 sum no longer overflows.
+A factor or a term of a size (`BLOCKS * 64`, `(N + 127) // 128`) is no knob: other places of the reference, or the
+kernel that it describes, know it, too. An integer that only bounds the values drawn, such as `high` in
+`torch.randint(low, high, size)`, is no knob. With smaller values the problem would be another one, in which an int32
+sum no longer overflows.
 """
 
 from __future__ import annotations
@@ -150,6 +152,11 @@ def _integers(node: ast.AST) -> Iterator[ast.expr]:
         return
     if isinstance(node, ast.UnaryOp):
         return  # `-1` names an axis, not a size
+    if isinstance(node, ast.BinOp):
+        for side in (node.left, node.right):
+            if not _is_integer(side):
+                yield from _integers(side)
+        return
     for field, child in ast.iter_fields(node):
         if isinstance(node, ast.Subscript) and field == "slice":
             continue  # an index, not a size

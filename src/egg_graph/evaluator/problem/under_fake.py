@@ -1,18 +1,27 @@
-"""What a reference's constructor needs under fake tensors: its numbers, and none of the time that initialisation takes.
+"""What a reference needs under fake tensors: its numbers, and none of the time that initialisation takes.
 
 A fake tensor has a shape and no values. So nothing needs to be drawn for it, but a constructor that reads a number from
-a tensor that it has just counted out (`[x.item() for x in torch.linspace(0, rate, depth)]`) must find that number.
+a tensor that it has just counted out (`[x.item() for x in torch.linspace(0, rate, depth)]`) must find that number, and
+inputs whose sizes hang on what is drawn (`torch.bincount`) are drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 MOST_NUMBERS = 4096
 """Elements up to which a counted-out tensor keeps its values."""
@@ -25,6 +34,20 @@ INITIALISING = frozenset(
     }
 )
 """Functions that fill their first argument and return it; they change nothing about a tensor without values."""
+
+
+def needs_values(error: BaseException | None) -> bool:
+    """Whether something failed because fake tensors hold no values."""
+    return isinstance(error, DataDependentOutputException | DynamicOutputShapeException)
+
+
+def made_for_real(make: Callable[[], Any]) -> Any:
+    """Call a function on real tensors, and return fake ones of the same form, where a fake mode is active."""
+    fake_mode = detect_fake_mode()
+    assert fake_mode is not None
+    with unset_fake_temporarily():
+        real = make()
+    return tree_map_only(torch.Tensor, fake_mode.from_tensor, real)
 
 
 def fake_construction() -> AbstractContextManager[Any]:
