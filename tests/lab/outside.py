@@ -25,6 +25,8 @@ from egg_graph.schema import BadInput, Value
 Verdict = Literal["accepted", "its own fault", "falsely rejected", "not judged"]
 QUOTED = re.compile(r"(line \d+, in [^\s:]+|not valid Python: [^:(]*): .*", re.DOTALL)
 """Matches a reason that quotes a line of the kernel, which is not ours to show."""
+SNIPPET = re.compile(r"(at \d+:\d+):.*\^", re.DOTALL)
+"""Matches the lines of the kernel in a message of Triton's compiler, up to the mark below the last one."""
 LONGEST = 160
 """Reasons are cut to this many characters on the page."""
 
@@ -219,7 +221,7 @@ def outside_page(results: OutsideResults) -> str:
 
 def _unquoted(run: CorpusRun) -> CorpusRun:
     """The same without lines of the kernel in its reason."""
-    return run.model_copy(update={"reason": QUOTED.sub(r"\1", run.reason)})
+    return run.model_copy(update={"reason": SNIPPET.sub(r"\1:", QUOTED.sub(r"\1", run.reason))})
 
 
 def _line(row: OutsideRow) -> tuple[str, ...]:

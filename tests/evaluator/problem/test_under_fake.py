@@ -205,3 +205,41 @@ def test_inputs_that_fail_are_not_drawn_again():
     source = ROUTED.replace("counts[counts > 0]", "counts[counts > 0] + missing")
     with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(BadInput, match="missing"):
         load_reference(source).inputs(3)
+
+
+CODEBOOK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        steps = torch.linspace(0, 1, 9)
+        values = sorted(((steps[1:] + steps[:-1]) / 2).tolist())
+        self.register_buffer("code", torch.tensor(values))
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x) * self.code[:4].sum()
+
+def get_inputs():
+    return [torch.rand(64, 32)]
+
+def get_init_inputs():
+    return [32]
+"""
+
+
+def test_a_constructor_that_computes_with_numbers_finds_them():
+    reference = load_reference(CODEBOOK)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        model = reference.model(1)
+        assert all(x.fake_mode is mode for x in (*model.parameters(), *model.buffers()))
+        assert tuple(model(*reference.inputs(0)).shape) == (64, 32)
+    assert reference.model(1).code.tolist() == pytest.approx([(2 * i + 1) / 16 for i in range(8)])
+    assert (
+        summarize_forward(
+            KernelTask(name="code", reference=CODEBOOK, target=load_hardware("h200"), precision="ieee"), reference
+        ).floor_ms
+        > 0
+    )

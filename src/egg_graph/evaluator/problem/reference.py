@@ -80,12 +80,21 @@ class Reference:
         """
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
         from egg_graph.evaluator.problem.seeding import seed_generators
-        from egg_graph.evaluator.problem.under_fake import fake_construction
+        from egg_graph.evaluator.problem.under_fake import fake_construction, made_for_real, needs_values
 
         args, kwargs = self.init_arguments()
-        seed_generators(seed)
-        with fake_construction(), OnTheHost():
-            return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
+
+        def construct() -> Any:
+            seed_generators(seed)
+            with fake_construction(), OnTheHost():
+                return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
+
+        try:
+            return construct()
+        except BadInput as error:
+            if not needs_values(error.__cause__):
+                raise
+            return made_for_real(construct)
 
     def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
         """Seed torch's generator and draw the positional arguments of `forward`; integers include their range's ends.

@@ -1,12 +1,13 @@
 """What a reference needs under fake tensors: its numbers, and none of the time that initialisation takes.
 
 A fake tensor has a shape and no values. So nothing needs to be drawn for it, but a constructor that reads a number from
-a tensor that it has just counted out (`[x.item() for x in torch.linspace(0, rate, depth)]`) must find that number, and
-inputs whose sizes hang on what is drawn (`torch.bincount`) are drawn.
+a tensor that it has just counted out (`[x.item() for x in torch.linspace(0, rate, depth)]`) must find that number. What
+reads others, or makes sizes of them (`torch.bincount`), is made on real tensors.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,12 +17,12 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeCopyMode,
     FakeTensor,
     FakeTensorMode,
     unset_fake_temporarily,
 )
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
 
 MOST_NUMBERS = 4096
 """Elements up to which a counted-out tensor keeps its values."""
@@ -42,12 +43,13 @@ def needs_values(error: BaseException | None) -> bool:
 
 
 def made_for_real(make: Callable[[], Any]) -> Any:
-    """Call a function on real tensors, and return fake ones of the same form, where a fake mode is active."""
+    """Call a function on real tensors, and return what it made with fake ones, where a fake mode is active."""
     fake_mode = detect_fake_mode()
     assert fake_mode is not None
     with unset_fake_temporarily():
         real = make()
-    return tree_map_only(torch.Tensor, fake_mode.from_tensor, real)
+    with FakeCopyMode(fake_mode):
+        return copy.deepcopy(real)
 
 
 def fake_construction() -> AbstractContextManager[Any]:
