@@ -11,6 +11,8 @@ from egg_graph.bench.writing import read_results
 from tests.lab.figures import read_figures
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
+from tests.lab.times_page import summary as summary_of_times
+from tests.lab.times_rows import TimesResults
 from tests.paths import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,6 +40,15 @@ def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
     assert f"{whole.right} have a kernel that is right at full shape" in README
     told = f"geometric mean {mean.value:.2f}\n(95 % interval over problems {mean.low:.2f} to {mean.high:.2f})"
     assert f"{told}, median {whole.median.value:.2f}, lowest kernel " in README
+
+
+def test_what_the_readme_says_of_seconds_follows_from_the_rows():
+    path = ROOT / "docs" / "results" / "times_h100.json"
+    told = summary_of_times(read_results(json.loads(path.read_text(encoding="utf-8")), TimesResults))
+    cold, warm, whole = (told[name] for name in ("cold", "warm", "whole"))
+    assert f"{whole['problems']} of KernelBench's problems" in README
+    assert f"{cold['median']:.0f} s from a\ncold start to the first verdict, {warm['median']:.1f} s" in README
+    assert f"{whole['median']:.0f} s for a whole run ({whole['worst']:.0f} s at most" in README
 
 
 def test_the_figures_of_the_page_on_trust_are_those_that_were_written():
