@@ -8,6 +8,8 @@ other sizes it equals (a reference may bear what the kernel refuses, where two l
 from __future__ import annotations
 
 from egg_graph.evaluator.problem.long_shapes import is_affordable
+from egg_graph.evaluator.problem.reference import load_reference
+from egg_graph.evaluator.problem.shape_trials import input_shapes
 from egg_graph.evaluator.problem.shapes import ShapeSearch
 
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
@@ -26,7 +28,8 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
     chosen: list[dict[str, int]] = []
     for target in TARGETS:
         aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
-        for overrides in (*aligned, *(_with_own_leading(search, shape) for shape in aligned)):
+        own_leading = [shape for full in aligned if _changes_input(search, shape := _with_own_leading(search, full))]
+        for overrides in (*aligned, *own_leading):
             size = search.trials.size(overrides)
             if overrides in chosen or size is None or not size.is_small or not search.trials.runs(overrides):
                 continue
@@ -65,6 +68,13 @@ def _tied(search: ShapeSearch, target: int) -> dict[str, int]:
 def _with_own_leading(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:
     """The same with the full values of leading sizes: heads may be a multiple of others, which are not known."""
     return {name: size for name, size in overrides.items() if name not in search.leading}
+
+
+def _changes_input(search: ShapeSearch, overrides: dict[str, int]) -> bool:
+    """Whether the first input has another shape than at full shape: a kernel for that one alone is not right there."""
+    if not search.full_inputs or search.trials.size(overrides) is None:
+        return False
+    return input_shapes(load_reference(search.source, overrides))[0] != search.full_inputs[0]
 
 
 def _like(full: int, target: int) -> int:
