@@ -12,7 +12,7 @@ from egg_graph.evaluator.wire.launches import Launch, decode_constant, describe_
 from egg_graph.schema import Hardware, KernelResources
 
 INTEGERS = ("i32", "i64", "u64")
-CONSTANTS_HAVE_ATTRIBUTES = version("triton") >= "3.7"
+CONSTANTS_HAVE_ATTRIBUTES = tuple(map(int, version("triton").split(".")[:2])) >= (3, 7)
 """Whether Triton's launcher writes an empty entry for every constant; before 3.7 it does for texts alone."""
 _functions: dict[Path, dict[str, Any]] = {}
 """File of a candidate imported in this process -> its functions by name."""
