@@ -80,7 +80,7 @@ class Reference:
         """
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
         from egg_graph.evaluator.problem.seeding import seed_generators
-        from egg_graph.evaluator.problem.under_fake import fake_construction, made_for_real, needs_values
+        from egg_graph.evaluator.problem.under_fake import fake_construction, made
 
         args, kwargs = self.init_arguments()
 
@@ -89,12 +89,7 @@ class Reference:
             with fake_construction(), OnTheHost():
                 return self._call("Model(...)", lambda: self.model_class(*args, **kwargs))
 
-        try:
-            return construct()
-        except BadInput as error:
-            if not needs_values(error.__cause__):
-                raise
-            return made_for_real(construct)
+        return made(construct)
 
     def inputs(self, seed: int, ends: RandintEnds | None = None) -> list[Any]:
         """Seed torch's generator and draw the positional arguments of `forward`; integers include their range's ends.
@@ -109,19 +104,14 @@ class Reference:
         from egg_graph.evaluator.problem.on_the_host import OnTheHost
         from egg_graph.evaluator.problem.randint_ends import RandintEnds
         from egg_graph.evaluator.problem.seeding import seed_generators
-        from egg_graph.evaluator.problem.under_fake import made_for_real, needs_values
+        from egg_graph.evaluator.problem.under_fake import made
 
         def draw() -> Any:
             seed_generators(seed)
             with ends or RandintEnds(), OnTheHost():
                 return self._call("get_inputs()", self.module.get_inputs)
 
-        try:
-            answer = draw()
-        except BadInput as error:
-            if not needs_values(error.__cause__):
-                raise
-            answer = made_for_real(draw)
+        answer = made(draw)
         if not isinstance(answer, list | tuple):
             raise BadInput(f"reference: get_inputs() must return a list, it returned {type(answer).__name__}")
         return list(answer)

@@ -24,8 +24,12 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.overrides import TorchFunctionMode
 
+from egg_graph.schema import BadInput
+
 MOST_NUMBERS = 4096
 """Elements up to which a counted-out tensor keeps its values."""
+NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+"""What an operator raises that needs the values of a fake tensor."""
 COUNTED_OUT = frozenset({torch.arange, torch.linspace, torch.logspace})
 """Functions that make a tensor from numbers alone, whose values a constructor may read."""
 INITIALISING = frozenset(
@@ -37,15 +41,20 @@ INITIALISING = frozenset(
 """Functions that fill their first argument and return it; they change nothing about a tensor without values."""
 
 
-def needs_values(error: BaseException | None) -> bool:
-    """Whether something failed because fake tensors hold no values."""
-    return isinstance(error, DataDependentOutputException | DynamicOutputShapeException)
+def made(make: Callable[[], Any]) -> Any:
+    """Call a function of a reference; on real tensors where it fails because fake ones hold no values.
 
+    What it makes on real tensors is returned with fake ones, of the fake mode that is active.
 
-def made_for_real(make: Callable[[], Any]) -> Any:
-    """Call a function on real tensors, and return what it made with fake ones, where a fake mode is active."""
-    fake_mode = detect_fake_mode()
-    assert fake_mode is not None
+    Raises:
+        BadInput: as `make`, if it fails in another way.
+    """
+    try:
+        return make()
+    except BadInput as error:
+        fake_mode = detect_fake_mode()
+        if fake_mode is None or not isinstance(error.__cause__, NEEDS_VALUES):
+            raise
     with unset_fake_temporarily():
         real = make()
     with FakeCopyMode(fake_mode):
