@@ -1,4 +1,4 @@
-"""A kernel that says itself that a shape is not for it: an assertion, an alignment, a power of two."""
+"""A kernel that says itself that a shape is not for it: an assertion, an alignment, a power of two, PyTorch instead."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ KINDS = frozenset({"exception", "kernel_compile_error", "unsupported_in_kernel"}
 def shape_refusal(findings: Iterable[Finding]) -> Finding | None:
     """Return the finding by which a candidate refuses a shape; None if it fails in another way.
 
-    It is no wrong answer: whoever calls the module there is told. The candidate may raise wherever it likes, so a
-    refusal is believed only of a kernel that is right at other shapes, and those are told.
+    It is no wrong answer: whoever calls the module there is told, or gets PyTorch's answer. The candidate may do so
+    wherever it likes, so a refusal is believed only of a kernel that is right at other shapes, and those are told.
     """
     for finding in findings:
+        if finding.kind == "no_triton_kernel":
+            return finding
         refuses = REFUSES.search(finding.message) or RAISED.search(finding.where)
         return finding if finding.kind in KINDS and refuses else None
     return None

@@ -7,6 +7,8 @@ other sizes it equals (a reference may bear what the kernel refuses, where two l
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from egg_graph.evaluator.problem.long_shapes import is_affordable
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.shape_trials import input_shapes
@@ -14,7 +16,11 @@ from egg_graph.evaluator.problem.shapes import ShapeSearch
 
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
-MOST_SHAPES = 6
+FEWEST_SHAPES, MOST_SHAPES = 2, 6
+OTHERS, MOST_IN_FULL = (16, 8, 48), 4
+"""How large the others are where one size is kept whole, and the most shapes of that kind."""
+LARGEST_WHOLE = 2048
+"""Sizes up to this are kept whole."""
 MOST_GROWN = 2
 
 
@@ -25,18 +31,36 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
         BadInput: if the reference does not run at its own shape.
     """
     search = ShapeSearch(source)
-    chosen: list[dict[str, int]] = []
-    for target in TARGETS:
-        aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
-        own_leading = [shape for full in aligned if _changes_input(search, shape := _with_own_leading(search, full))]
-        for overrides in (*aligned, *own_leading):
-            size = search.trials.size(overrides)
-            if overrides in chosen or size is None or not size.is_small or not search.trials.runs(overrides):
-                continue
-            chosen.append(overrides)
-            if len(chosen) == MOST_SHAPES:
-                return chosen
-    return chosen
+    chosen = _usable(search, (shape for target in TARGETS for shape in _about(search, target)), MOST_SHAPES)
+    if len(chosen) < FEWEST_SHAPES:  # a recurrence may have fewer steps than at full shape
+        search.trials.steps_must_stay = False
+        more = (shape for target in TARGETS for shape in _about(search, target))
+        chosen += _usable(search, more, MOST_SHAPES, known=chosen)
+    in_full = (_one_in_full(search, name, others) for name in search.wide for others in OTHERS)
+    return chosen + _usable(search, in_full, MOST_IN_FULL, known=chosen)
+
+
+def _usable(
+    search: ShapeSearch, shapes: Iterable[dict[str, int]], most: int, known: Sequence[dict[str, int]] = ()
+) -> list[dict[str, int]]:
+    """The first shapes that run, an interpreter can process and are not known yet."""
+    usable: list[dict[str, int]] = []
+    for overrides in shapes:
+        if overrides in known or overrides in usable:
+            continue
+        size = search.trials.size(overrides)
+        if size is None or not size.is_small or not search.trials.runs(overrides):
+            continue
+        usable.append(overrides)
+        if len(usable) == most:
+            break
+    return usable
+
+
+def _about(search: ShapeSearch, target: int) -> list[dict[str, int]]:
+    """Overrides with sizes about `target`, the most wanted first."""
+    aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
+    return aligned + [shape for full in aligned if _changes_input(search, shape := _with_own_leading(search, full))]
 
 
 def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:
@@ -62,6 +86,14 @@ def _tied(search: ShapeSearch, target: int) -> dict[str, int]:
         value = search.full[name]
         sizes.setdefault(value, _like(value, 16 if search.leading[name] <= 2 else 2))
     overrides = {name: sizes[search.full[name]] for name in (*search.wide, *search.leading)}
+    return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _one_in_full(search: ShapeSearch, whole: str, others: int) -> dict[str, int]:
+    """Overrides that keep one size, or much of it, and make the others small: a kernel may want it as it is."""
+    overrides = {name: _like(search.full[name], others) for name in search.wide}
+    overrides |= {name: _like(search.full[name], 2) for name in search.leading}
+    overrides[whole] = _like(search.full[whole], LARGEST_WHOLE)
     return {name: value for name, value in overrides.items() if value != search.full[name]}
 
 

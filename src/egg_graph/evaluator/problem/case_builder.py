@@ -324,7 +324,13 @@ def _calibrate(
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     return [
         calibrate_leaf(
-            a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]
+            a,
+            e,
+            in_fp32[i] if in_fp32 else None,
+            [errors[i] for errors in others],
+            precision,
+            selections[i],
+            as_drawn=family == AS_GIVEN,
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]

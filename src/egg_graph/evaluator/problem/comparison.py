@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.case import Case, Update
 from egg_graph.evaluator.problem.case_store import CaseStore
-from egg_graph.evaluator.problem.domain import without_non_finite
+from egg_graph.evaluator.problem.domain import touched_by_infinities, without_non_finite
 from egg_graph.evaluator.problem.error_sums import relative_error
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import FAMILIES
@@ -92,10 +92,19 @@ def judge_answer(problem: CaseStore, case: Case, answer: Answer) -> tuple[list[F
 def _differ_in_infinities_alone(
     problem: CaseStore, case: Case, leaves: Sequence[Any], compared: Sequence[Finding]
 ) -> bool:
-    """Whether wrong leaves are right wherever they and the expected ones hold numbers that are finite."""
+    """Whether wrong leaves are right wherever infinities neither are nor reach."""
     if not compared or any(finding.kind not in NUMBERS for finding in compared):
         return False
-    finite = [without_non_finite(got, leaf) for got, leaf in zip(leaves, case.leaves, strict=True)]
+    if _right_elsewhere(problem, case, leaves, [None] * len(leaves)):
+        return True
+    return _right_elsewhere(problem, case, leaves, touched_by_infinities(case, problem.task.precision))
+
+
+def _right_elsewhere(
+    problem: CaseStore, case: Case, leaves: Sequence[Any], touched: Sequence[torch.Tensor | None]
+) -> bool:
+    """Whether leaves are right where they and the expected ones are finite, and infinities do not reach."""
+    finite = [without_non_finite(*each) for each in zip(leaves, case.leaves, touched, strict=True)]
     return not judge_leaves(problem.task, case, finite, machine="", source="")[0]
 
 
