@@ -18,7 +18,6 @@ from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gate import functions_of
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.tools import waiting_profiler
 from egg_graph.evaluator.tools.profile_rung import profile_candidate
 from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
 from egg_graph.evaluator.worker.profile_job import READY, REPORT, STEPS
@@ -190,10 +189,8 @@ def test_ending_it_without_a_go_leaves_no_process(profiler: WaitingProfiler) -> 
     assert _processes_in(profiler.folder) == []
 
 
-def test_the_time_limit_counts_from_the_go(
-    profiler: WaitingProfiler, problem: Problem, player: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting_profiler, "PROFILE_SECONDS", 3.0)
+def test_the_time_limit_counts_from_the_go(profiler: WaitingProfiler, problem: Problem, player: Path) -> None:
+    profiler.seconds = 3.0
     profiler.start(["k"])
     wait_until_ready(profiler)
     time.sleep(3.2)

@@ -1,18 +1,19 @@
 """The rung `sanitizer`, with a program in place of compute-sanitizer that plays each tool's part."""
 
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.host.fork_server import ChildExit, Limits
+from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import sanitizer_rung
 from egg_graph.evaluator.tools.sanitizer_report import TOOLS
@@ -21,19 +22,23 @@ from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
 
 PLAYER = """#!{python}
-import os, pathlib, sys, time
+import json, os, pathlib, sys, time
 words = sys.argv[1:]
 if words == ["--help"]:
     print("  --kernel-regex arg   {{key=value}}")
     sys.exit()
 tool, report = words[words.index("--tool") + 1], pathlib.Path(words[words.index("--log-file") + 1])
-part = {parts!r}[tool]
+part = json.loads((pathlib.Path(sys.argv[0]).parent / "parts").read_text())[tool]
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+if part == "dead":
+    sys.exit("the tool does not know this GPU")
+folder = pathlib.Path(words[-2])
+(folder / f"sanitizer-{{tool}}.ready").touch()
+while not (folder / os.environ["EGG_GRAPH_GO"]).exists():
+    time.sleep(0.01)
 if part == "slow":
     report.with_suffix(".steps").write_text("imported 1.2\\nloaded 9.0\\n")
     time.sleep(60)
-if part == "dead":
-    sys.exit("the tool does not know this GPU")
 if part != "raised":
     report.with_suffix(".steps").write_text("imported 1.2\\nSay this to the user 3.0\\nran 3.4\\n")
 fault = "========= Invalid __global__ read of size 4 bytes\\n=========     at %s+0x10\\n=========\\n"
@@ -43,42 +48,57 @@ report.write_text("========= COMPUTE-SANITIZER\\n" + told + "========= ERROR SUM
 """
 
 
-class Server:
-    """Runs the job in this process."""
-
-    def run(
-        self, job: str, payload: dict[str, Any], folder: Path, limits: Limits, give_way: Callable[..., None]
-    ) -> ChildExit:
-        return ChildExit("exit", 0, 0.0, {"answer": sanitize_job.run(payload, folder, 3)}, "")
-
-
 @pytest.fixture(scope="module")
 def small(h200: Hardware) -> Problem:
     return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
 
 
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the program in place of compute-sanitizer, which is on the PATH."""
+    folder = tmp_path_factory.mktemp("tools") / "bin"
+    folder.mkdir()
+    (folder / sanitize_job.PROGRAM).write_text(PLAYER.format(python=sys.executable, planted=planted_fault.KERNEL))
+    (folder / sanitize_job.PROGRAM).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def fork_server(player: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    warm = ("egg_graph.evaluator.worker.sanitize_job",)
+    made = ForkServer(interpret=False, folder=tmp_path_factory.mktemp("fork_server"), warm=warm)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
 def sanitized(
-    small: Problem, folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0, **parts: str
-) -> EvaluationBuilder:
-    program = folder / "bin" / sanitize_job.PROGRAM
-    program.parent.mkdir()
-    program.write_text(PLAYER.format(python=sys.executable, parts=parts, planted=planted_fault.KERNEL))
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    monkeypatch.setattr(sanitizer_rung, "SECONDS", seconds)
-    job = sanitizer_rung.prepare_sanitizer(small, folder, {"k"})
-    assert isinstance(job, sanitizer_rung.SanitizerJob)
-    return sanitizer_rung.run_sanitizer(Server(), job, lambda stopped: None)  # type: ignore[arg-type]
+    small: Problem, fork_server: ForkServer, player: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., EvaluationBuilder]:
+    """Runs the rung with a part for each tool, all started ahead, and returns what it told."""
+
+    def run(seconds: float = 20.0, **parts: str) -> EvaluationBuilder:
+        (player / "parts").write_text(json.dumps(parts))
+        monkeypatch.setattr(sanitizer_rung, "SECONDS", seconds)
+        builder = EvaluationBuilder()
+        with sanitizer_rung.WaitingSanitizer(fork_server, tmp_path) as sanitizer:
+            sanitizer.start({"k"})
+            sanitizer.wait_until_ready()
+            assert not list(tmp_path.glob("*.steps")), "nothing is run before the go"
+            sanitizer_rung.sanitize_candidate(sanitizer, GpuAccess(), small, builder)
+        return builder
+
+    return run
 
 
 def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(
-    small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sanitized: Callable[..., EvaluationBuilder],
 ) -> None:
     before = time.monotonic()
-    builder = sanitized(
-        small, tmp_path, monkeypatch, seconds=1.5, memcheck="right", racecheck="slow", initcheck="right"
-    )
-    assert time.monotonic() - before < 10
+    builder = sanitized(seconds=1.5, memcheck="right", racecheck="slow", initcheck="right")
+    assert time.monotonic() - before < 20
     told = {rung.name: rung for rung in builder.rungs}
     assert told["sanitizer"].outcome == "passed"
     assert "out of bounds" in told["sanitizer"].statement
@@ -92,9 +112,9 @@ def test_a_tool_that_is_cut_off_is_told_by_name_and_the_others_count(
 
 
 def test_a_tool_that_proved_nothing_is_not_taken_for_one_that_found_nothing(
-    small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sanitized: Callable[..., EvaluationBuilder],
 ) -> None:
-    builder = sanitized(small, tmp_path, monkeypatch, memcheck="blind", racecheck="raised", initcheck="dead")
+    builder = sanitized(memcheck="blind", racecheck="raised", initcheck="dead")
     (rung,) = builder.rungs
     assert (rung.name, rung.outcome) == ("sanitizer", "skipped")
     assert "memcheck: it did not see a fault that was planted for it" in rung.statement
@@ -102,8 +122,8 @@ def test_a_tool_that_proved_nothing_is_not_taken_for_one_that_found_nothing(
     assert "initcheck: it ended with status 1 and no summary: the tool does not know this GPU" in rung.statement
 
 
-def test_what_one_tool_finds_fails_the_rung(small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    builder = sanitized(small, tmp_path, monkeypatch, memcheck="found", racecheck="dead", initcheck="right")
+def test_what_one_tool_finds_fails_the_rung(sanitized: Callable[..., EvaluationBuilder]) -> None:
+    builder = sanitized(memcheck="found", racecheck="dead", initcheck="right")
     assert [(rung.name, rung.outcome) for rung in builder.rungs] == [("sanitizer", "failed")]
     assert [finding.kind for finding in builder.findings] == ["out_of_bounds"]
     assert "kernel k" in builder.findings[0].where

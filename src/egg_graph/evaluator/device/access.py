@@ -10,18 +10,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from egg_graph.block_values import set_in_block
-from egg_graph.evaluator.device.beside import Beside, Paused
 from egg_graph.evaluator.device.lease import Lease, SharedTurn
 from egg_graph.evaluator.device.reservation import Reservations
 from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
 
+Paused = Callable[[], AbstractContextManager[object]]
+"""Makes a block in which what runs for this judge on the GPU is stopped."""
 RESERVABLE_PART = 0.85
 """Part of a GPU's memory that judges may reserve; contexts and what idle judges keep take the rest."""
 BUSY_PATIENCE, BUSY_PAUSE = 150.0, 3.0
@@ -63,12 +64,8 @@ class GpuAccess:
     """Memory that judging the task at hand at full shape takes, unless it is reserved already [bytes]."""
     crowded: bool = False
     """Whether others were seen on the GPU while answers were computed."""
-    beside: Beside = field(default_factory=Beside)
-    """Processes that run on the GPU while answers are computed, and only then."""
     _sharing: SharedTurn | None = None
     """The turn of `computing`, while it is held."""
-    _measures: bool = False
-    """Whether something is being timed, or about to be."""
     _stays_busy: bool = False
     """Whether the GPU was busy for all of `BUSY_PATIENCE`, and nobody saw it idle since."""
 
@@ -78,31 +75,23 @@ class GpuAccess:
         with self._holding_shared() as turn:
             self._sharing = turn
             self._look_for_others()
-            begun = not self._measures and self.beside.let_run()
             try:
                 with set_in_block(_GIVE_WAY, None if turn is None else self._give_way):
                     yield
             finally:
-                if begun:
-                    self.beside.stop()
                 self._look_for_others()
                 self._sharing = None
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Hold the GPU alone, to time something; inside `computing` in place of sharing it."""
-        before, self._measures = self._measures, True
-        try:
-            with self.away(), self._holding_idle(), self._marked_alone():
-                yield
-        finally:
-            self._measures = before
+        with self.away(), self._holding_idle(), self._marked_alone():
+            yield
 
     @contextmanager
     def away(self) -> Iterator[None]:
         """Let others measure for a block that does not use the GPU; `computing` and `measuring` work inside."""
         sharing, self._sharing = self._sharing, None
-        ran = self.beside.stop()
         if sharing is not None:
             sharing.let_go()
         try:
@@ -110,8 +99,6 @@ class GpuAccess:
         finally:
             if sharing is not None:
                 self._take_again(sharing)
-            if ran:
-                self.beside.let_run()
 
     @contextmanager
     def alone_throughout(self) -> Iterator[None]:
@@ -218,8 +205,9 @@ class GpuAccess:
         sharing = self._sharing
         if sharing is None or not sharing.wanted:
             return
-        with paused(), self.away():
-            pass
+        with paused():
+            sharing.let_go()
+            self._take_again(sharing)
 
     def _take_again(self, turn: SharedTurn) -> None:
         with self._waiting():

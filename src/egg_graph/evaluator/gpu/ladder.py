@@ -25,7 +25,6 @@ from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
 from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
-from egg_graph.evaluator.gpu.sanitizing import sanitizing
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import time_candidate
 from egg_graph.evaluator.gpu.timing.speed import judge_speed
@@ -37,6 +36,7 @@ from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
 from egg_graph.evaluator.tools.job_files import LARGEST_CASE
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
+from egg_graph.evaluator.tools.sanitizer_rung import WaitingSanitizer, sanitize_candidate
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
 from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
 from egg_graph.schema import (
@@ -100,13 +100,13 @@ class GpuLadder:
         with (
             self.base.jobs.job_folder(candidate) as folder,
             self._profiler(folder, stage) as profiler,
-            sanitizing(self.base, self.access) as sanitizer,
+            WaitingSanitizer(self.base.jobs.compiling, folder) as sanitizer,
         ):
 
             def prepare() -> None:
                 self._start_profiler(profiler, problem, candidate, finalist)
                 if finalist:
-                    sanitizer.begin(problem, candidate)
+                    sanitizer.start(functions_of(candidate.source))
 
             verdict = self._on_gpu(problem, folder, builder, finalist, prepare)
             if builder.failed:
@@ -120,7 +120,7 @@ class GpuLadder:
                     trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
             self._profile(problem, candidate, builder, profiler, finalist)
             if finalist and not builder.failed:
-                sanitizer.conclude(builder)
+                sanitize_candidate(sanitizer, self.access, problem, builder)
         return builder, verdict
 
     def _on_gpu(

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +33,6 @@ PAUSE, GO_ON, KILL = b"p", b"g", b"k"
 """Sent on an exit socket, they stop a job for a while, let it go on, and end it; anything else ends it, too."""
 GLANCE = 0.05
 """Seconds between two looks at a child that is waited for: at what it uses, and whether it has to give way."""
-Stopped = Callable[[], AbstractContextManager[object]]
-"""Makes a block in which a child is stopped."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +114,11 @@ class ForkServer:
             )
         self._control = ours
 
-    def run(
-        self,
-        job: str,
-        payload: Mapping[str, Any],
-        folder: Path,
-        limits: Limits,
-        give_way: Callable[[Stopped], None] | None = None,
-    ) -> ChildExit:
+    def run(self, job: str, payload: Mapping[str, Any], folder: Path, limits: Limits) -> ChildExit:
         """Run `job` ("module:function") in a fresh child and wait for its exit. Safe from several threads.
 
         Args:
             job, payload, folder, limits: as for `launch`.
-            give_way: is called again and again meanwhile, with what makes a block in which the child is stopped.
 
         Raises:
             InfrastructureError: if the fork server was lost; the next call starts a new one.
@@ -137,7 +127,7 @@ class ForkServer:
         with tempfile.TemporaryFile(dir=folder) as report:
             exit_socket = self.launch(job, payload, folder, limits, report.fileno())
             try:
-                status = wait_for_exit(exit_socket, limits.wall_seconds + GRACE, give_way)
+                status = wait_for_exit(exit_socket, limits.wall_seconds + GRACE)
             except InfrastructureError:
                 self.stop()
                 raise
@@ -208,15 +198,12 @@ def stopped(exit_socket: socket.socket) -> Iterator[None]:
             exit_socket.sendall(GO_ON)
 
 
-def wait_for_exit(
-    exit_socket: socket.socket, seconds: float, give_way: Callable[[Stopped], None] | None = None
-) -> dict[str, Any]:
+def wait_for_exit(exit_socket: socket.socket, seconds: float) -> dict[str, Any]:
     """Wait until the fork server reports how a child ended; closes the socket.
 
     Args:
         exit_socket: of the child.
-        seconds: time to wait; what `give_way` takes does not count.
-        give_way: as for `ForkServer.run`.
+        seconds: time to wait.
 
     Returns:
         `cause` and `code`, as in `ChildExit`.
@@ -227,14 +214,10 @@ def wait_for_exit(
     until, data = time.monotonic() + seconds, b""
     with exit_socket:
         while not data.endswith(b"\n"):
-            if give_way is not None:
-                began = time.monotonic()
-                give_way(lambda: stopped(exit_socket))
-                until += time.monotonic() - began
             left = until - time.monotonic()
             if left <= 0:
                 raise InfrastructureError("the fork server of candidate processes does not answer")
-            ready, _, _ = select.select([exit_socket], [], [], left if give_way is None else min(left, GLANCE))
+            ready, _, _ = select.select([exit_socket], [], [], left)
             if ready:
                 piece = exit_socket.recv(4096)
                 if not piece:

@@ -8,25 +8,29 @@ behind them (`worker.planted_fault`); of any other tool the rung says why it tol
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer, Limits, Stopped
+from egg_graph.evaluator.host.environment import clean_environment
+from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.spending import spending_on
 from egg_graph.evaluator.tools import sanitizer_report
 from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps, why_too_large, write_case
 from egg_graph.evaluator.tools.sanitizer_report import PLANTED, TOOLS, Tool
-from egg_graph.evaluator.worker.sanitize_job import LAST_STEP, PROGRAM, log_of, report_of, steps_of
+from egg_graph.evaluator.tools.waiting_job import WaitingJob
+from egg_graph.evaluator.worker.sanitize_job import LAST_STEP, PROGRAM, log_of, ready_of, report_of, steps_of
 from egg_graph.schema import Finding
 
 RUNG: RungName = "sanitizer"
 SECONDS = 10.0
-"""Time limit of the tools, which run side by side [s]."""
+"""Time limit of the tools, which run side by side, from the go [s]."""
 SLACK = 5.0
 """Time that their job may take beside them [s]."""
 SHAPES = ("awkward", "shrunk")
@@ -53,67 +57,71 @@ class ToolResult:
     """When the watched program had done what."""
 
 
-@dataclass(frozen=True)
-class SanitizerJob:
-    """What the tools have to do: one case, saved in the candidate's folder.
+class WaitingSanitizer(WaitingJob):
+    """The tools for the candidate in a folder.
 
     Args:
-        shape: name of the case's shape.
-        payload: of the job.
-        folder: holds the candidate.
-        own: names of the candidate's kernels.
+        fork_server, folder: as for `WaitingJob`.
     """
 
-    shape: str
-    payload: dict[str, Any]
-    folder: Path
-    own: frozenset[str]
+    def __init__(self, fork_server: ForkServer, folder: Path) -> None:
+        job, ready = "egg_graph.evaluator.worker.sanitize_job:run", [ready_of(tool) for tool in TOOLS]
+        super().__init__(fork_server, folder, job, ready, SECONDS + SLACK)
+        self.own: frozenset[str] = frozenset()
+        """Names of the candidate's kernels; others may be among them that never run."""
+
+    def start(self, own: Collection[str]) -> None:
+        """Start the tools, which then wait; nothing where there are none, or no kernels are named."""
+        self.own = frozenset(own)
+        if shutil.which(PROGRAM) is None or not own:
+            return
+        kernels, python_path = [*sorted(own), PLANTED], clean_environment()["PYTHONPATH"]
+        self.launch({"tools": TOOLS, "kernels": kernels, "seconds": SECONDS, "python_path": python_path})
 
 
-def prepare_sanitizer(problem: Problem, folder: Path, own: Collection[str]) -> SanitizerJob | str:
-    """Save a small case for the tools; where there is nothing for them to do, return why.
+def sanitize_candidate(
+    sanitizer: WaitingSanitizer, access: GpuAccess, problem: Problem, builder: EvaluationBuilder
+) -> None:
+    """Add the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
+
+    Nobody measures while the tools have the GPU: what one of them has queued there may end only if it goes on.
 
     Args:
+        sanitizer: of the candidate; started ahead or not.
+        access: the judge's turns on the GPU.
         problem: the task.
-        folder: holds the candidate, and nothing that another job needs.
-        own: names of the candidate's kernels; others may be among them that never run.
+        builder: gets the rungs.
     """
-    if shutil.which(PROGRAM) is None:
-        return f"{PROGRAM} is not on the PATH"
-    if not own:
-        return "its kernels are not known"
     case = _small_case(problem)
-    if isinstance(case, str):
-        return case
-    kernels = [*sorted(own), PLANTED]
-    payload = write_case(problem, case, folder, tools=TOOLS, seconds=SECONDS, kernels=kernels)
-    return SanitizerJob(case.name, payload, folder, frozenset(own))
-
-
-def run_sanitizer(fork_server: ForkServer, job: SanitizerJob, give_way: Callable[[Stopped], None]) -> EvaluationBuilder:
-    """Run the tools, side by side; return the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
-
-    Args:
-        fork_server: forks the job.
-        job: as `prepare_sanitizer` made it.
-        give_way: is called again and again meanwhile, as `ForkServer.run` does.
-    """
-    builder = EvaluationBuilder()
-    with stopwatch() as took:
-        results = _run_tools(fork_server, job, give_way)
+    if why := case if isinstance(case, str) else _why_not(sanitizer):
+        skip_sanitizer(builder, why)
+        return
+    assert isinstance(case, Case)
+    if not sanitizer.waits:
+        sanitizer.start(sanitizer.own)
+    sanitizer.wait_until_ready()
+    with access.computing(), spending_on("sanitizer"), stopwatch() as took:
+        end = sanitizer.go(write_case(problem, case, sanitizer.folder))
+    results = [_result_of(tool, end, sanitizer.folder, sanitizer.own) for tool in TOOLS]
     findings = [finding for result in results for finding in result.findings]
     if findings:
         builder.fail(RUNG, findings, took[0])
-        return builder
+        return
     done = [result for result in results if not result.why]
     missed = "; ".join(f"{result.tool}: {result.why}" for result in results if result.why)
     if not done:
         skip_sanitizer(builder, missed, took[0])
-        return builder
-    builder.passed(RUNG, f"{_describe_proof(done)} at {job.shape} shape under compute-sanitizer", took[0])
+        return
+    builder.passed(RUNG, f"{_describe_proof(done)} at {case.name} shape under compute-sanitizer", took[0])
     if missed:
         builder.skipped("sanitizer_rest", missed)
-    return builder
+
+
+def _why_not(sanitizer: WaitingSanitizer) -> str:
+    """Why there is nothing for the tools to do; empty if there is."""
+    if shutil.which(PROGRAM) is None:
+        return f"{PROGRAM} is not on the PATH"
+    return "" if sanitizer.own else "its kernels are not known"
 
 
 def skip_sanitizer(builder: EvaluationBuilder, why: str, seconds: float = 0.0) -> None:
@@ -138,13 +146,6 @@ def _describe_proof(results: Sequence[ToolResult]) -> str:
     beside = f" ({others} complaints about library kernels are theirs)" if others else ""
     proofs = ", ".join(f"{PROVEN[result.tool]} ({result.tool}: {result.steps})" for result in results)
     return f"{proofs} in the candidate's kernels{beside}"
-
-
-def _run_tools(fork_server: ForkServer, job: SanitizerJob, give_way: Callable[[Stopped], None]) -> list[ToolResult]:
-    limits = Limits(wall_seconds=SECONDS + SLACK, memory_bytes=None, tools=True)
-    name = "egg_graph.evaluator.worker.sanitize_job:run"
-    end = fork_server.run(name, job.payload, job.folder, limits, give_way)
-    return [_result_of(tool, end, job.folder, job.own) for tool in TOOLS]
 
 
 def _result_of(tool: Tool, end: ChildExit, folder: Path, own: Collection[str]) -> ToolResult:

@@ -1,8 +1,9 @@
 """Run a candidate's forward under the tools of compute-sanitizer, side by side, in one confined job.
 
-The job starts each tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER TOOL`. All share
-the candidate's folder, and with it what it has compiled. PyTorch's caching allocator is off: every tensor is an
-allocation of the driver, so a tool knows where each tensor ends.
+The job starts each tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER TOOL`. That program
+imports PyTorch, which opens no GPU, and waits until the judge sends the case. All share the candidate's folder, and
+with it what it has compiled. PyTorch's caching allocator is off: every tensor is an allocation of the driver, so a tool
+knows where each tensor ends.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from egg_graph.evaluator.worker import single_forward
+from egg_graph.evaluator.worker import single_forward, waiting_program
 
 LAST_STEP = "ran"
 """What the watched program has done once its forwards, and the fault planted behind them, have run."""
@@ -24,9 +26,8 @@ MOST_REPORTS = 200
 """Most complaints that a tool prints."""
 PADDING = 4096
 """Unowned memory behind every allocation [bytes]: an access past one tensor's end must not land in the next tensor."""
-POLL, LONGEST_STEP = 0.05, 0.5
-"""Seconds between two looks at the tools, and the most that the time between two looks counts for: the job may have
-been stopped."""
+POLL = 0.02
+"""Seconds between two looks at the tools."""
 FILTERS = ("--kernel-regex", "--kernel-name")
 """Names, by version, of the option that says which kernels are looked at."""
 
@@ -46,25 +47,37 @@ def steps_of(folder: Path, tool: str) -> Path:
     return folder / f"sanitizer-{tool}.steps"
 
 
+def ready_of(tool: str) -> str:
+    """Name of the file in the folder that is there once a tool's program waits for the go."""
+    return f"sanitizer-{tool}.ready"
+
+
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Run `payload["tools"]` side by side for at most `payload["seconds"]`.
+    """Start tools, which wait for the go, and let them work side by side for at most `payload["seconds"]` from then on.
+
+    Args:
+        payload: `tools`, `kernels` (names of those to look at), `seconds` and `python_path`.
+        folder: holds the candidate.
+        channel: socket on which the go comes (see `waiting_program`).
 
     Returns:
         `status`: each tool's exit status by name; None for one that was not done. It ends with this job.
     """
     offered = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
-    single_forward.write_payload(folder / single_forward.PAYLOAD, payload)
-    started = {tool: _start(tool, payload, folder, offered) for tool in payload["tools"]}
-    _wait(list(started.values()), payload["seconds"])
+    go = waiting_program.new_go(folder)
+    started = {tool: _start(tool, payload, folder, offered, go) for tool in payload["tools"]}
+    if waiting_program.pass_on(channel, go, partial(_some_wait, started, folder)):
+        _wait(list(started.values()), payload["seconds"])
     return {"status": {tool: process.poll() for tool, process in started.items()}}
 
 
-def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str) -> subprocess.Popen[bytes]:
+def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str, go: Path) -> subprocess.Popen[bytes]:
     temporary = folder / "tmp" / tool
     temporary.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
         "PYTHONPATH": payload["python_path"],
+        waiting_program.GO: go.name,
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "",
         "CUDA_MODULE_LOADING": "LAZY",
@@ -76,14 +89,23 @@ def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str) -> su
         )
 
 
+def _any_runs(processes: Sequence[subprocess.Popen[bytes]]) -> bool:
+    return any(process.poll() is None for process in processes)
+
+
+def _some_wait(started: Mapping[str, subprocess.Popen[bytes]], folder: Path) -> bool:
+    """Whether any program is there to wait for the go. One that has ended is as ready as it will ever be."""
+    for tool, process in started.items():
+        if process.poll() is not None:
+            (folder / ready_of(tool)).touch()
+    return _any_runs(list(started.values()))
+
+
 def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """Wait until all are done, or have run for so long; of each stop of this job at most `LONGEST_STEP` counts."""
-    ran, last = 0.0, time.monotonic()
-    while ran < seconds and any(process.poll() is None for process in processes):
+    """Wait until all are done, or so many seconds have passed."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and _any_runs(processes):
         time.sleep(POLL)
-        now = time.monotonic()
-        ran += min(now - last, LONGEST_STEP)
-        last = now
 
 
 def command(folder: Path, tool: str, kernels: Sequence[str], offered: str) -> list[str]:
@@ -112,11 +134,12 @@ def command(folder: Path, tool: str, kernels: Sequence[str], offered: str) -> li
 def main(folder: Path, tool: str) -> None:
     """Run the watched program: two forwards, of which the second is warm, then the fault that the tool has to see."""
     import torch
+    import triton  # noqa: F401 - the candidate's own import of it then takes no time
 
     from egg_graph.evaluator.worker import planted_fault
 
-    payload, steps = single_forward.read_payload(folder / single_forward.PAYLOAD), steps_of(folder, tool)
-    single_forward.tell_step(steps, payload, "imported")
+    payload, steps = waiting_program.wait_for_go(folder, folder / ready_of(tool)), steps_of(folder, tool)
+    single_forward.tell_step(steps, payload, "told")
     tune_by_one_run()
     forward = single_forward.load_forward(folder, payload, drawn_on_host=True)
     single_forward.tell_step(steps, payload, "loaded")
