@@ -124,6 +124,12 @@ HONEST = {
     "test code": "import time\n" + RIGHT + "\n\ndef get_inputs():\n    return [torch.rand(2, 2)]\n\n\n"
     "def get_init_inputs():\n    return []\n\n\ndef test_it():\n    exec('1')\n\n\n"
     "if __name__ == '__main__':\n    started = time.time()\n    test_it()\n    print(ModelNew()(*get_inputs()))\n",
+    "a relative import in a function": RIGHT
+    + "\n\ndef debugged():\n    from .kernels import other\n    return other\n",
+    "an assertion that does not wait": RIGHT.replace(
+        "        out = ", "        torch._assert_async(x.sum() > -1)\n        out = "
+    ),
+    "its own environment variable": "import os\n" + RIGHT + "\n\nQUICK = os.environ.get('NVTE_QUICK', '0') == '1'\n",
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
 }
 

@@ -1,6 +1,6 @@
 """Shapes for kernels that refuse others: the sizes keep what those of the reference promise."""
 
-from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes
+from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, choose_halved_shapes
 from egg_graph.evaluator.problem.knobs import shape_knobs
 
 FLAT = """
@@ -52,3 +52,34 @@ def get_inputs():
 def test_heads_keep_their_number_where_fewer_do_not_run():
     shapes = choose_aligned_shapes(GROUPED)
     assert shapes and all("HEADS" not in shape and shape.get("DIM", 64) & 15 == 0 for shape in shapes)
+
+
+RECURRENT = """
+import torch
+
+BATCH, STEPS, CHANNELS = 64, 40, 768
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        state, states = torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            state = 0.5 * state + x[:, t]
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, STEPS, CHANNELS)]
+"""
+
+
+def test_some_shapes_keep_one_size_whole() -> None:
+    full = shape_knobs(RECURRENT)
+    kept = [shape for shape in choose_aligned_shapes(RECURRENT) if "CHANNELS" not in shape]
+    assert len(kept) >= 2 and all({**full, **shape}["BATCH"] < full["BATCH"] for shape in kept)
+
+
+def test_for_a_gpu_there_are_shapes_of_half_the_size() -> None:
+    assert choose_halved_shapes(RECURRENT) == [{"CHANNELS": 384}], "its steps stay"
+    assert {"SEQUENCE": 100, "DIM": 32} in choose_halved_shapes(GROUPED)

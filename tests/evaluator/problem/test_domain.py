@@ -87,6 +87,15 @@ def test_what_is_wrong_beside_infinities_is_wrong(h200: Hardware) -> None:
     assert [f.kind for f in judged(case, unwritten, h200)[0]] == ["unwritten_output"]
 
 
+def test_what_infinities_reach_is_excused_though_it_is_finite_and_nothing_else(h200: Hardware) -> None:
+    """The sign of an infinity is finite; an optimizer by signs may step either way there."""
+    case = on(reference("1 - 0.01 * torch.sign(x[0])", "torch.randn(32, 40)"), "infinite")
+    reached = torch.isinf(case.inputs[0])
+    for wrong, kinds in ((reached, ["not_preserved"]), (reached | (torch.arange(40) == 7), ["wrong_values"])):
+        got = torch.where(wrong, 2 - case.leaves[0].expected, case.leaves[0].expected).float()
+        assert [finding.kind for finding in judged(case, got, h200)[0]] == kinds
+
+
 def test_infinities_that_the_reference_makes_stay_strict(h200: Hardware) -> None:
     masked = reference("torch.softmax(x[0].masked_fill(x[0] > 1, -torch.inf), 1)", "torch.randn(32, 40)")
     case = on(masked, "minus_infinite")

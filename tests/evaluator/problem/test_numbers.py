@@ -9,12 +9,14 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
+from egg_graph.evaluator.problem.budgets import BIAS_FLOOR, ELSEWHERE, FLOOR
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.flops import NecessaryFlops
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf, is_right
-from egg_graph.evaluator.problem.precision import TF32Products, round_to_tf32, truncate_to_tf32
+from egg_graph.evaluator.problem.precision import TF32Products, cast_as_policy_says, round_to_tf32, truncate_to_tf32
 from egg_graph.evaluator.wire.poison import poison_, poisoned
 from egg_graph.schema import Finding, Precision
 
@@ -39,6 +41,40 @@ def test_budgets_follow_the_policy() -> None:
     assert 2 * budgets["tf32"] < budgets["tf32_truncated"] < budgets["bf16"]
     assert budgets["ieee"] < 1e-5 < budgets["tf32"] < 1.5e-3 < budgets["bf16"] < 2e-2
     assert budgets["fp16"] < budgets["bf16"]
+
+
+def test_the_floor_of_fp32_is_wider_on_inputs_that_nobody_draws() -> None:
+    source = MATMUL.replace("(a @ b) * self.gamma + self.beta", "a * 0.5, b * 0.5")
+    drawn = case_of(source, "ieee")
+    moved = build_family_case(drawn, load_reference(source), "ieee", family="large", seed=11)
+    assert drawn.leaves[0].budget == FLOOR[torch.float32]
+    assert moved.leaves[0].budget == ELSEWHERE * FLOOR[torch.float32]
+    assert moved.leaves[0].bias_budget >= ELSEWHERE * BIAS_FLOOR[torch.float32]
+
+
+QUANTISED = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+    "        return torch.round(x * 127 / x.abs().amax(1, keepdim=True)).to(torch.int8)\n\n"
+    "def get_inputs():\n    return [torch.randint(-254, 255, (64, 4000)).float() / 254]\n"
+)
+"""Every second number of it lies next to a half."""
+
+
+def test_an_integer_next_to_a_half_may_be_rounded_to_either_side() -> None:
+    (leaf,) = case_of(QUANTISED, "ieee").leaves
+    least, greatest = leaf.rounded
+    undecided = least != greatest
+    assert 0.2 < undecided.float().mean() < 0.7
+    assert is_right(least, leaf) and is_right(greatest, leaf)
+    assert not is_right(torch.where(undecided, leaf.expected, leaf.expected ^ 1), leaf)
+    assert not is_right(leaf.expected + 1, leaf)
+
+
+def test_what_is_drawn_in_half_precision_beside_fp32_is_meant_so() -> None:
+    both = [torch.randn(4).bfloat16(), torch.randn(4), torch.arange(4)]
+    assert [x.dtype for x in cast_as_policy_says(both, "bf16")] == [torch.bfloat16, torch.float32, torch.int64]
+    assert [x.dtype for x in cast_as_policy_says(both[1:], "bf16")] == [torch.bfloat16, torch.int64]
+    assert [x.dtype for x in cast_as_policy_says(both, "fp16")] == [torch.float16, torch.float16, torch.int64]
 
 
 @pytest.mark.parametrize("whole", [True, False])

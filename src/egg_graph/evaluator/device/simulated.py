@@ -175,6 +175,16 @@ def simulate_gpu(hardware: Hardware | None) -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+    accelerator: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_stream": lambda device=None: _Stream(),
+        "synchronize": lambda device=None: None,
+    }
+    for name, answer in accelerator.items():
+        setattr(torch.accelerator, name, answer)
     torch.compile = _no_compile
     torch.from_numpy = torch.asarray  # the same function, but one that a dispatch mode sees
     driver.set_active(SimulatedDriver(hardware))

@@ -45,6 +45,8 @@ READS_SOURCE = frozenset({"linecache.py", "inspect.py", "tokenize.py"})
 """Files of the standard library that read source lines, for Triton and for messages."""
 TRANSPARENT = frozenset({"contextlib.py", "functools.py", "_contextlib.py"})
 """Files of the standard library that only call the functions they are given."""
+NAMES_ITS_CALLER = frozenset({"warnings.py", "logging/__init__.py"})
+"""Files of the standard library that look for the line that a message is from."""
 CODE = frozenset({"compile", "exec", "code.__new__", "function.__new__", "sys._getframe"})
 """Events that `MAKES_CLASSES` may cause."""
 IMPORT_STATEMENT = frozenset({"_find_and_load", "_handle_fromlist"})
@@ -161,7 +163,7 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
         if event in ("compile", "exec") and places[0] == READS_SCHEMAS != entries[-1][0]:
             return True
         return reads_source or (event not in NOT_FOR_LIBRARIES and not event.startswith(FAMILIES))
-    if name == "warnings.py":
+    if name in NAMES_ITS_CALLER:
         return reads_source or event == "sys._getframe"
     if event == "exec" and places[0][0] == "stdlib" and places[0][1] in EVALUATES_NAMES:
         return False

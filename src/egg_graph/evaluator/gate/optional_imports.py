@@ -1,7 +1,8 @@
 """Leave out optional imports of other packages: in a `try` that expects them to fail, or in a function.
 
 Kernels of libraries ask so for what may be installed, or import what another branch needs. No such package is there for
-a candidate, and the import fails as on a machine without it. Lines keep their numbers.
+a candidate, and the import fails as on a machine without it. So do relative imports: a candidate is one module. Lines
+keep their numbers.
 """
 
 from __future__ import annotations
@@ -89,11 +90,15 @@ def _expects(node: ast.Try) -> bool:
 
 def _is_of_another_package(node: Import) -> bool:
     if isinstance(node, ast.ImportFrom) and node.level:
-        return False
+        return True
     roots = {module.split(".")[0] for module in _modules(node)}
     refused = any(import_refused(module) for module in _modules(node))
     return refused and roots.isdisjoint(ROOTS | sys.stdlib_module_names)
 
 
 def _modules(node: Import) -> list[str]:
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return (
+        ["." * node.level + (node.module or "")]
+        if isinstance(node, ast.ImportFrom)
+        else [alias.name for alias in node.names]
+    )

@@ -86,7 +86,7 @@ ALLOWED_PRIVATE = frozenset(
         *("_int_mm", "_scaled_mm", "_grouped_mm", "_scaled_grouped_mm", "_assert"),
         *("_calculate_fan_in_and_fan_out", "_calculate_correct_fan"),  # torch.nn.init, copied from torch.nn.Linear
         "_DeviceGuard",  # torch.cuda, as Inductor's wrappers launch
-        "_check",  # torch: an assertion
+        *("_check", "_assert_async"),  # torch: assertions
     }
 )
 """PyTorch's operators and functions that have no public name."""
@@ -127,7 +127,10 @@ NO_COMPILER = frozenset(
 """Parts of PyTorch's compilers that compile nothing: they keep a compiler out, or ask for it."""
 READS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 """Functions that read an environment variable. There is no secret in a candidate's."""
-TOOLS_VARIABLES = ("CUDA", "COMPUTE", "EGG_GRAPH", "HOME", "LD_", "NV", "PYTORCH", "TMP", "TORCHINDUCTOR")
+TOOLS_VARIABLES = (
+    *("CUDA", "COMPUTE", "EGG_GRAPH", "HOME", "LD_", "NCU", "NSYS", "NV_", "NVIDIA", "NVPROF", "NVTX"),
+    *("PYTORCH", "TMP", "TORCHINDUCTOR"),
+)
 """Beginnings of names of variables by which a kernel could tell who runs it: a profiler, a sanitizer, or nobody."""
 OWN_OPERATORS = MAKES_OPERATORS | {f"torch.library.{n}" for n in ("wrap_triton", "register_fake", "register_autograd")}
 """All that may be used of `torch.library`. In a candidate's process it hides nothing (`host.custom_operators`)."""

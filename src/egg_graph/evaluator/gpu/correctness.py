@@ -22,6 +22,7 @@ from egg_graph.evaluator.problem.families import families_of
 from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import (
+    ANOTHER_SHAPE,
     Group,
     family_groups,
     first_group,
@@ -201,17 +202,27 @@ class GpuCorrectness:
         if not self.refused:
             return True
         names = [name for name in self.problem.aligned_shapes if self.problem.aligned_shapes[name]]
+        if not self._right_at_one_of(names):
+            return False
+        if not self.aligned:
+            with self.access.at_full_shape():
+                if not self._right_at_one_of(self.problem.halved_shapes):
+                    return False
+        name, finding = next(iter(self.refused.items()))
+        if not self.aligned:
+            return self._failed_at(name, [finding], time.monotonic())
+        words = refusal_statement(self.problem.sizes(name), finding)
+        self.builder.skipped("correctness", words, shape=name)
+        return True
+
+    def _right_at_one_of(self, names: Iterable[str]) -> bool:
+        """Judge aligned shapes until one is not refused; False if the candidate is wrong there."""
         for name in names:
             if not self.at(name):
                 return False
             if name not in self.refused:
                 self.aligned.append(name)
                 break
-        name, finding = next(iter(self.refused.items()))
-        if not self.aligned:
-            return self._failed_at(name, [finding], time.monotonic())
-        words = refusal_statement(self.problem.sizes(name), finding)
-        self.builder.skipped("correctness", words, shape=name)
         return True
 
     # ------------------------------------------------------------------------------------------ made for one shape
@@ -316,14 +327,22 @@ class GpuCorrectness:
         return True
 
     def _other_uses(self, started: float) -> bool:
-        outcome = self._carry_out(service_group(self.problem, self._reduced))
+        missing = dict(self.problem.uses(self._reduced).left_out)
+        try:
+            outcome = self._carry_out(service_group(self.problem, self._reduced))
+        except CandidateFailed as failure:
+            if self.problem.uses(self._reduced).resized is None or shape_refusal([failure.finding]) is None:
+                raise
+            missing[ANOTHER_SHAPE] = f"it refuses them: {reason_of(failure.finding)}"
+            self.session = self.another()
+            outcome = self._carry_out(service_group(self.problem, self._reduced, at_one_shape=True))
         if not self._decided("other_uses", outcome, started):
             return False
         self.builder.passed(
             "other_uses", f"right used otherwise: {'; '.join(outcome.notes)}", time.monotonic() - started
         )
-        if left_out := self.problem.uses(self._reduced).left_out:
-            self.builder.skipped("uses_left_out", left_out_statement("not tried", left_out))
+        if missing:
+            self.builder.skipped("uses_left_out", left_out_statement("not tried", missing))
         return True
 
     def _repeats(self, started: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.evidence.findings import rejecting
+from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
 from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
@@ -15,7 +15,7 @@ from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_store import ALIGNED
-from egg_graph.evaluator.problem.plan import Call, interpreter_calls
+from egg_graph.evaluator.problem.plan import ANOTHER_SHAPE, Call, interpreter_calls
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Candidate, Finding
@@ -54,6 +54,8 @@ class InterpretedCorrectness:
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
     """By shape, how the candidate refuses it."""
+    refused_use: str = ""
+    """Why the candidate refuses inputs of another shape in the same module; empty if it does not."""
     zeroed: list[str] = field(default_factory=list)
     """Loads without `other`, where the answer is right only if the lanes that they mask off are 0."""
     aligned: list[str] = field(default_factory=list)
@@ -83,6 +85,10 @@ class InterpretedCorrectness:
             self.builder.skipped("correctness", why, shape=name)
             return True
         found = self._carried_out(calls, self.jobs.timeout)
+        if everything and (refusal := _refused_use(found)):
+            self.refused_use = reason_of(refusal)
+            calls = interpreter_calls(self.problem, name, everything=True, at_one_shape=True)
+            found = self._carried_out(calls, self.jobs.timeout)
         if not name.startswith("further_") and self._refuses(name, found):
             return True
         right = self._decided(name, calls[0], found, time.monotonic() - started)
@@ -246,8 +252,17 @@ class InterpretedCorrectness:
             if found.used:
                 self.beside.passed("other_uses", f"right used otherwise: {'; '.join(found.used)}")
             missing = {**self.problem.uses(name).left_out, **dict.fromkeys(found.unused, "no time")}
+            if self.refused_use:
+                missing[ANOTHER_SHAPE] = f"it refuses them: {self.refused_use}"
             if missing:
                 self.beside.skipped("uses_left_out", left_out_statement("not tried", missing))
+
+
+def _refused_use(found: ProcessOutcome) -> Finding | None:
+    """By what a candidate that is right at a shape refuses another one in the same module; None if it does not."""
+    if any(found.sections[name].failed for name in ("correctness", "other_inputs")):
+        return None
+    return shape_refusal(found.sections["other_uses"].findings)
 
 
 def _right_statement(problem: Problem, name: str, found: ProcessOutcome, against: str) -> str:

@@ -122,8 +122,9 @@ def _inputs(make_inputs: MakeInputs, dtype: str | None) -> tuple[list[Any], dict
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
             stride, largest = value.stride if value.stride is not None else _contiguous(value.shape), value.max_value
-            value = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
-            max_by_storage.update({memory_of(value): largest} if largest is not None else {})
+            made = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
+            max_by_storage.update({memory_of(made): largest} if largest is not None else {})
+            return made  # of the dtype that it is to have
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value

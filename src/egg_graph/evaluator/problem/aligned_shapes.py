@@ -17,11 +17,12 @@ from egg_graph.evaluator.problem.shapes import ShapeSearch
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
 FEWEST_SHAPES, MOST_SHAPES = 2, 6
-OTHERS, MOST_IN_FULL = (16, 8, 48), 4
-"""How large the others are where one size is kept whole, and the most shapes of that kind."""
+OTHERS, MOST_IN_FULL = ((16, 2), (8, 1), (2, 2), (2, 1), (1 << 30, 2), (1 << 30, 1)), 6
+"""How large the others, and leading ones, are where one size is kept whole, and the most shapes of that kind."""
 LARGEST_WHOLE = 2048
 """Sizes up to this are kept whole."""
 MOST_GROWN = 2
+MOST_HALVED = 3
 
 
 def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
@@ -36,7 +37,7 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
         search.trials.steps_must_stay = False
         more = (shape for target in TARGETS for shape in _about(search, target))
         chosen += _usable(search, more, MOST_SHAPES, known=chosen)
-    in_full = (_one_in_full(search, name, others) for name in search.wide for others in OTHERS)
+    in_full = (_one_in_full(search, name, *others) for name in search.wide for others in OTHERS)
     return chosen + _usable(search, in_full, MOST_IN_FULL, known=chosen)
 
 
@@ -61,6 +62,18 @@ def _about(search: ShapeSearch, target: int) -> list[dict[str, int]]:
     """Overrides with sizes about `target`, the most wanted first."""
     aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
     return aligned + [shape for full in aligned if _changes_input(search, shape := _with_own_leading(search, full))]
+
+
+def choose_halved_shapes(source: str) -> list[dict[str, int]]:
+    """Choose overrides with halves of the full sizes: of all, then of one after another. Only a GPU computes at those.
+
+    Raises:
+        BadInput: if the reference does not run at its own shape.
+    """
+    search = ShapeSearch(source)
+    halves = {name: search.full[name] // 2 for name in search.wide if search.full[name] % 2 == 0}
+    shapes = [halves, *({name: half} for name, half in halves.items())]
+    return [shape for shape in shapes if shape and search.trials.size(shape) is not None][:MOST_HALVED]
 
 
 def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:
@@ -89,10 +102,10 @@ def _tied(search: ShapeSearch, target: int) -> dict[str, int]:
     return {name: value for name, value in overrides.items() if value != search.full[name]}
 
 
-def _one_in_full(search: ShapeSearch, whole: str, others: int) -> dict[str, int]:
+def _one_in_full(search: ShapeSearch, whole: str, others: int, leading: int) -> dict[str, int]:
     """Overrides that keep one size, or much of it, and make the others small: a kernel may want it as it is."""
     overrides = {name: _like(search.full[name], others) for name in search.wide}
-    overrides |= {name: _like(search.full[name], 2) for name in search.leading}
+    overrides |= {name: _like(search.full[name], leading) for name in search.leading}
     overrides[whole] = _like(search.full[whole], LARGEST_WHOLE)
     return {name: value for name, value in overrides.items() if value != search.full[name]}
 
@@ -117,7 +130,7 @@ def _like(full: int, target: int) -> int:
     power = full & -full
     if power == full:
         return 1 << (target.bit_length() - 1)
-    unit = min(power, max(1, 1 << (target.bit_length() - 2)))
+    unit = min(power, 1 << max(0, target.bit_length() - 2))
     odd = max(1, target // unit) | 1
     if full % 3 == 0:
         odd += {0: 0, 1: 2, 2: 4}[odd % 3]

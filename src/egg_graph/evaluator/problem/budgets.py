@@ -19,7 +19,7 @@ times PyTorch's error. At TF32, bf16 and fp16 the rounding of operands dominates
 costs 2.7 times PyTorch's error."""
 ORDERING = 8.0
 """The same factor for the error of fp32 arithmetic within a coarser policy, and for PyTorch's bias."""
-FLOOR = {torch.float64: 1e-13, torch.float32: 4e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
+FLOOR = {torch.float64: 1e-13, torch.float32: 8e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 """Smallest budget by dtype of the output: some ulp, for approximate exponentials and the last rounding."""
 BIAS_FLOOR = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 1.2e-4, torch.bfloat16: 7.5e-4}
 """Smallest budget for an error that all elements share: approximations have one, rounding has none."""
@@ -65,7 +65,7 @@ def calibrate_leaf(
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
     known = [own, *others]
     wider = 1.0 if as_drawn or real != torch.float32 else ELSEWHERE
-    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, wider * FLOOR.get(real, 4e-6))
+    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, wider * FLOOR.get(real, 8e-6))
     shared = ORDERING * max(x.bias for x in known)
     return ExpectedLeaf(
         expected,

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, grow_aligned
+from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, choose_halved_shapes, grow_aligned
 from egg_graph.evaluator.problem.case import Case, Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.families import families_of
@@ -23,7 +23,7 @@ from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.long_shapes import LongShapes, choose_long_shapes
 from egg_graph.evaluator.problem.memory_plan import MemoryPlan
 from egg_graph.evaluator.problem.null_answers import accepts_constant, refuse_constants
-from egg_graph.evaluator.problem.precision import cast_name
+from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_name
 from egg_graph.evaluator.problem.randint_ends import RandintEnds
 from egg_graph.evaluator.problem.reference import Reference, load_reference, one_line
 from egg_graph.evaluator.problem.shape_trials import MAX_ELEMENTS
@@ -39,6 +39,8 @@ LONG = "long_"
 """Prefix of the names of long shapes."""
 ALIGNED = "aligned_"
 """Prefix of the names of aligned shapes."""
+HALVED = "aligned_half_"
+"""Prefix of the names of aligned shapes that are half as large as the full one."""
 KEPT_BYTES = 1 << 30
 """Keep the tensors of a case at full shape up to this size [bytes]; larger ones are made anew for each use."""
 KEPT_PART = 0.02
@@ -117,6 +119,11 @@ class CaseStore:
         """Overrides of shapes for kernels that refuse the others, by name: `aligned_0`, … (see `aligned_shapes`)."""
         return {f"{ALIGNED}{i}": shape for i, shape in enumerate(choose_aligned_shapes(self.task.reference))}
 
+    @cached_property
+    def halved_shapes(self) -> dict[str, dict[str, int]]:
+        """Overrides of shapes for kernels that refuse the aligned ones as well, by name, for a GPU."""
+        return {f"{HALVED}{i}": shape for i, shape in enumerate(choose_halved_shapes(self.task.reference))}
+
     def grown_names(self, name: str) -> list[str]:
         """Names of the shapes that an aligned one grows to, with one size at its full value."""
         for index, shape in enumerate(grow_aligned(self.task.reference, self.aligned_shapes[name])):
@@ -125,6 +132,8 @@ class CaseStore:
 
     def overrides(self, name: str) -> dict[str, int]:
         """Overrides of a shape: a key of `shapes`, one of `long_names`, an aligned or grown one, or `full`."""
+        if name.startswith(HALVED):
+            return self.halved_shapes[name]
         if name.startswith(ALIGNED):
             return self.grown_shapes[name] if name in self.grown_shapes else self.aligned_shapes[name]
         if name.startswith(LONG):
@@ -301,7 +310,8 @@ class CaseStore:
         """
         reference = load_reference(self.task.reference, overrides) if overrides else self.reference
         with FakeTensorMode(allow_non_fake_inputs=True):
-            inputs = reference.inputs(0, ends := RandintEnds())
+            drawn = reference.inputs(0, ends := RandintEnds())
+            inputs = cast_as_policy_says(drawn, self.task.precision, copy=False)
         try:
             return [
                 exchange.encode(value, lambda x: {**exchange.form(x), "greatest": ends.greatest(x)}) for value in inputs

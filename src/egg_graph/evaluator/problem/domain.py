@@ -21,7 +21,7 @@ from egg_graph.schema import Precision
 
 NOT_LOOKED_AT = VIEWS | {"empty_strided", "new_empty", "new_empty_strided"}
 """Operators that may hand over memory which nobody wrote; what they fill or view is looked at where it is used."""
-STAND_INS = (1.0, -1.0)
+STAND_INS = (1.0, -1.0, 1e3, -1e3)
 """Numbers that are put in the place of infinities, to see what these reach."""
 
 

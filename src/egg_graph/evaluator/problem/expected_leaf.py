@@ -30,6 +30,8 @@ class ExpectedLeaf:
     """Largest relative error that all elements may share (see `ErrorSums.bias`)."""
     selection: Selection | None = None
     """What the leaf's indices were selected from, where it holds indices and that is known."""
+    rounded: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Least and greatest of the integers that rounding may give, where those differ by one."""
 
     @property
     def exact(self) -> bool:
@@ -37,8 +39,11 @@ class ExpectedLeaf:
         return not (self.dtype.is_floating_point or self.dtype.is_complex)
 
     def wrong_integers(self, got: torch.Tensor) -> torch.Tensor:
-        """Mask of the integers that are not the expected ones, nor indices that are as right."""
+        """Mask of the integers that are not the expected ones, nor as right as those."""
         wrong = got != self.expected
+        if self.rounded is not None:
+            least, greatest = self.rounded
+            wrong &= (got < least) | (got > greatest)
         if self.selection is None or not bool(wrong.any()):
             return wrong
         return wrong & ~self.selection.equally_right(got, self.expected)
@@ -47,6 +52,6 @@ class ExpectedLeaf:
         """The share of these integers."""
         if not got.numel():
             return 0.0
-        if self.selection is not None:
+        if self.selection is not None or self.rounded is not None:
             return int(self.wrong_integers(got).sum()) / got.numel()
         return sum(int((a != b).sum()) for a, b in pieces(got, self.expected)) / got.numel()

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from egg_graph.evaluator.problem.flops import NecessaryFlops
-from egg_graph.evaluator.problem.precision import CAST, cast_inputs, cast_model
+from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
 from egg_graph.evaluator.problem.recurrences import Recurrence, WholeRecurrences
 from egg_graph.evaluator.problem.reference import Reference, one_line, where_in
 from egg_graph.evaluator.wire.exchange import describe, flatten
@@ -84,7 +84,7 @@ def summarize_forward(task: KernelTask, reference: Reference) -> Baseline:
 def _summarize(task: KernelTask, reference: Reference, mode: AbstractContextManager[Any]) -> Baseline:
     with mode, torch.no_grad():
         model = cast_model(reference.model(0), task.precision)
-        inputs = cast_inputs(reference.inputs(0), CAST.get(task.precision))
+        inputs = cast_as_policy_says(reference.inputs(0), task.precision)
         counter, traffic = NecessaryFlops(), _EagerTraffic()
         with counter, traffic, WholeRecurrences(traffic.hear):
             _, outputs = flatten(model(*inputs))

@@ -33,6 +33,7 @@ MOST_CONFIGURATIONS = 48
 """Calls that the configurations of autotuned kernels get."""
 REPEATS = 3
 """Calls on the same inputs that a finalist has to answer."""
+ANOTHER_SHAPE = "inputs of another shape in the same module"
 KEEPS_SIZES = "take every size from the tensors of the call at hand; keep none, and no scratch memory made for one"
 SHARES = "keep what belongs to one module in that module (self), not in its class, a global or a default argument"
 DEPENDS_ON_MODE = "answer alike in train and eval mode, and whether or not gradients are enabled"
@@ -168,24 +169,26 @@ def family_groups(cases: Sequence[Case]) -> Iterator[Group]:
         state = case.state
 
 
-def service_group(problem: Problem, name: str) -> Group:
-    """The first case of a reduced shape, and the module used as one in service is."""
+def service_group(problem: Problem, name: str, *, at_one_shape: bool = False) -> Group:
+    """The first case of a reduced shape, and the module used as one in service is, perhaps at that shape alone."""
     first = problem.cases(name)[0]
-    return Group((Call(first, "first call"), *in_service(problem, name, first)), kind="service")
+    calls = in_service(problem, name, first, at_one_shape=at_one_shape)
+    return Group((Call(first, "first call"), *calls), kind="service")
 
 
-def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
+def in_service(problem: Problem, name: str, first: Case, *, at_one_shape: bool) -> Iterator[Call]:
     """What a module that answered `first` meets beside new inputs, one call after the other. A second instance begins
     where another shape is cheap, and goes on to the first."""
     uses = problem.uses(name)
-    small = uses.resized or uses.changed_weights or first
+    resized = None if at_one_shape else uses.resized
+    small = resized or uses.changed_weights or first
 
     def use(case: Case, what: str, cure: str, manner: Manner = Manner(), placement: Placement = "new") -> Call:
         return Call(case, what, "other_uses", placement, cure=cure, manner=manner)
 
-    if uses.resized is not None:
-        yield use(small, "inputs of another shape in the same module", KEEPS_SIZES)
-    shape = " at another shape" if uses.resized is not None else ""
+    if resized is not None:
+        yield use(small, ANOTHER_SHAPE, KEEPS_SIZES)
+    shape = " at another shape" if resized is not None else ""
     yield use(small, f"in a second instance of ModelNew{shape}", SHARES, Manner(module=1))
     mode, manner = ("after eval(), ", Manner(1, evaluating=True)) if uses.same_in_eval else ("", Manner(1))
     enabled = replace(manner, gradients=True)
@@ -206,13 +209,14 @@ def in_service(problem: Problem, name: str, first: Case) -> Iterator[Call]:
 # --------------------------------------------------------------------------------- one process of the interpreter
 
 
-def interpreter_calls(problem: Problem, name: str, *, everything: bool) -> list[Call]:
+def interpreter_calls(problem: Problem, name: str, *, everything: bool, at_one_shape: bool = False) -> list[Call]:
     """All calls that one process of the guarded interpreter makes at one shape.
 
     Args:
         problem: the task under judgement.
         name: name of the shape.
         everything: also other inputs, other uses, tuning configurations, and silent kernels.
+        at_one_shape: leave out inputs of another shape in the same module.
 
     Raises:
         Unevaluable: as `Problem.cases`.
@@ -222,7 +226,7 @@ def interpreter_calls(problem: Problem, name: str, *, everything: bool) -> list[
     calls += [call for number, case in enumerate(more, 1) for call in seed_group(number, case).calls]
     if everything:
         calls += [call for group in family_groups(problem.family_cases(name)) for call in group.calls]
-        calls += in_service(problem, name, first)
+        calls += in_service(problem, name, first, at_one_shape=at_one_shape)
         calls += [Call(first, "under another tuning configuration", tuning=True) for _ in range(MOST_CONFIGURATIONS)]
         calls.append(Call(first, "its Triton kernels doing nothing", "causality", silent=True))
     return [

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.operators import ADDENDS, PRODUCTS
 from egg_graph.schema import TF32, Precision
@@ -29,19 +29,33 @@ def cast_name(precision: Precision) -> str | None:
     return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
-def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None) -> list[Any]:
-    """Copy all tensors and cast the floating ones to `dtype` (None keeps their dtype); other values stay."""
+def cast_inputs(inputs: Sequence[Any], dtype: torch.dtype | None, *, copy: bool = True) -> list[Any]:
+    """Copy all tensors and cast the floating ones to `dtype` (None keeps their dtype); other values stay.
+
+    Args:
+        inputs: tensors and other values.
+        dtype: to cast to.
+        copy: False leaves tensors that need no cast as they are.
+    """
 
     def cast(x: torch.Tensor) -> torch.Tensor:
-        return x.clone() if dtype is None or not x.is_floating_point() else x.to(dtype, copy=True)
+        if dtype is None or not x.is_floating_point():
+            return x.clone() if copy else x
+        return x.to(dtype, copy=copy)
 
     return list(tree_map_only(torch.Tensor, cast, list(inputs)))
 
 
-def cast_as_policy_says(inputs: list[Any], precision: Precision) -> list[Any]:
-    """Inputs cast as the policy says; the same tensors where it casts nothing."""
+def cast_as_policy_says(inputs: list[Any], precision: Precision, *, copy: bool = True) -> list[Any]:
+    """Inputs cast as the policy says; the same tensors where it casts nothing, or some have its dtype already.
+
+    A reference that draws its activations in half precision and a table of angles in fp32 means both. `copy` is as for
+    `cast_inputs`.
+    """
     dtype = CAST.get(precision)
-    return inputs if dtype is None else cast_inputs(inputs, dtype)
+    if dtype is None or any(isinstance(x, torch.Tensor) and x.dtype == dtype for x in tree_leaves(inputs)):
+        return inputs
+    return cast_inputs(inputs, dtype, copy=copy)
 
 
 def cast_model(model: nn.Module, precision: Precision) -> nn.Module:

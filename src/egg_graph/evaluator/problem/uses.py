@@ -140,11 +140,20 @@ def _change_weights(problem: CaseStore, name: str, first: Case, uses: Uses) -> N
 
 
 def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch.Generator) -> torch.Tensor:
-    """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating."""
+    """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating.
+
+    Integers that are all different change places: they may be a permutation.
+    """
     flat = x.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     positions = torch.randint(flat.numel(), (2, count), generator=generator).to(flat.device)
     taken = flat[positions[1]]
-    flat[positions[0]] = taken * scale if x.is_floating_point() else taken
+    if x.is_floating_point():
+        flat[positions[0]] = taken * scale
+    elif flat.unique().numel() < flat.numel():
+        flat[positions[0]] = taken
+    else:
+        for here, there in positions.T.tolist():
+            flat[[here, there]] = flat[[there, here]]
     return torch.empty_like(x).copy_(flat.reshape(x.shape))
 
 
