@@ -158,13 +158,21 @@ BAD = [
     ("writes before", source(HONEST, extra=BEFORE), "out_of_bounds"),
     ("expanded", source("y = " + HONEST[7:], "return y[:1].expand_as(y)"), "wrong_strides"),
     ("on the CPU", source("return (" + HONEST[7:] + ").cpu()"), "wrong_device"),
-    ("one shape", source("assert x.shape[0] == 2048", HONEST), "specialised_to_shape"),
+    ("one shape", source("assert tuple(x.shape) == (2048, 1024)", HONEST), "specialised_to_shape"),
     (
         "reads beyond",
         source(HONEST).replace("x + i, mask=inside", "x + i + (i == total - 1), mask=inside"),
         "out_of_bounds",
     ),
 ]
+
+
+def test_a_kernel_that_refuses_other_numbers_of_rows_is_right_at_half_the_width(
+    on_gpu: LocalEvaluator, h200: Hardware
+) -> None:
+    evaluation = evaluated(on_gpu, h200, source("assert x.shape[0] == 2048", HONEST))
+    assert evaluation.usable, evaluation.reason
+    assert any("which it refuses: AssertionError" in told for told in evaluation.not_proven), evaluation.not_proven
 
 
 @pytest.mark.parametrize(("text", "kind"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])

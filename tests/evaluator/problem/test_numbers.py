@@ -9,11 +9,9 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from egg_graph.evaluator import load_reference
-from egg_graph.evaluator.problem.budgets import BIAS_FLOOR, ELSEWHERE, FLOOR
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
-from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.flops import NecessaryFlops
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf, is_right
 from egg_graph.evaluator.problem.precision import TF32Products, cast_as_policy_says, round_to_tf32, truncate_to_tf32
@@ -41,15 +39,6 @@ def test_budgets_follow_the_policy() -> None:
     assert 2 * budgets["tf32"] < budgets["tf32_truncated"] < budgets["bf16"]
     assert budgets["ieee"] < 1e-5 < budgets["tf32"] < 1.5e-3 < budgets["bf16"] < 2e-2
     assert budgets["fp16"] < budgets["bf16"]
-
-
-def test_the_floor_of_fp32_is_wider_on_inputs_that_nobody_draws() -> None:
-    source = MATMUL.replace("(a @ b) * self.gamma + self.beta", "a * 0.5, b * 0.5")
-    drawn = case_of(source, "ieee")
-    moved = build_family_case(drawn, load_reference(source), "ieee", family="large", seed=11)
-    assert drawn.leaves[0].budget == FLOOR[torch.float32]
-    assert moved.leaves[0].budget == ELSEWHERE * FLOOR[torch.float32]
-    assert moved.leaves[0].bias_budget >= ELSEWHERE * BIAS_FLOOR[torch.float32]
 
 
 QUANTISED = (

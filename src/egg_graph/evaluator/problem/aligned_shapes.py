@@ -38,7 +38,8 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
         more = (shape for target in TARGETS for shape in _about(search, target))
         chosen += _usable(search, more, MOST_SHAPES, known=chosen)
     in_full = (_one_in_full(search, name, *others) for name in search.wide for others in OTHERS)
-    return chosen + _usable(search, in_full, MOST_IN_FULL, known=chosen)
+    changed = (shape for shape in in_full if _changes_input(search, shape))
+    return chosen + _usable(search, changed, MOST_IN_FULL, known=chosen)
 
 
 def _usable(
@@ -73,7 +74,7 @@ def choose_halved_shapes(source: str) -> list[dict[str, int]]:
     search = ShapeSearch(source)
     halves = {name: search.full[name] // 2 for name in search.wide if search.full[name] % 2 == 0}
     shapes = [halves, *({name: half} for name, half in halves.items())]
-    return [shape for shape in shapes if shape and search.trials.size(shape) is not None][:MOST_HALVED]
+    return [shape for shape in shapes if _changes_input(search, shape)][:MOST_HALVED]
 
 
 def grow_aligned(source: str, base: dict[str, int]) -> list[dict[str, int]]:

@@ -19,13 +19,10 @@ times PyTorch's error. At TF32, bf16 and fp16 the rounding of operands dominates
 costs 2.7 times PyTorch's error."""
 ORDERING = 8.0
 """The same factor for the error of fp32 arithmetic within a coarser policy, and for PyTorch's bias."""
-FLOOR = {torch.float64: 1e-13, torch.float32: 8e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
+FLOOR = {torch.float64: 1e-13, torch.float32: 4e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 """Smallest budget by dtype of the output: some ulp, for approximate exponentials and the last rounding."""
 BIAS_FLOOR = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 1.2e-4, torch.bfloat16: 7.5e-4}
 """Smallest budget for an error that all elements share: approximations have one, rounding has none."""
-ELSEWHERE = 4.0
-"""Multiply both floors of fp32 by this on inputs that `get_inputs` does not draw. These show what a kernel does there;
-the last digits of all elements may hang on a constant that is rounded before a difference (1 - 0.999)."""
 CHAOTIC = 0.1
 """Refuse the problem if PyTorch's own relative error against fp64 exceeds this."""
 
@@ -37,8 +34,6 @@ def calibrate_leaf(
     others: Sequence[ErrorSums],
     precision: Precision,
     selection: Selection | None = None,
-    *,
-    as_drawn: bool = True,
 ) -> ExpectedLeaf:
     """Set the budgets of one leaf. Both tensors have the same shape.
 
@@ -51,7 +46,6 @@ def calibrate_leaf(
             the problem amplifies any rounding.
         precision: the task's policy.
         selection: what the leaf's indices were selected from, if it holds such.
-        as_drawn: whether the inputs are such as `get_inputs` draws.
 
     Raises:
         Unevaluable: if a right answer could not be told from a wrong one.
@@ -64,8 +58,7 @@ def calibrate_leaf(
     ordering = ORDERING * (in_fp32 or own).relative if precision in FP32 else 0.0
     real = torch.empty(0, dtype=answer.dtype).real.dtype if answer.is_complex() else answer.dtype
     known = [own, *others]
-    wider = 1.0 if as_drawn or real != torch.float32 else ELSEWHERE
-    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, wider * FLOOR.get(real, 8e-6))
+    budget = max(MARGIN[precision] * max(x.relative for x in known), ordering, FLOOR.get(real, 4e-6))
     shared = ORDERING * max(x.bias for x in known)
     return ExpectedLeaf(
         expected,
@@ -74,7 +67,7 @@ def calibrate_leaf(
         slack=8 * max(x.largest for x in known),
         pytorch_error=own.relative,
         pytorch=answer,
-        bias_budget=max(shared, budget * _shared_part(expected), wider * BIAS_FLOOR.get(real, 2e-6)),
+        bias_budget=max(shared, budget * _shared_part(expected), BIAS_FLOOR.get(real, 2e-6)),
     )
 
 

@@ -334,7 +334,6 @@ def _calibrate(
             [errors[i] for errors in others],
             precision,
             selections[i],
-            as_drawn=family == AS_GIVEN,
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]

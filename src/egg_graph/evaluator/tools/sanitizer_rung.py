@@ -84,7 +84,8 @@ def sanitize_candidate(
 ) -> None:
     """Add the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
 
-    Nobody measures while the tools have the GPU: what one of them has queued there may end only if it goes on.
+    They have the GPU alone: beside others they take many times as long, and what one of them has queued there may end
+    only if it goes on.
 
     Args:
         sanitizer: of the candidate; started ahead or not.
@@ -100,8 +101,10 @@ def sanitize_candidate(
     if not sanitizer.waits:
         sanitizer.start(sanitizer.own)
     sanitizer.wait_until_ready()
-    with access.computing(), spending_on("sanitizer"), stopwatch() as took:
-        end = sanitizer.go(write_case(problem, case, sanitizer.folder))
+    with access.computing():
+        payload = write_case(problem, case, sanitizer.folder)
+    with access.measuring(), spending_on("sanitizer"), stopwatch() as took:
+        end = sanitizer.go(payload)
     results = [_result_of(tool, end, sanitizer.folder, sanitizer.own) for tool in TOOLS]
     findings = [finding for result in results for finding in result.findings]
     if findings:

@@ -32,6 +32,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     from egg_graph.evaluator.worker import recorder
     from egg_graph.evaluator.worker.single_forward import load_forward, warm_up
 
+    torch.cuda.init()  # else PyTorch loads NVML for the candidate's first call, and the tripwire takes that for its own
     recorder.record_captures()
     forward = load_forward(folder, payload)
     warm_up(forward)
