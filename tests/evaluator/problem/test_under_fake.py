@@ -243,3 +243,45 @@ def test_a_constructor_that_computes_with_numbers_finds_them():
         ).floor_ms
         > 0
     )
+
+
+CONVERTED = """
+import torch
+from torch import nn
+
+ROWS, WIDTH = 1 << 20, 1 << 16
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(width, width).to(torch.bfloat16)
+        self.second = nn.Linear(width, width, bias=False).half().bfloat16()
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).bfloat16()]
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+"""Far too large to be made for real."""
+
+
+@pytest.mark.parametrize("precision", ["ieee", "bf16"])
+def test_a_constructor_may_convert_its_layers_and_a_policy_its_module(precision):
+    task = KernelTask(name="x", reference=CONVERTED, target=load_hardware("h200"), precision=precision)
+    summary = summarize_forward(task, load_reference(CONVERTED))
+    assert summary.outputs["output"] == "bfloat16[1048576, 65536]"
+    assert summary.compulsory_bytes == 2 * (2 * (1 << 36) + (1 << 32) + (1 << 16)), "the shared weight counts once"
+
+
+def test_layers_converted_back_and_forth_stay_shared():
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model = load_reference(CONVERTED).model(0)
+        assert model.cpu().half().second.weight is model.first.weight
+        assert model.float().first.weight.dtype == torch.float32
+        recurrent = nn.LSTM(4, 5).to(torch.bfloat16)
+        assert recurrent(torch.randn(3, 2, 4).bfloat16())[0].dtype == torch.bfloat16

@@ -39,6 +39,9 @@ INITIALISING = frozenset(
     }
 )
 """Functions that fill their first argument and return it; they change nothing about a tensor without values."""
+PYTORCHS_APPLY = torch.nn.Module._apply
+CONVERTED = "egg_graph_converted"
+"""Attribute of a fake parameter: what it was converted to."""
 
 
 def made(make: Callable[[], Any]) -> Any:
@@ -77,6 +80,7 @@ class FakeConstruction(TorchFunctionMode):
     def __init__(self, fake_mode: FakeTensorMode) -> None:
         super().__init__()
         self.fake_mode = fake_mode
+        torch.nn.Module._apply = _apply
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in INITIALISING and args and _has_no_values(args[0]):
@@ -91,6 +95,36 @@ class FakeConstruction(TorchFunctionMode):
         with unset_fake_temporarily():
             real = function(*args, **kwargs)
         return self.fake_mode.fake_tensor_converter.from_real_tensor(self.fake_mode, real, make_constant=True)
+
+
+def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+    """`Module._apply`, on which `to`, `half` and the like rest, also for fake parameters.
+
+    PyTorch's own swaps these with what `fn` returns, and cannot, because the fake mode still refers to them.
+    """
+    own = [*self._parameters.values(), *self._buffers.values()]
+    if not any(isinstance(x, FakeTensor) for x in own):
+        return PYTORCHS_APPLY(self, fn, recurse)
+    for child in self.children() if recurse else ():
+        child._apply(fn)
+    with torch.no_grad():
+        for name, parameter in self._parameters.items():
+            self._parameters[name] = None if parameter is None else _converted(parameter, fn)
+        for name, buffer in self._buffers.items():
+            self._buffers[name] = None if buffer is None else fn(buffer)
+    return self
+
+
+def _converted(parameter: torch.nn.Parameter, fn: Callable[[torch.Tensor], torch.Tensor]) -> torch.nn.Parameter:
+    """What `fn` makes of a parameter; the same for each module that shares it."""
+    if (known := getattr(parameter, CONVERTED, None)) is not None:
+        return known
+    applied = fn(parameter)
+    if applied is parameter:
+        return parameter
+    made = torch.nn.Parameter(applied, parameter.requires_grad)
+    setattr(parameter, CONVERTED, made)
+    return made
 
 
 def _has_no_values(x: Any) -> bool:

@@ -226,8 +226,8 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
         with fake_mode:
             model, inputs = reference.model(0), reference.inputs(0)
             if dtype is not None:
-                _cast(model, dtype)
-                inputs = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+                model = model.to(dtype)
+                inputs = _cast(inputs, dtype)
             just_held = hold_as_buffers(model)
         # Told of the mode, the exporter makes none of its own, which would refuse tensors that the module just holds.
         with whole_recurrences(), tracing(TracingContext(fake_mode)):
@@ -245,18 +245,12 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
     return capture
 
 
-def _cast(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    """Cast parameters and buffers. `model.to(dtype)` cannot: the fake mode still refers to the fake parameters."""
-    cast: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the original too: a freed one's id would come again
-    for module in model.modules():
-        for tensors in (module._parameters, module._buffers):
-            for name, tensor in tensors.items():
-                if tensor is not None and tensor.is_floating_point():
-                    new = cast[id(tensor)][1] if id(tensor) in cast else tensor.detach().to(dtype)
-                    if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
-                        new = torch.nn.Parameter(new)
-                    cast[id(tensor)] = tensor, new
-                    tensors[name] = new
+def _cast(inputs: list[Any], dtype: torch.dtype) -> list[Any]:
+    """Inputs in the policy's type; as they are where the reference draws some in it, as the evaluator has it."""
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if any(x.dtype == dtype for x in tensors):
+        return inputs
+    return [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
 
 
 def _left_out(node: Any) -> tuple[list[JsonValue], dict[str, JsonValue]]:
