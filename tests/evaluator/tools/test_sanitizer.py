@@ -132,8 +132,10 @@ def test_what_one_tool_finds_fails_the_rung(sanitized: Callable[..., EvaluationB
 def test_options_that_a_version_does_not_have_are_left_out(tmp_path: Path) -> None:
     for tool in TOOLS:
         plain = sanitize_job.command(tmp_path, tool, ["k"], "")
-        assert not {"--kernel-regex", "--kernel-name", "--destroy-on-device-error"} & set(plain)
-    offered = "--kernel-name arg\n--destroy-on-device-error arg"
+        assert not {"--kernel-regex", "--kernel-name", "--destroy-on-device-error", "--launch-timeout"} & set(plain)
+    offered = "--kernel-name arg\n--destroy-on-device-error arg\n--launch-timeout arg"
+    waiting = sanitize_job.command(tmp_path, "memcheck", ["k"], offered)
+    assert int(waiting[waiting.index("--launch-timeout") + 1]) >= 600, "its program waits for the go"
     assert "kernel_substring=k" in sanitize_job.command(tmp_path, "racecheck", ["k"], offered)
     assert "kernel_substring=k" not in sanitize_job.command(tmp_path, "initcheck", ["k"], offered), (
         "what a library's kernel wrote would count as unwritten"

@@ -28,6 +28,8 @@ PADDING = 4096
 """Unowned memory behind every allocation [bytes]: an access past one tensor's end must not land in the next tensor."""
 POLL = 0.02
 """Seconds between two looks at the tools."""
+LONGEST_WAIT = 3600
+"""Seconds that a tool waits for its program to open the GPU; by its default, some ten, it would give the program up."""
 FILTERS = ("--kernel-regex", "--kernel-name")
 """Names, by version, of the option that says which kernels are looked at."""
 
@@ -127,6 +129,7 @@ def command(folder: Path, tool: str, kernels: Sequence[str], offered: str) -> li
         *(survives if tool == "memcheck" and survives[0] in offered else ()),
         *(filters if tool != "initcheck" else ()),
         *("--print-limit", str(MOST_REPORTS), "--show-backtrace", "no", "--target-processes", "application-only"),
+        *(("--launch-timeout", str(LONGEST_WAIT)) if "--launch-timeout" in offered else ()),
         *(sys.executable, "-P", "-m", __name__, str(folder), tool),
     ]
 
