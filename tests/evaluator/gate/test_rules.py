@@ -129,6 +129,7 @@ HONEST = {
     "an assertion that does not wait": RIGHT.replace(
         "        out = ", "        torch._assert_async(x.sum() > -1)\n        out = "
     ),
+    "JSON in text": "import json\n" + RIGHT + "\n\nCONFIGURATIONS = json.loads('[64, 128]')\n",
     "its own environment variable": "import os\n" + RIGHT + "\n\nQUICK = os.environ.get('NVTE_QUICK', '0') == '1'\n",
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
 }

@@ -100,6 +100,7 @@ ALLOWED_NAMES = {
     "einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack", "parse_shape", "layers"}),
     "einops.layers": frozenset({"torch"}),
     "einops.layers.torch": frozenset({"Rearrange", "Reduce", "EinMix"}),
+    "json": frozenset({"loads", "dumps", "JSONDecodeError"}),
     "os": frozenset(),
     "packaging": frozenset({"version"}),
     "packaging.version": frozenset({"parse", "Version", "InvalidVersion"}),
