@@ -33,14 +33,14 @@ from egg_graph.evaluator.evidence.statements import (
 from egg_graph.evaluator.gpuless.compilation import TargetCompiler
 from egg_graph.evaluator.gpuless.correctness import InterpretedCorrectness
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
-from egg_graph.evaluator.gpuless.masked_lanes import judge_zeroed
+from egg_graph.evaluator.gpuless.masked_lanes import judge_zeroed, kernels_of
 from egg_graph.evaluator.gpuless.roofline import bound
 from egg_graph.evaluator.host.fork_server import Limits
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.spending import shift_time, spending_on
 from egg_graph.evaluator.wire.launches import FakeRun, Launch
-from egg_graph.schema import Baseline, Candidate, KernelTask
+from egg_graph.schema import Baseline, Candidate, KernelResources, KernelTask
 
 SAMPLE, LARGE_SAMPLE = 6, 200
 """Interpret this many programs of a launch in a run without values; the second number where coverage is in doubt."""
@@ -86,8 +86,9 @@ class GpulessLadder:
         builder.absorb(at_full)
         if not builder.failed:
             self._same_kernels(problem, candidate, correctness.launched, at_full.launched, builder)
-        if correctness.zeroed and not builder.failed:
-            judge_zeroed(correctness.zeroed, builder, problem.task)
+        if (loads := correctness.zeroed) and not builder.failed:
+            more = self._resources_of(kernels_of(loads), problem, candidate, correctness.launched, builder)
+            judge_zeroed(loads, [*builder.resources, *more], builder, problem.task)
         builder.skipped("answers_on_gpu", NOT_AT_FULL_SHAPE)
         builder.skipped("timing", NO_SPEED)
 
@@ -233,6 +234,19 @@ class GpulessLadder:
 
     def _compiler(self, task: KernelTask, candidate: Candidate) -> TargetCompiler:
         return TargetCompiler(self.jobs, task, candidate)
+
+    def _resources_of(
+        self,
+        kernels: set[str],
+        problem: Problem,
+        candidate: Candidate,
+        checked: Sequence[Launch],
+        builder: EvaluationBuilder,
+    ) -> tuple[KernelResources, ...]:
+        """Compile those of some kernels that are not known at full shape, as reduced shapes launch them."""
+        missing = kernels - {resource.kernel for resource in builder.resources}
+        launches = distinct([launch for launch in checked if launch.kernel in missing])
+        return self._compiler(problem.task, candidate).compile(launches).resources if launches else ()
 
     def _same_kernels(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpuless.executor import ProcessOutcome
-from egg_graph.schema import Finding, FindingKind, KernelTask
+from egg_graph.schema import Finding, FindingKind, KernelResources, KernelTask
 
 UNDEFINED: frozenset[FindingKind] = frozenset({"unwritten_output", "non_finite", "out_of_bounds"})
 """Findings that an undefined lane can be behind."""
@@ -47,16 +47,25 @@ def _named(finding: Finding, loads: str) -> Finding:
     )
 
 
-def judge_zeroed(loads: Sequence[str], builder: EvaluationBuilder, task: KernelTask) -> None:
+def kernels_of(loads: Sequence[str]) -> set[str]:
+    """Names of the kernels that hold these loads."""
+    return {load.removeprefix("kernel ").split(",")[0] for load in loads}
+
+
+def judge_zeroed(
+    loads: Sequence[str], resources: Sequence[KernelResources], builder: EvaluationBuilder, task: KernelTask
+) -> None:
     """One rung for an answer that is right only if masked lanes are 0: what the compiled code makes of them.
 
     Args:
         loads: kernel and line of each load without `other`.
-        builder: its resources tell of the compiled code.
+        resources: tell of the compiled code.
+        builder: gets the rung.
         task: names the target.
     """
     where = "; ".join(loads)
-    if builder.resources and all(resource.undefined_lanes is False for resource in builder.resources):
+    known = kernels_of(loads) <= {resource.kernel for resource in resources}
+    if known and all(resource.undefined_lanes is False for resource in resources):
         words = (
             f"the answer depends on lanes that a load masks off without `other` ({where}): Triton leaves them "
             f"undefined, and they are 0 in the code compiled for {task.target.arch}"

@@ -1,4 +1,4 @@
-"""`tl.inline_asm_elementwise`, which Triton's interpreter lacks, for straight-line PTX of the instructions listed here.
+"""`tl.inline_asm_elementwise`, which the interpreter of Triton lacks, for PTX without branches, of what is listed here.
 
 An approximate instruction errs as much as the PTX ISA manual allows (see `approximate`).
 """
@@ -76,7 +76,21 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "shl.b32": _b32(np.left_shift),
     "shr.u32": _b32(np.right_shift),
 }
+COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "eq": np.equal,
+    "ne": lambda a, b: (a < b) | (a > b),
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+"""Comparisons of `setp`; all are false of NaN."""
+COMPARED = {"f32": np.float32, "s32": np.int32, "u32": np.uint32, "b32": np.uint32}
+UNDEFINED = np.array([0x7FC0DEAD], np.uint32)
+"""What a register holds that was written under a predicate alone, where that is false: NaN."""
+_PREDICATE = re.compile(r"@(!?)([%$\w]+)\s+(.*)", re.DOTALL)
 _INSTRUCTION = re.compile(r"([a-z][\w.]*)\s+([^;]+)")
+_DECIMAL_FLOAT = re.compile(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?$")
 _HEX_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})$")
 
 
@@ -119,7 +133,7 @@ def inline_asm(self: Any, asm: str, constraints: str, values: list[Any], types: 
     for index, column in enumerate(columns):
         for element in range(pack):
             registers[f"${(outputs + index) * pack + element}"] = column[:, element]
-    _execute(asm, registers)
+    execute(asm, registers)
     handles = []
     for index, result_type in enumerate(result_types):
         parts = [_register(asm, registers, f"${index * pack + element}") for element in range(pack)]
@@ -130,18 +144,35 @@ def inline_asm(self: Any, asm: str, constraints: str, values: list[Any], types: 
     return AsmResult(handles)
 
 
-def _execute(asm: str, registers: dict[str, np.ndarray]) -> None:
+def execute(asm: str, registers: dict[str, np.ndarray]) -> None:
     """Execute each statement on the registers, in place."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", asm, flags=re.S).replace("{", " ").replace("}", " ")
     for statement in filter(None, (s.strip() for s in text.split(";"))):
         if statement.startswith(".reg"):
             continue
-        match = _INSTRUCTION.fullmatch(statement)
+        guard = _PREDICATE.fullmatch(statement)
+        match = _INSTRUCTION.fullmatch(statement if guard is None else guard.group(3))
         mnemonic = match.group(1).replace(".ftz", "") if match else ""
-        if match is None or mnemonic not in INSTRUCTIONS:
+        instruction = INSTRUCTIONS.get(mnemonic) or _with_predicate(mnemonic)
+        if match is None or instruction is None:
             raise _unknown(asm, f"'{statement}'")
         target, *sources = [operand.strip() for operand in match.group(2).split(",")]
-        registers[target] = INSTRUCTIONS[mnemonic](*[_register(asm, registers, s) for s in sources])
+        answer = instruction(*[_register(asm, registers, s) for s in sources])
+        if guard is not None:
+            holds = _register(asm, registers, guard.group(2)).astype(bool) ^ (guard.group(1) == "!")
+            answer = np.where(holds, _as(answer, np.uint32), _as(registers.get(target, UNDEFINED), np.uint32))
+        registers[target] = answer
+
+
+def _with_predicate(mnemonic: str) -> Instruction | None:
+    """The instruction that sets a predicate (`setp.gt.f32`) or chooses by one (`selp.f32`); None for any other."""
+    name, _, rest = mnemonic.partition(".")
+    comparison, _, kind = rest.partition(".")
+    if name == "setp" and comparison in COMPARISONS and kind in COMPARED:
+        return lambda a, b: COMPARISONS[comparison](_as(a, COMPARED[kind]), _as(b, COMPARED[kind])).astype(np.uint32)
+    if name == "selp" and rest in COMPARED:
+        return lambda a, b, chosen: np.where(chosen.astype(bool), _as(a, np.uint32), _as(b, np.uint32))
+    return None
 
 
 def _register(asm: str, registers: dict[str, np.ndarray], name: str) -> np.ndarray:
@@ -150,6 +181,8 @@ def _register(asm: str, registers: dict[str, np.ndarray], name: str) -> np.ndarr
         return registers[name]
     if match := _HEX_FLOAT.match(name):
         return np.array([int(match.group(1), 16)], np.uint32)
+    if _DECIMAL_FLOAT.match(name):
+        return np.array([float(name)], np.float32)
     try:
         return np.array([int(name, 0) & 0xFFFFFFFF], np.uint32)
     except ValueError:
@@ -161,7 +194,7 @@ def _unknown(asm: str, what: str) -> KernelFault:
         "unsupported_in_kernel",
         f"the interpreter cannot run the inline assembly {' '.join(asm.split())!r}: it does not know {what}",
         current_run().where(),
-        "Write it in Triton, or use one of: " + ", ".join(sorted(INSTRUCTIONS)) + ".",
+        "Write it in Triton, or use one of: " + ", ".join([*sorted(INSTRUCTIONS), "setp", "selp"]) + ".",
     )
 
 
