@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egg_graph.evaluator.host.fork_server import ForkServer, Limits, Stopped
+from egg_graph.evaluator.host.fork_server import ForkServer, Limits, collect_exit, stopped, wait_for_exit
 from tests.evaluator.host import jobs
 
 
@@ -26,19 +26,21 @@ def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer
 
 
 def test_a_job_stands_still_while_another_judge_measures(fork_server: ForkServer, tmp_path: Path) -> None:
-    states: list[set[str]] = []
-
-    def give_way(stopped: Stopped) -> None:
-        if not states and (working := _states(tmp_path)):
-            with stopped():
-                time.sleep(1.5)
-                states.extend((working, _states(tmp_path)))
-
-    end = fork_server.run(f"{jobs.__name__}:work", {"steps": 10}, tmp_path, Limits(wall_seconds=1.2), give_way)
+    with (tmp_path / "report").open("w+b") as report:
+        limits, began = Limits(wall_seconds=1.2), time.monotonic()
+        exit_socket = fork_server.launch(f"{jobs.__name__}:work", {"steps": 10}, tmp_path, limits, report.fileno())
+        while not (working := _states(tmp_path)):
+            time.sleep(0.01)
+        with stopped(exit_socket):
+            time.sleep(1.5)
+            standing = _states(tmp_path)
+        status = wait_for_exit(exit_socket, 20.0)
+        report.seek(0)
+        end = collect_exit(status, report.read(), tmp_path, time.monotonic() - began)
     assert end.report is not None, end
     assert end.report["answer"] == {"done": 10}
     assert end.seconds > 1.5
-    assert states[1] == {"T"} != states[0]
+    assert standing == {"T"} != working
 
 
 def test_jobs_that_start_in_one_folder_at_once_each_do_their_own(fork_server: ForkServer, tmp_path: Path) -> None:
