@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from egg_graph.evaluator.pool import EvaluatorPool
     from egg_graph.evaluator.problem.forward_form import Form, forward_form
     from egg_graph.evaluator.problem.knobs import shape_knobs
+    from egg_graph.evaluator.problem.precision import cast_as_policy_says, cast_model
     from egg_graph.evaluator.problem.recurrences import recurrence_answer
     from egg_graph.evaluator.problem.reference import Reference, load_reference
     from egg_graph.evaluator.problem.shapes import choose_shapes
@@ -35,6 +36,8 @@ __all__ = [
     "Reference",
     "RemoteEvaluator",
     "SpoolEvaluator",
+    "cast_as_policy_says",
+    "cast_model",
     "choose_shapes",
     "environment",
     "forward_form",
@@ -60,6 +63,8 @@ _HOME = {
     "load_reference": "problem.reference",
     "Form": "problem.forward_form",
     "forward_form": "problem.forward_form",
+    "cast_as_policy_says": "problem.precision",
+    "cast_model": "problem.precision",
     "recurrence_answer": "problem.recurrences",
     "shape_knobs": "problem.knobs",
     "choose_shapes": "problem.shapes",

@@ -97,8 +97,6 @@ def _is_of_another_package(node: Import) -> bool:
 
 
 def _modules(node: Import) -> list[str]:
-    return (
-        ["." * node.level + (node.module or "")]
-        if isinstance(node, ast.ImportFrom)
-        else [alias.name for alias in node.names]
-    )
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["." * node.level + (node.module or "")]

@@ -54,8 +54,8 @@ def run_fake(
             themselves: `TensorSpec` for tensors (at any depth of lists, tuples and dicts), other values as they are.
         hardware: the target.
         sample: programs to interpret per launch: the first, the last two and random ones between; at least 4.
-        dtype: `torch` dtype that floating parameters and inputs are cast to (`bfloat16` under the bf16 policy); None
-            keeps theirs.
+        dtype: `torch` dtype that floating parameters are cast to (`bfloat16` under the bf16 policy), and inputs but
+            those that a `TensorSpec` stands for; None keeps theirs.
         budget_seconds: seconds per launch after which no further program is sampled (at least two are),
             and a third of the seconds of the whole run after which no more than two are.
         random_loads: loads give random integers from 0 to 7.

@@ -7,7 +7,7 @@ other sizes it equals (a reference may bear what the kernel refuses, where two l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from egg_graph.evaluator.problem.long_shapes import is_affordable
 from egg_graph.evaluator.problem.reference import load_reference
@@ -17,6 +17,7 @@ from egg_graph.evaluator.problem.shapes import ShapeSearch
 TARGETS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """About how large the sizes are: the largest that are small enough come first, since they are multiples of most."""
 FEWEST_SHAPES, MOST_SHAPES = 2, 6
+"""Where fewer are found, a recurrence may have fewer steps than at full shape."""
 OTHERS, MOST_IN_FULL = ((16, 2), (8, 1), (2, 2), (2, 1), (1 << 30, 2), (1 << 30, 1)), 6
 """How large the others, and leading ones, are where one size is kept whole, and the most shapes of that kind."""
 LARGEST_WHOLE = 2048
@@ -32,11 +33,10 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
         BadInput: if the reference does not run at its own shape.
     """
     search = ShapeSearch(source)
-    chosen = _usable(search, (shape for target in TARGETS for shape in _about(search, target)), MOST_SHAPES)
-    if len(chosen) < FEWEST_SHAPES:  # a recurrence may have fewer steps than at full shape
+    chosen = _usable(search, _about_targets(search), MOST_SHAPES)
+    if len(chosen) < FEWEST_SHAPES:
         search.trials.steps_must_stay = False
-        more = (shape for target in TARGETS for shape in _about(search, target))
-        chosen += _usable(search, more, MOST_SHAPES, known=chosen)
+        chosen += _usable(search, _about_targets(search), MOST_SHAPES, known=chosen)
     in_full = (_one_in_full(search, name, *others) for name in search.wide for others in OTHERS)
     changed = (shape for shape in in_full if _changes_input(search, shape))
     return chosen + _usable(search, changed, MOST_IN_FULL, known=chosen)
@@ -59,10 +59,12 @@ def _usable(
     return usable
 
 
-def _about(search: ShapeSearch, target: int) -> list[dict[str, int]]:
-    """Overrides with sizes about `target`, the most wanted first."""
-    aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
-    return aligned + [shape for full in aligned if _changes_input(search, shape := _with_own_leading(search, full))]
+def _about_targets(search: ShapeSearch) -> Iterator[dict[str, int]]:
+    """Overrides with sizes about each of `TARGETS`, the most wanted first."""
+    for target in TARGETS:
+        aligned = [_aligned(search, target, 0), _aligned(search, target, 1), _tied(search, target)]
+        yield from aligned
+        yield from (s for full in aligned if _changes_input(search, s := _with_own_leading(search, full)))
 
 
 def choose_halved_shapes(source: str) -> list[dict[str, int]]:

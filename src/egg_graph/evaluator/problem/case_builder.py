@@ -35,6 +35,7 @@ SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
 """Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
 that are left are those of the numbers selected, which may be small by chance, all of them together."""
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+"""Types of the integers that a number may be rounded to."""
 ROUNDED_DRAWS, ROUNDED_ULPS, MOST_ROUNDED = 8, 8, 1 << 24
 """Nearby inputs that show which integers of an answer hang on rounding, how far off they are [ulp of fp32], and the
 most elements of such an answer."""
@@ -328,12 +329,7 @@ def _calibrate(
         others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
     leaves = [
         calibrate_leaf(
-            a,
-            e,
-            in_fp32[i] if in_fp32 else None,
-            [errors[i] for errors in others],
-            precision,
-            selections[i],
+            a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]

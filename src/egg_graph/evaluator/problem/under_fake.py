@@ -40,6 +40,7 @@ INITIALISING = frozenset(
 )
 """Functions that fill their first argument and return it; they change nothing about a tensor without values."""
 PYTORCHS_APPLY = torch.nn.Module._apply
+"""What converts the tensors of a module, as PyTorch has it."""
 CONVERTED = "egg_graph_converted"
 """Attribute of a fake parameter: what it was converted to."""
 

@@ -142,7 +142,7 @@ def main(folder: Path, tool: str) -> None:
     from egg_graph.evaluator.worker import planted_fault
 
     payload, steps = waiting_program.wait_for_go(folder, folder / ready_of(tool)), steps_of(folder, tool)
-    single_forward.tell_step(steps, payload, "told")
+    single_forward.tell_step(steps, payload, "imported")
     tune_by_one_run()
     forward = single_forward.load_forward(folder, payload, drawn_on_host=True)
     single_forward.tell_step(steps, payload, "loaded")

@@ -19,8 +19,6 @@ from egg_graph.evaluator.wire import exchange
 from egg_graph.evaluator.wire.untrusted import new_file
 from egg_graph.schema import TF32
 
-PAYLOAD = "payload.json"
-"""File in the job's folder that holds the payload, for a program that is started rather than forked."""
 WARMUP_FORWARDS = 3
 """Forwards that compile, let an autotuner choose, and fill the caches."""
 

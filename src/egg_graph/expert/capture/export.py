@@ -17,7 +17,15 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from egg_graph.evaluator import Form, choose_shapes, forward_form, load_reference, shape_knobs
+from egg_graph.evaluator import (
+    Form,
+    cast_as_policy_says,
+    cast_model,
+    choose_shapes,
+    forward_form,
+    load_reference,
+    shape_knobs,
+)
 from egg_graph.expert.capture.batch_norms import write_out_batch_norms
 from egg_graph.expert.capture.decompose.decomposer import Decomposer
 from egg_graph.expert.capture.errors import CannotCapture
@@ -25,6 +33,7 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.held_tensors import hold_as_buffers
 from egg_graph.expert.capture.merge import ShapeCapture, merge, skeleton
 from egg_graph.expert.capture.whole_recurrences import whole_recurrences
+from egg_graph.schema import Precision
 
 SMALLEST_SIZE = 8
 """Do not vary integers up to this one: they are axes, kernel sizes and the like."""
@@ -33,7 +42,6 @@ LARGE_GRAPH = 400
 so many operators a size has a multiple of its own by which it is told from others."""
 ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
 """Drop these checks, which the exporter adds: they compute nothing."""
-POLICY_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @contextmanager
@@ -48,7 +56,7 @@ def _quiet() -> Iterator[None]:
 
 
 @_quiet()
-def export_graph(source: str, precision: str) -> CapturedGraph:
+def export_graph(source: str, precision: Precision) -> CapturedGraph:
     """Capture a reference at its full shape, at the evaluator's two smaller shapes and at some that tell sizes apart.
 
     Args:
@@ -90,7 +98,7 @@ def export_graph(source: str, precision: str) -> CapturedGraph:
 
 
 @_quiet()
-def export_full_shape(source: str, precision: str) -> ShapeCapture:
+def export_full_shape(source: str, precision: Precision) -> ShapeCapture:
     """Capture a reference at its full shape alone; nothing is computed.
 
     Raises:
@@ -218,16 +226,14 @@ def _parted(source: str, form: Form | None, shapes: Sequence[dict[str, int]]) ->
                 yield alone
 
 
-def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Decomposer) -> ShapeCapture:
+def _export(source: str, knobs: dict[str, int], precision: Precision, decomposer: Decomposer) -> ShapeCapture:
     reference = load_reference(source, knobs)
-    dtype = POLICY_DTYPE.get(precision)
     try:
         fake_mode = FakeTensorMode(allow_non_fake_inputs=True, export=True, shape_env=ShapeEnv(tracked_fakes=[]))
         with fake_mode:
             model, inputs = reference.model(0), reference.inputs(0)
-            if dtype is not None:
-                model = model.to(dtype)
-                inputs = _cast(inputs, dtype)
+            model = cast_model(model, precision)
+            inputs = cast_as_policy_says(inputs, precision, copy=False)
             just_held = hold_as_buffers(model)
         # Told of the mode, the exporter makes none of its own, which would refuse tensors that the module just holds.
         with whole_recurrences(), tracing(TracingContext(fake_mode)):
@@ -243,14 +249,6 @@ def _export(source: str, knobs: dict[str, int], precision: str, decomposer: Deco
     capture = _ProgramReader(program, model, just_held).read([n or names[i] for i, n in enumerate(flat)])
     write_out_batch_norms(capture)
     return capture
-
-
-def _cast(inputs: list[Any], dtype: torch.dtype) -> list[Any]:
-    """Inputs in the policy's type; as they are where the reference draws some in it, as the evaluator has it."""
-    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-    if any(x.dtype == dtype for x in tensors):
-        return inputs
-    return [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
 
 
 def _left_out(node: Any) -> tuple[list[JsonValue], dict[str, JsonValue]]:
