@@ -107,11 +107,15 @@ def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(
     assert relu.after["algorithmic_structure"] < relu.after["tensor_tiling"] == pytest.approx(relu.ratio)
     assert relu.right and relu.contender is None and relu.expert_status == ""
     assert relu.costs["coder"].calls == 1 and again.costs["debugger"].calls == 1
+    assert relu.without["tuner"] == pytest.approx(relu.after["algorithmic_structure"])
+    assert relu.without[""] == pytest.approx(relu.ratio) and relu.without["team"] == 1.0, "the sweep was of its kernel"
+    assert again.without["debugger"] == 1.0 < again.without[""], "its first kernel was broken"
     assert relu.cost.dollars > 0 and relu.replay == again.replay == "agrees"
     page = model_runs_page(results)
     assert "2 of 2 runs ended with a right kernel" in page and "the embedded expert alone not measured" in page
     coder = results.rows[0].costs["coder"].input_tokens + results.rows[1].costs["coder"].input_tokens
     assert f"| coder | 3 | {coder:,} |" in page
+    assert "| debugger | 1." in page.partition("What each part was worth")[2]
 
 
 def test_a_trip_that_is_broken_off_keeps_what_was_judged(tmp_path, problems):

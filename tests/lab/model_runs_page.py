@@ -6,6 +6,7 @@ from pathlib import Path
 from egg_graph.bench.provenance import describe_machine
 from egg_graph.bench.writing import markdown_table, write_results
 from egg_graph.schema import ROLES, USABLE
+from tests.lab.model_runs_parts import parts_worth
 from tests.lab.model_runs_table import (
     NOT_MEASURED,
     STAGES,
@@ -47,6 +48,7 @@ def model_runs_page(results: ModelRunResults) -> str:
         "",
         *_kernels(rows),
         "",
+        *_parts(rows),
         "## Costs",
         "",
         "Tokens of prompts and answers that whoever answers does not tell are estimated from the texts."
@@ -109,6 +111,27 @@ def _kernels(rows: Sequence[ModelRunRow]) -> list[str]:
             ]
         )
     return markdown_table(header, table)
+
+
+def _parts(rows: Sequence[ModelRunRow]) -> list[str]:
+    """What each part was worth; nothing where no kernel was measured faster."""
+    if all(row.without.get("", 1.0) == 1.0 for row in rows):
+        return []
+    table = [
+        [worth.part, f"{worth.gain.value:.3f}", f"{worth.gain.low:.3f} to {worth.gain.high:.3f}", str(worth.better)]
+        for worth in parts_worth([row.without for row in rows])
+    ]
+    return [
+        "## What each part was worth",
+        "",
+        "The run's best measured ratio over the best one in which the part had no hand (the kernels that it made and "
+        "those made from them left out), geometric mean over all problems with its 95 % interval, and the problems "
+        "where that is more than 1 %. What a model would have written instead is not known. `team` is the model "
+        "itself: without it attempt 0 and its sweeps are left.",
+        "",
+        *markdown_table(["without", "gain", "interval", "problems"], table),
+        "",
+    ]
 
 
 def _roles_table(rows: Sequence[ModelRunRow]) -> list[str]:

@@ -24,6 +24,7 @@ from egg_graph.schema import (
     Value,
 )
 from tests.lab.model_runs import ModelRuns, PlannedRun, Terms
+from tests.lab.model_runs_parts import PARTS, without_part
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 NOT_MEASURED = "not measured"
@@ -63,6 +64,8 @@ class ModelRunRow(Value):
     """Ratio of attempt 0, the embedded expert's first kernel; None where it has none, or nothing was timed."""
     after: dict[StageName, float | None] = {}
     """Ratio of the best kernel at the end of each stage."""
+    without: dict[str, float] = {}
+    """Best ratio, at least 1.0, of the kernels in which a part had no hand, by part; "" is the whole run."""
     outcomes: dict[StageName, str] = {}
     """How each stage ended."""
     ratio: float | None = None
@@ -171,6 +174,7 @@ def _row(problem: str, saved: SavedRun, costs: dict[Role, RoleCost], expert: Sav
         compile_ms=saved.baseline.compile_ms,
         contender=next((_ratio(a) for a in saved.attempts if a.number == 0 and a.evaluation.usable), None),
         after={stage: _ratio(_best(saved.attempts, stage)) for stage in STAGES},
+        without={part: without_part(saved.attempts, part) for part in ("", *PARTS)},
         outcomes={summary.stage: summary.outcome for summary in saved.summaries},
         ratio=None if timing is None else timing.ratio,
         low=None if timing is None else timing.ratio_low,

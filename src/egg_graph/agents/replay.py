@@ -36,9 +36,14 @@ class ReplayModel(BaseChatModel):
         super().model_post_init(context)
         failed: dict[str, Usage] = defaultdict(Usage)
         for request in self.requests:
-            failed[request.key] += request.usage
+            key = self.key(request)
+            failed[key] += request.usage
             if request.outcome == "answered":
-                self._answers.setdefault(request.key, []).append((request, failed.pop(request.key)))
+                self._answers.setdefault(key, []).append((request, failed.pop(key)))
+
+    def key(self, request: ModelRequest) -> str:
+        """What an answer is found by: the whole prompt, and who asks."""
+        return request.key
 
     @property
     def _llm_type(self) -> str:
@@ -67,7 +72,7 @@ class ReplayModel(BaseChatModel):
             model=self.model_name,
             prompt=prompt,
         )
-        if not (waiting := self._answers.get(asked.key)):
+        if not (waiting := self._answers.get(self.key(asked))):
             raise BadInput(_miss(asked, self.requests))
         answer, cost = waiting.pop(0)
         meta = {TOLD: cost.model_dump(), "finish_reason": "length" if answer.truncated else "stop"}

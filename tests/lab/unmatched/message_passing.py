@@ -1,4 +1,4 @@
-"""One round of a graph network: each node takes the largest of its neighbours' rectified messages, feature by feature."""
+"""One round of a graph network: each node takes the largest of its rectified messages, feature by feature."""
 
 import torch
 from torch import nn

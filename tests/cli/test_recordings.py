@@ -1,0 +1,62 @@
+"""Recordings of runs with models: they replay, they follow prompts that change, and they can leave a reference out."""
+
+import gzip
+
+import pytest
+
+from egg_graph.runs.replay import replay_run
+from egg_graph.schema import BadInput
+from tests.cli.test_model_runs_lab import KNOBS, advance, answer, source, trip
+from tests.graph.scripted import REFERENCE
+from tests.lab.model_runs import PlannedRun, begin_model_runs
+from tests.lab.recordings import left_out, read_recording, refresh_recording, write_recording
+
+TEXT = "# words of others\n" + REFERENCE.replace("16, 16", "16, 17")
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """The folder of a run with a model that has ended."""
+    place = tmp_path_factory.mktemp("recorded")
+    problem = place / "relu.py"
+    problem.write_text(TEXT)
+    runs = begin_model_runs(place / "runs", [problem], KNOBS, expert=False)
+    while (progress := advance(runs)).ended < progress.total:
+        if progress.prompts:
+            answer(progress, {"relu": source("timed", 3)})
+        else:
+            assert trip(runs, place)
+    return runs.run_folder(PlannedRun("relu", "model"))
+
+
+def test_a_recording_replays_to_the_same_end(ended, tmp_path):
+    file = tmp_path / "relu.json.gz"
+    write_recording(ended, file)
+    read_recording(file, tmp_path / "run")
+    assert not replay_run(tmp_path / "run").differs
+    assert left_out(file) == ""
+
+
+def test_a_reference_that_is_left_out_is_nowhere_in_it_and_is_needed(ended, tmp_path):
+    file = tmp_path / "relu.json.gz"
+    write_recording(ended, file, left_out="suite relu.py")
+    assert left_out(file) == "suite relu.py"
+    assert b"words of others" not in gzip.decompress(file.read_bytes())
+    with pytest.raises(BadInput, match="leaves the reference suite relu.py out"):
+        read_recording(file, tmp_path / "run")
+    read_recording(file, tmp_path / "run", reference=TEXT)
+    assert not replay_run(tmp_path / "run").differs
+
+
+def test_prompts_that_changed_are_taken_over_with_the_answers_of_then(ended, tmp_path):
+    file, then = tmp_path / "relu.json.gz", tmp_path / "then"
+    write_recording(ended, file)
+    read_recording(file, then)
+    for request in (then / "requests").iterdir():  # as if every prompt had been worded otherwise when it was asked
+        request.write_text(request.read_text().replace("You ", "Thou "))
+    write_recording(then, file)
+    with pytest.raises(BadInput, match="the replay asks what the run did not"):
+        replay_run(then)
+    refresh_recording(file)
+    read_recording(file, tmp_path / "now")
+    assert not replay_run(tmp_path / "now").differs
