@@ -129,6 +129,15 @@ HONEST = {
     "an assertion that does not wait": RIGHT.replace(
         "        out = ", "        torch._assert_async(x.sum() > -1)\n        out = "
     ),
+    "functions in Triton's language from PyTorch's compiler": RIGHT.replace(
+        "import triton\n",
+        "import triton\nfrom torch._inductor.runtime import triton_helpers\n"
+        "from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math\n",
+    )
+    + "\n\n@triton.jit\ndef helper(x):\n"
+    "    return tl_math.exp(triton_helpers.maximum(libdevice.tanh(x), triton_helpers.max2(x, 0)))\n",
+    "inputs that may hold other tensors": "from torch.utils._python_dispatch import is_traceable_wrapper_subclass\n"
+    + RIGHT.replace("        out = ", "        assert not is_traceable_wrapper_subclass(x)\n        out = "),
     "JSON in text": "import json\n" + RIGHT + "\n\nCONFIGURATIONS = json.loads('[64, 128]')\n",
     "its own environment variable": "import os\n" + RIGHT + "\n\nQUICK = os.environ.get('NVTE_QUICK', '0') == '1'\n",
     "break outside of kernels": RIGHT + "\n\ndef plain():\n    for i in range(4):\n        break\n",
@@ -141,6 +150,7 @@ def test_honest_code_passes(name: str) -> None:
 
 
 IN_FORWARD = "        return out"
+HELPERS = RIGHT.replace("import torch\n", "import torch\nfrom torch._inductor.runtime import triton_helpers\n")
 BROKEN = {
     "exec": (RIGHT.replace(IN_FORWARD, "        exec('x = 1')\n        return out"), "forbidden_construct"),
     "open": (RIGHT.replace(IN_FORWARD, "        open('/etc/hosts')\n        return out"), "forbidden_construct"),
@@ -155,6 +165,25 @@ BROKEN = {
         RIGHT.replace("import torch\n", "import torch\nimport torch as t\n").replace(
             IN_FORWARD, "        return t.compile(t.softmax)(x, 1)"
         ),
+        "forbidden_construct",
+    ),
+    "the compiler's own decorators": (
+        RIGHT.replace("import torch\n", "import torch\nfrom torch._inductor.runtime import triton_heuristics\n"),
+        "forbidden_construct",
+    ),
+    "the compiler's helpers alone by name": (HELPERS + "\n\nnames = triton_helpers.warnings\n", "forbidden_construct"),
+    "the compiler's helpers handed on": (
+        HELPERS + "\n\nprint([triton_helpers.math, 1][:1])\nf = [triton_helpers]\n"
+        "\ndef g(x):\n    return triton_helpers.math\n",
+        "forbidden_construct",
+    ),
+    "a helper by a computed name": (
+        HELPERS + "\n\ngetattr(triton_helpers, 'set_driver' + '_to_cpu')()\n",
+        "forbidden_construct",
+    ),
+    "a helper replaced": (HELPERS + "\n\ntriton_helpers.maximum = None\n", "forbidden_construct"),
+    "another part of a private module": (
+        "from torch.utils._python_dispatch import _disable_current_modes\n" + RIGHT,
         "forbidden_construct",
     ),
     "inline extension": (

@@ -2,6 +2,7 @@
 
 from egg_graph.evaluator.problem.aligned_shapes import choose_aligned_shapes, choose_halved_shapes
 from egg_graph.evaluator.problem.knobs import shape_knobs
+from tests.paths import read_source
 
 FLAT = """
 import torch
@@ -78,6 +79,12 @@ def test_some_shapes_keep_one_size_whole() -> None:
     full = shape_knobs(RECURRENT)
     kept = [shape for shape in choose_aligned_shapes(RECURRENT) if "CHANNELS" not in shape]
     assert len(kept) >= 2 and all({**full, **shape}["BATCH"] < full["BATCH"] for shape in kept)
+
+
+def test_some_shapes_keep_equal_lengths_large_together() -> None:
+    source = read_source("problems/strided_scores.py")
+    large = [shape for shape in choose_aligned_shapes(source) if shape["QUERIES"] == shape["KEYS"] >= 1024]
+    assert len(large) >= 2 and all(shape.get("WIDTH", 128) <= 64 for shape in large)
 
 
 def test_for_a_gpu_there_are_shapes_of_half_the_size() -> None:

@@ -12,6 +12,7 @@ from egg_graph.evaluator import load_reference
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.case_builder import build_case
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
+from egg_graph.evaluator.problem.family_case import build_family_case
 from egg_graph.evaluator.problem.flops import NecessaryFlops
 from egg_graph.evaluator.problem.leaf_comparison import compare_leaf, is_right
 from egg_graph.evaluator.problem.precision import TF32Products, cast_as_policy_says, round_to_tf32, truncate_to_tf32
@@ -151,6 +152,40 @@ def test_other_roundings_are_as_fine_as_tf32s_and_other_ones() -> None:
     assert max(sizes) < 1.1 * min(sizes) and max(sizes) < 2.0**-11
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert abs(float(torch.corrcoef(torch.stack([errors[i], errors[j]]))[0, 1])) < 0.1
+
+
+CANCELLED = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x, shift):\n"
+    "        there = -torch.relu(x + shift)\n        return torch.exp(4 * (x + shift + there))\n\n"
+    "def get_inputs():\n    return [torch.randn(64, 96), torch.randn(64, 1)]\n"
+)
+DECAYED = (
+    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def __init__(self, decay):\n"
+    "        super().__init__()\n        self.decay = decay\n\n    def forward(self, x):\n"
+    "        return (1 - self.decay) * x\n\n"
+    "def get_inputs():\n    return [torch.randn(64, 96)]\n\ndef get_init_inputs():\n    return [0.999]\n"
+)
+
+
+def large_case_of(source: str):
+    return build_family_case(case_of(source, "ieee"), load_reference(source), "ieee", family="large", seed=11)
+
+
+def test_a_sum_that_cancels_may_be_taken_in_another_order() -> None:
+    case = large_case_of(CANCELLED)
+    x, shift = case.inputs
+    there = -torch.relu(x + shift)
+    assert is_right(torch.exp(4 * (there + shift + x)), case.leaves[0])
+    assert not is_right(torch.exp(4 * (there.bfloat16().float() + shift + x)), case.leaves[0])
+    assert not is_right(torch.exp(4 * (x + shift + there)) * 1.001, case.leaves[0])
+
+
+def test_a_number_of_the_module_may_be_an_fp32_argument() -> None:
+    case = large_case_of(DECAYED)
+    (x,), one = case.inputs, torch.ones(())
+    assert is_right((one - torch.tensor(0.999)) * x, case.leaves[0])
+    assert not is_right((one - torch.tensor(0.999).half().float()) * x, case.leaves[0])
+    assert large_case_of(DECAYED.replace("(1 - self.decay)", "self.decay")).leaves[0].budget <= 4e-6
 
 
 def test_constant_parameters_are_moved_off_their_constant() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from egg_graph.evaluator.gate.rules import import_refused
+from egg_graph.evaluator.gate.rules import ON_THE_WAY, import_refused
 from egg_graph.schema import Finding
 
 EVENTS = {
@@ -145,7 +145,9 @@ def _allowed(event: str, details: tuple[Any, ...], between: list[FrameType]) -> 
     places = [_place(frame) for frame in between]
     if event == "import":
         by_library = any(owner not in ("importlib", "unknown") for owner, _ in places)
-        return details[0] != "torch.utils.cpp_extension" if by_library else not import_refused(str(details[0]))
+        if by_library:
+            return details[0] != "torch.utils.cpp_extension"
+        return details[0] in ON_THE_WAY or not import_refused(str(details[0]))
     if places and places[-1][0] == "importlib" and between[-1].f_code.co_name not in IMPORT_STATEMENT:
         return False  # importlib's functions import without an import event
     if any(owner == "importlib" for owner, _ in places):

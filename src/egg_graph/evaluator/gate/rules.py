@@ -112,11 +112,31 @@ ALLOWED_NAMES = {
         }
     ),
     "torch.distributed.tensor": frozenset({"DTensor", "distribute_tensor"}),
+    "torch._inductor.runtime": frozenset({"triton_helpers"}),
+    "torch._inductor.runtime.triton_helpers": frozenset(
+        {
+            *("libdevice", "math", "promote_to_tensor", "select_one", "is_floating", "if_mask", "device_assert_then"),
+            *("maximum", "minimum", "max2", "min2", "max_with_index", "min_with_index", "any", "prod", "exp"),
+            *("maximum_with_index", "minimum_with_index", "sort_with_index", "bucketize_binary_search", "frexp"),
+            *("welford", "welford_reduce", "welford_combine", "online_softmax_reduce", "online_softmax_combine"),
+            *("div_floor_integer", "remainder_integer", "pow_integer", "randint64", "constexpr_next_power_of_2"),
+        }
+    ),
+    "torch.utils._python_dispatch": frozenset({"is_traceable_wrapper_subclass"}),
 }
 """Modules that may be imported where they are installed -> the only names that may be used of them.
 
-Kernels of libraries ask whether their inputs are distributed. Nothing here makes a process group or a device mesh, and
-without one nothing is."""
+Kernels of libraries ask whether their inputs are distributed, or hold other tensors. Nothing here makes a process group
+or a device mesh, and without one nothing is. Kernels that PyTorch's compiler wrote call `triton_helpers`: functions in
+Triton's language, which are interpreted and compiled as the candidate's own are."""
+WITHIN_TORCH = tuple(f"{name}." for name in ALLOWED_NAMES if name.startswith("torch."))
+ON_THE_WAY = frozenset({"torch._inductor"})
+"""Packages that Python imports on its way to one of `ALLOWED_NAMES`; a candidate may not name them alone."""
+SAME_MODULES = {
+    "torch._inductor.runtime.triton_helpers.libdevice": "triton.language.extra.libdevice",
+    "torch._inductor.runtime.triton_helpers.math": "triton.language.math",
+}
+"""Modules that PyTorch hands on -> their own names."""
 MAKES_OPERATORS = frozenset({"torch.library.custom_op", "torch.library.triton_op"})
 """Functions that register an operator of the candidate's own (see `own_operators`)."""
 NO_COMPILER = frozenset(
@@ -218,7 +238,7 @@ ASKS = frozenset({"hasattr", "getattr", "isinstance", "id", "print", "repr", "st
 
 def is_module(dotted: str) -> bool:
     """Return whether a dotted name is a library's module, rather than something in one."""
-    if dotted in ALLOWED_NAMES:
+    if dotted in ALLOWED_NAMES or dotted in SAME_MODULES:
         return True
     return dotted.split(".")[0] in LIBRARIES and (dotted in MODULES or dotted in WITHIN_TREES)
 
@@ -238,10 +258,13 @@ def import_refused(module: str, name: str | None = None) -> str:
 
 def use_refused(dotted: str) -> str:
     """Return why a part of a library, by its dotted name, may not be used; empty if it may."""
+    for other, own in SAME_MODULES.items():
+        if dotted.startswith(f"{other}."):
+            dotted = own + dotted.removeprefix(other)
     root, *parts = dotted.split(".")
     if dotted in READS_ENVIRONMENT:
         return ""
-    if root in ALLOWED_NAMES or f"{dotted}.".startswith("torch.distributed."):
+    if root in ALLOWED_NAMES or f"{dotted}.".startswith(WITHIN_TORCH):
         return _refused_name(dotted)
     if dotted == "torch.library" or any(dotted == name or dotted.startswith(f"{name}.") for name in OWN_OPERATORS):
         return ""

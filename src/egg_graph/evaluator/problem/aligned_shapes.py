@@ -7,7 +7,7 @@ other sizes it equals (a reference may bear what the kernel refuses, where two l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from egg_graph.evaluator.problem.long_shapes import is_affordable
 from egg_graph.evaluator.problem.reference import load_reference
@@ -22,6 +22,9 @@ OTHERS, MOST_IN_FULL = ((16, 2), (8, 1), (2, 2), (2, 1), (1 << 30, 2), (1 << 30,
 """How large the others, and leading ones, are where one size is kept whole, and the most shapes of that kind."""
 LARGEST_WHOLE = 2048
 """Sizes up to this are kept whole."""
+ALL_WHOLE, BESIDE, MOST_ALL_WHOLE = (1024, 2048), (16, 64), 4
+"""Where all sizes that are equal at full shape are kept large: how large at least, how large the others are then, and
+the most shapes of that kind. They may be as large as long ones, for kernels that refuse whatever is smaller."""
 MOST_GROWN = 2
 MOST_HALVED = 3
 
@@ -39,19 +42,29 @@ def choose_aligned_shapes(source: str) -> list[dict[str, int]]:
         chosen += _usable(search, _about_targets(search), MOST_SHAPES, known=chosen)
     in_full = (_one_in_full(search, name, *others) for name in search.wide for others in OTHERS)
     changed = (shape for shape in in_full if _changes_input(search, shape))
-    return chosen + _usable(search, changed, MOST_IN_FULL, known=chosen)
+    chosen += _usable(search, changed, MOST_IN_FULL, known=chosen)
+    large = (shape for shape in _equals_large(search) if _changes_input(search, shape))
+    return chosen + _usable(search, large, MOST_ALL_WHOLE, known=chosen, fits=is_affordable)
+
+
+def _is_small(search: ShapeSearch, overrides: dict[str, int]) -> bool:
+    size = search.trials.size(overrides)
+    return size is not None and size.is_small
 
 
 def _usable(
-    search: ShapeSearch, shapes: Iterable[dict[str, int]], most: int, known: Sequence[dict[str, int]] = ()
+    search: ShapeSearch,
+    shapes: Iterable[dict[str, int]],
+    most: int,
+    known: Sequence[dict[str, int]] = (),
+    fits: Callable[[ShapeSearch, dict[str, int]], bool] = _is_small,
 ) -> list[dict[str, int]]:
     """The first shapes that run, an interpreter can process and are not known yet."""
     usable: list[dict[str, int]] = []
     for overrides in shapes:
         if overrides in known or overrides in usable:
             continue
-        size = search.trials.size(overrides)
-        if size is None or not size.is_small or not search.trials.runs(overrides):
+        if not fits(search, overrides) or not search.trials.runs(overrides):
             continue
         usable.append(overrides)
         if len(usable) == most:
@@ -111,6 +124,18 @@ def _one_in_full(search: ShapeSearch, whole: str, others: int, leading: int) -> 
     overrides |= {name: _like(search.full[name], leading) for name in search.leading}
     overrides[whole] = _like(search.full[whole], LARGEST_WHOLE)
     return {name: value for name, value in overrides.items() if value != search.full[name]}
+
+
+def _equals_large(search: ShapeSearch) -> Iterator[dict[str, int]]:
+    """Overrides that keep large all sizes of one value, such as the lengths of queries and keys, and make the others
+    small: a kernel may want whole blocks of many rows of each."""
+    for value in sorted({search.full[name] for name in search.wide}, reverse=True):
+        for large in ALL_WHOLE:
+            for beside in BESIDE:
+                sizes = {name: large if search.full[name] == value else beside for name in search.wide}
+                overrides = {name: _like(search.full[name], size) for name, size in sizes.items()}
+                overrides |= {name: _like(search.full[name], 1) for name in search.leading if name not in sizes}
+                yield {name: size for name, size in overrides.items() if size != search.full[name]}
 
 
 def _with_own_leading(search: ShapeSearch, overrides: dict[str, int]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from egg_graph.evaluator.problem.reference import Reference
 from egg_graph.evaluator.problem.reference_runner import ExactAnswer, ReferenceRunner, require_one_answer
 from egg_graph.evaluator.problem.selections import Selection, calibrate_selection
 from egg_graph.evaluator.problem.weights import copy_state, randomize_buffers, randomize_constants
-from egg_graph.schema import TF32, Precision
+from egg_graph.schema import FP32, TF32, Precision
 
 Draw = Callable[[], list[Any]]
 """Draws the inputs of a case, before the policy's cast."""
@@ -326,7 +326,8 @@ def _calibrate(
         ulp, draws = (TF32_ULP, 4) if rounded else (FP32_ULP, 2)
         if any(leaf.numel() < FEW for leaf in exact.leaves):
             draws = FEW_DRAWS
-        others += [_errors(near, exact.leaves) for near in runner.nearby(exact.leaves, ulp, draws)]
+        near = runner.nearby(exact.leaves, ulp, draws, rounded=precision in FP32)
+        others += [_errors(leaves, exact.leaves) for leaves in near]
     leaves = [
         calibrate_leaf(
             a, e, in_fp32[i] if in_fp32 else None, [errors[i] for errors in others], precision, selections[i]

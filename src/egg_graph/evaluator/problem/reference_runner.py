@@ -19,6 +19,7 @@ from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.operators import OperatorNames
 from egg_graph.evaluator.problem.precision import TF32Products, cast_inputs, pytorch_at
 from egg_graph.evaluator.problem.reference import one_line
+from egg_graph.evaluator.problem.roundings import RoundedOtherwise, keep_numbers_in_fp32, moved
 from egg_graph.evaluator.problem.seeding import seed_generators
 from egg_graph.evaluator.problem.selections import Selection, Selections
 from egg_graph.evaluator.problem.weights import copy_state
@@ -124,7 +125,9 @@ class ReferenceRunner:
             raise torch.OutOfMemoryError(no_memory)
         raise Unevaluable("the reference runs at the declared precision only; no better answer to judge by")
 
-    def nearby(self, expected: list[torch.Tensor], ulp: float, draws: int) -> Iterator[list[torch.Tensor]]:
+    def nearby(
+        self, expected: list[torch.Tensor], ulp: float, draws: int, *, rounded: bool = False
+    ) -> Iterator[list[torch.Tensor]]:
         """Run in fp64 on inputs that differ by up to half an ulp.
 
         A leaf whose infinities or NaN move is replaced by `expected`, so that it does not widen any budget.
@@ -133,14 +136,16 @@ class ReferenceRunner:
             expected: the fp64 answer to the inputs themselves.
             ulp: relative size of one ulp.
             draws: number of answers.
+            rounded: numbers on the way to the answer, and those that the module keeps, differ as in fp32, too.
 
         Raises:
             BadInput: if forward fails.
         """
         generator = torch.Generator(self.device).manual_seed(self.seed)
         for _ in range(draws):
-            inputs = tree_map_only(torch.Tensor, lambda x: _perturb(x, ulp, generator), self.inputs)
-            leaves = self._run_in(torch.float64, inputs).leaves
+            inputs = tree_map_only(torch.Tensor, lambda x: moved(x, ulp, generator), self.inputs)
+            rounding = RoundedOtherwise(generator) if rounded else None
+            leaves = self._run_in(torch.float64, inputs, rounding, numbers_in_fp32=rounded).leaves
             yield _alike([_widen(leaf, e) for leaf, e in zip(leaves, expected, strict=True)], expected)
             del leaves
 
@@ -178,10 +183,17 @@ class ReferenceRunner:
             return self._run(self.model, self.inputs, None).leaves
 
     def _run_in(
-        self, dtype: torch.dtype, inputs: list[Any], recorder: AbstractContextManager[Any] | None = None
+        self,
+        dtype: torch.dtype,
+        inputs: list[Any],
+        recorder: AbstractContextManager[Any] | None = None,
+        *,
+        numbers_in_fp32: bool = False,
     ) -> ReferenceAnswer:
         """Run with model and inputs cast to a dtype; whether the forward changes its inputs is not looked at."""
         model, copies = copy_of(self.model).to(dtype), cast_inputs(inputs, dtype)
+        if numbers_in_fp32:
+            keep_numbers_in_fp32(model)
         with pytorch_at("ieee", self.device):
             return self._run_on(model, copies, copies, None, recorder)
 
@@ -274,14 +286,6 @@ def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors hold equal values; NaN counts as equal to NaN."""
     return all(bool(((x == y) | ((x != x) & (y != y))).all()) for x, y in pieces(a, b))
-
-
-def _perturb(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
-    """Move every element by up to half an ulp, in fp64; integers stay."""
-    if not x.is_floating_point():
-        return x
-    draw = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
-    return draw.sub_(0.5).mul_(ulp).add_(1).mul_(x)
 
 
 def _alike(leaves: list[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:

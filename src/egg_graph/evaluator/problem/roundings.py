@@ -1,0 +1,59 @@
+"""Other roundings of the same forward: what every step of it, and every number in it, may be off by in fp32.
+
+A kernel adds in another order than the reference, and gets the numbers of a module as fp32 arguments. Where differences
+of nearly equal numbers make either count, no kernel can be as exact as PyTorch happens to be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from egg_graph.evaluator.problem.operators import INDEXED_MOVES, MOVES, SELECTS, VIEWS
+
+FP32_ULP = 2.0**-23
+"""Relative size of one ulp of fp32, at most."""
+ROUND_NOTHING = (
+    VIEWS | MOVES | INDEXED_MOVES | SELECTS | {"relu", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "where"}
+) | {"neg", "abs", "sign", "floor", "ceil", "round", "trunc", "masked_fill", "scatter", "masked_select", "_to_copy"}
+"""Operators whose answer fp32 holds exactly if it holds their operands."""
+
+
+class RoundedOtherwise(TorchDispatchMode):
+    """While active, moves what each operator computes by up to half an ulp of fp32.
+
+    Args:
+        generator: draws by how much.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = func(*args, **(kwargs or {}))
+        shares = any(given.alias_info is not None for given in func._schema.returns)  # a view, or written in place
+        if shares or func.overloadpacket.__name__ in ROUND_NOTHING:
+            return answer
+        return tree_map_only(torch.Tensor, lambda x: moved(x, FP32_ULP, self._generator), answer)
+
+
+def moved(x: torch.Tensor, ulp: float, generator: torch.Generator) -> torch.Tensor:
+    """Move every element by up to half an ulp, in fp64; integers stay."""
+    if not x.is_floating_point():
+        return x
+    draw = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
+    return draw.sub_(0.5).mul_(ulp).add_(1).mul_(x)
+
+
+def keep_numbers_in_fp32(model: nn.Module) -> None:
+    """Round the numbers that a module and its parts keep as attributes, such as a decay, to fp32."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, float) and math.isfinite(rounded := float(torch.tensor(value, dtype=torch.float32))):
+                vars(module)[name] = rounded
