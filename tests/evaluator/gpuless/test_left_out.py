@@ -21,7 +21,7 @@ def told(found: ProcessOutcome, dropped: dict[str, str], left_out: dict[str, str
         dropped_families={"shrunk": dropped}, uses=lambda name: SimpleNamespace(left_out=left_out)
     )
     nothing: Any = None
-    correctness = InterpretedCorrectness(nothing, problem, nothing, EvaluationBuilder())
+    correctness = InterpretedCorrectness(nothing, problem, nothing, EvaluationBuilder(), nothing)
     correctness._families("shrunk", found)
     return {rung.name: (rung.outcome, rung.statement) for rung in correctness.beside.rungs}
 

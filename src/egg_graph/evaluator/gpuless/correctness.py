@@ -1,16 +1,21 @@
-"""The rungs of right answers without a GPU: every shape, other inputs and other uses in the guarded interpreter."""
+"""The rungs of right answers without a GPU: every shape, other inputs and other uses in the guarded interpreter.
+
+Shapes are judged in order, and the first one that fails is the last; while one is interpreted, so is the next one.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
-from egg_graph.evaluator.gpuless.executor import InterpreterExecutor, ProcessOutcome
+from egg_graph.evaluator.gpuless.executor import CallsAtWork, InterpreterExecutor, ProcessOutcome
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.masked_lanes import may_be_zero, name_loads
 from egg_graph.evaluator.problem.case import Unevaluable
@@ -42,14 +47,18 @@ class InterpretedCorrectness:
         problem: of the task.
         candidate: to be judged.
         builder: gets the rungs.
+        pool: threads that wait for processes.
     """
 
     jobs: JobRunner
     problem: Problem
     candidate: Candidate
     builder: EvaluationBuilder
+    pool: ThreadPoolExecutor
     launched: list[Launch] = field(default_factory=list)
     """Launches whose values were checked."""
+    shapes_judged: int = 0
+    """Number of shapes that they are of."""
     beside: EvaluationBuilder = field(default_factory=EvaluationBuilder)
     """Rungs of input families, other uses and integrity; they come after those on shapes."""
     refused: dict[str, Finding] = field(default_factory=dict)
@@ -62,33 +71,49 @@ class InterpretedCorrectness:
     """Aligned shapes that were judged in their place."""
     everything_at: str = ""
     """The shape at which other inputs and other uses were judged; empty until one was."""
+    ahead: dict[str, CallsAtWork] = field(default_factory=dict)
+    """By shape, calls that were started before their turn."""
 
     def every_shape(self) -> None:
         """Judge reduced shapes, then long ones, until one fails; then enter the other rungs."""
-        if all(self.at(name) for name in self.problem.shapes) and self._aligned_instead():
-            if "awkward" not in self.problem.shapes:
-                why = "no awkward shape was tried: the reference has no other small one"
-                self.builder.skipped("correctness", why, shape="awkward")
-            self.at_long_shapes()
+        try:
+            if self.at_reduced_shapes() and self._aligned_instead():
+                if "awkward" not in self.problem.shapes:
+                    why = "no awkward shape was tried: the reference has no other small one"
+                    self.builder.skipped("correctness", why, shape="awkward")
+                self.at_long_shapes()
+        finally:
+            for work in self.ahead.values():
+                work.drop()
         self.builder.absorb(self.beside)
 
     # ---------------------------------------------------------------------------------------------- at reduced shapes
 
-    def at(self, name: str) -> bool:
-        """One rung: a reduced shape; False if the candidate fails it."""
-        started = time.monotonic()
+    def at_reduced_shapes(self) -> bool:
+        """Judge all reduced shapes, one after the other; False if the candidate fails one."""
+        names = list(self.problem.shapes)
+        return all(self.at(name, following) for name, following in zip(names, [*names[1:], ""], strict=True))
+
+    def at(self, name: str, following: str = "") -> bool:
+        """One rung: a reduced shape; False if the candidate fails it.
+
+        Args:
+            name: of the shape.
+            following: the shape that comes behind it; empty for none.
+        """
+        started, everything = time.monotonic(), self._judges_everything(name)
         try:
-            everything = self._judges_everything(name)
-            calls = interpreter_calls(self.problem, name, everything=everything)
+            work = self._at_work(name)
         except Unevaluable as error:
             why = f"not checked at {show(self.problem.sizes(name))}: {error}"
             self.builder.skipped("correctness", why, shape=name)
             return True
-        found = self._carried_out(calls, self.jobs.timeout)
+        self._start_ahead(following)
+        found, calls = self._judged(work), work.calls
         if everything and (refusal := _refused_use(found)):
             self.refused_use = reason_of(refusal)
             calls = interpreter_calls(self.problem, name, everything=True, at_one_shape=True)
-            found = self._carried_out(calls, self.jobs.timeout)
+            found = self._judged(self._start(calls, self.jobs.timeout))
         if not name.startswith("further_") and self._refuses(name, found):
             return True
         right = self._decided(name, calls[0], found, time.monotonic() - started)
@@ -141,6 +166,7 @@ class InterpretedCorrectness:
         """Enter what was established at a shape; False if the candidate fails there."""
         given, families = found.sections["correctness"], found.sections["other_inputs"]
         self.launched += found.launches
+        self.shapes_judged += 1
         self.builder.checks += given.checks
         self.builder.kernelbench = self.builder.kernelbench or found.kernelbench
         self.builder.log = self.builder.log or (found.log if given.findings or families.findings else "")
@@ -153,13 +179,40 @@ class InterpretedCorrectness:
         self.builder.passed("correctness", statement, seconds, shape=name)
         return True
 
-    def _carried_out(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> ProcessOutcome:
-        """Make the calls; once more with zeros in masked lanes, if that may be what the target's code has there."""
-        executor = InterpreterExecutor(self.jobs, self.problem, self.candidate)
-        found = executor.carry_out(calls, seconds, whole_steps, zero_lanes=bool(self.zeroed))
+    # --------------------------------------------------------------------------------------------- calls and answers
+
+    def _at_work(self, name: str) -> CallsAtWork:
+        """The calls at a shape, which may have been started before.
+
+        Raises:
+            Unevaluable: if the reference has no answer there.
+        """
+        work = self.ahead.pop(name, None)
+        if work is not None and work.zero_lanes == bool(self.zeroed):
+            return work
+        if work is not None:
+            work.drop()
+        calls = interpreter_calls(self.problem, name, everything=self._judges_everything(name))
+        if name in self.problem.shapes or name in self.problem.aligned_shapes:
+            return self._start(calls, self.jobs.timeout)
+        return self._start(calls, self._long_limit, self._whole_steps())
+
+    def _start_ahead(self, name: str) -> None:
+        """Start the calls at a shape before its turn; why they cannot be made is told when it comes."""
+        if name:
+            with suppress(Unevaluable):
+                self.ahead[name] = self._at_work(name)
+
+    def _start(self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None) -> CallsAtWork:
+        executor = InterpreterExecutor(self.jobs, self.problem, self.candidate, self.pool)
+        return executor.start(calls, seconds, whole_steps, zero_lanes=bool(self.zeroed))
+
+    def _judged(self, work: CallsAtWork) -> ProcessOutcome:
+        """What calls established; made again with zeros in masked lanes, if the target's code may have them there."""
+        found = work.judge()
         if self.zeroed or not may_be_zero(self.problem.task, found):
             return found
-        again = executor.carry_out(calls, seconds, whole_steps, zero_lanes=True)
+        again = work.again(zero_lanes=True).judge()
         if again.failed:
             name_loads(found, again)
             return found
@@ -172,19 +225,27 @@ class InterpretedCorrectness:
         """Judge shapes whose sizes are as large as at full shape, a few at a time; name the sizes that none reaches."""
         longer = [self.problem.grown_names(name) for name in self.aligned[-1:]]
         names = [*self.problem.long_names, *(name for names in longer for name in names)]
-        if all(self.at_long(name) for name in names) and (short := self.problem.long_shapes.not_full):
+        pairs = zip(names, [*names[1:], ""], strict=True) if names else ()
+        if all(self.at_long(name, following) for name, following in pairs) and (
+            short := self.problem.long_shapes.not_full
+        ):
             words = ", ".join(f"{name} ({size} at most)" for name, size in short.items())
             told = f"no value was checked where these are as large as in full: {words}"
             self.builder.skipped("sizes_at_full_value", told)
 
-    def at_long(self, name: str) -> bool:
-        """One rung: a long shape, on as many programs as time allows; False if the candidate fails it."""
+    def at_long(self, name: str, following: str = "") -> bool:
+        """One rung: a long shape, on as many programs as time allows; False if the candidate fails it.
+
+        Args:
+            name: of the shape.
+            following: the shape that comes behind it; empty for none.
+        """
         started = time.monotonic()
-        limit = min(self.jobs.timeout, LONG_SECONDS)
         try:
-            calls = interpreter_calls(self.problem, name, everything=False)
-            found = self._carried_out(calls, limit, self._whole_steps(name))
-            why = _left_out(found, limit)
+            work = self._at_work(name)
+            self._start_ahead(following)
+            found = self._judged(work)
+            why = _left_out(found, self._long_limit)
         except Unevaluable as error:
             why = str(error)
         if why:
@@ -194,16 +255,20 @@ class InterpretedCorrectness:
         if self.refused and self._refuses(name, found):
             self._told_refusal(name)
             return True
-        return self._decided(name, calls[0], found, time.monotonic() - started)
+        return self._decided(name, work.calls[0], found, time.monotonic() - started)
 
-    def _whole_steps(self, name: str) -> int:
+    @property
+    def _long_limit(self) -> float:
+        """Seconds for one forward at a long shape."""
+        return min(self.jobs.timeout, LONG_SECONDS)
+
+    def _whole_steps(self) -> int:
         """Steps of the programs of a long shape.
 
         Kernels that build on each other, or add to what others wrote, get more: a part of them proves nothing.
         """
         names = self.problem.long_names
-        before = names.index(name) if name in names else len(names)
-        chain = len(self.launched) // (len(self.problem.shapes) + before)
+        chain = len(self.launched) // max(1, self.shapes_judged)
         adding = any(launch.atomics for launch in self.launched)
         more = min(MOST_CHAINED, max(1, chain)) * (ADDING if adding else 1)
         return max(LEAST_STEPS, WHOLE_STEPS // max(1, len(names))) * more

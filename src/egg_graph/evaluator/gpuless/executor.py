@@ -8,6 +8,8 @@ the process leaves is data; every comparison is made here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -97,16 +99,18 @@ class InterpreterExecutor:
         jobs: runs the process.
         problem: the task under judgement.
         candidate: the candidate to be judged.
+        pool: a thread of it waits for the process.
     """
 
     jobs: JobRunner
     problem: Problem
     candidate: Candidate
+    pool: ThreadPoolExecutor
 
-    def carry_out(
+    def start(
         self, calls: Sequence[Call], seconds: float, whole_steps: int | None = None, *, zero_lanes: bool = False
-    ) -> ProcessOutcome:
-        """Make the calls in one process, and judge what it leaves.
+    ) -> CallsAtWork:
+        """Have one process make the calls.
 
         Args:
             calls: as planned.
@@ -114,7 +118,8 @@ class InterpreterExecutor:
             whole_steps: accesses and loop turns after which a sample stands for the programs that are left.
             zero_lanes: lanes that a load masks off without `other` are 0, and not undefined.
         """
-        with self.jobs.job_folder(self.candidate) as folder:
+        with ExitStack() as stack:
+            folder = stack.enter_context(self.jobs.job_folder(self.candidate))
             payload = {
                 **self.jobs.common(self.problem.task),
                 "arguments": self.problem.arguments(calls[0].case.overrides),
@@ -125,8 +130,49 @@ class InterpreterExecutor:
                 "zero_lanes": zero_lanes,
             }
             limits = Limits(wall_seconds=seconds * len([call for call in calls if call.patience is None]))
-            end = self.jobs.interpreting.run("egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits)
-            return ProcessReader(self.problem, self.candidate, calls, folder, end, self.jobs.timeout).read()
+            end = self.pool.submit(
+                self.jobs.interpreting.run, "egg_graph.evaluator.worker.jobs:interpret", payload, folder, limits
+            )
+            return CallsAtWork(self, calls, seconds, whole_steps, zero_lanes, folder, end, stack.pop_all())
+
+
+@dataclass(frozen=True)
+class CallsAtWork:
+    """Calls that a process of the interpreter makes while others are judged.
+
+    Args:
+        executor: started it.
+        calls, seconds, whole_steps, zero_lanes: as `InterpreterExecutor.start` takes them.
+        folder: of the process.
+        end: how it will have ended.
+        after: what is to be done when the answers are judged: deletes the folder.
+    """
+
+    executor: InterpreterExecutor
+    calls: Sequence[Call]
+    seconds: float
+    whole_steps: int | None
+    zero_lanes: bool
+    folder: Path
+    end: Future[ChildExit]
+    after: ExitStack
+
+    def judge(self) -> ProcessOutcome:
+        """Wait until the process has ended, and judge what it left."""
+        of = self.executor
+        with self.after:
+            return ProcessReader(
+                of.problem, of.candidate, self.calls, self.folder, self.end.result(), of.jobs.timeout
+            ).read()
+
+    def again(self, *, zero_lanes: bool) -> CallsAtWork:
+        """Have another process make the same calls."""
+        return self.executor.start(self.calls, self.seconds, self.whole_steps, zero_lanes=zero_lanes)
+
+    def drop(self) -> None:
+        """Wait until the process has ended; its answers are not wanted."""
+        with self.after:
+            self.end.result()
 
 
 def _written(calls: Sequence[Call], folder: Path) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ class GpulessLadder:
         if not self.gate(candidate, builder):
             return
         full = self.pool.submit(self.full_shape, problem, candidate)
-        correctness = InterpretedCorrectness(self.jobs, problem, candidate, builder)
+        correctness = InterpretedCorrectness(self.jobs, problem, candidate, builder, self.pool)
         correctness.every_shape()
         at_full = full.result()
         builder.absorb(at_full)
