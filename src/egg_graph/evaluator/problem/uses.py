@@ -142,19 +142,28 @@ def _change_weights(problem: CaseStore, name: str, first: Case, uses: Uses) -> N
 def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch.Generator) -> torch.Tensor:
     """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating.
 
-    Integers that are all different change places: they may be a permutation.
+    Integers that are all different, or are so in every row, change places there: they may be a permutation, or what was
+    chosen without putting back.
     """
     flat = x.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     positions = torch.randint(flat.numel(), (2, count), generator=generator).to(flat.device)
-    taken = flat[positions[1]]
     if x.is_floating_point():
-        flat[positions[0]] = taken * scale
-    elif flat.unique().numel() < flat.numel():
-        flat[positions[0]] = taken
-    else:
+        flat[positions[0]] = flat[positions[1]] * scale
+    elif width := _width_of_distinct(x):
         for here, there in positions.T.tolist():
+            there = here // width * width + there % width
             flat[[here, there]] = flat[[there, here]]
+    else:
+        flat[positions[0]] = flat[positions[1]]
     return torch.empty_like(x).copy_(flat.reshape(x.shape))
+
+
+def _width_of_distinct(x: torch.Tensor) -> int:
+    """How many elements in a row are all different: all, those of a row, or none (0)."""
+    if x.unique().numel() == x.numel():
+        return x.numel()
+    rows = x.sort(dim=-1).values
+    return x.shape[-1] if x.shape[-1] > 1 and bool((rows.diff(dim=-1) != 0).all()) else 0
 
 
 def _has_free_elements(x: torch.Tensor) -> bool:
