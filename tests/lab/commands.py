@@ -456,6 +456,10 @@ def model_runs(
     ] = None,
     expert: Annotated[bool, typer.Option("--expert/--no-expert", help="The expert's own run beside each.")] = True,
     answers: Annotated[Path | None, typer.Option(help="Take these answers of `model_runs_judge` first.")] = None,
+    budgets: Annotated[
+        list[str] | None,
+        typer.Option("--budget", metavar="NAME=JSON", help="Give model's runs a budget anew; max_calls=1 ends them."),
+    ] = None,
     status: Annotated[bool, typer.Option("--status", help="Tell what waits; let no run go on.")] = False,
     packed: Annotated[
         Path | None, typer.Option("--pack", help="Write what `model_runs_judge` needs (.tar.gz).")
@@ -479,7 +483,7 @@ def model_runs(
     console = stdout()
     if answers is not None:
         console.print(f"{take_answers(runs, answers)} answers taken")
-    progress = runs.progress() if status else asyncio.run(runs.advance())
+    progress = runs.progress() if status else asyncio.run(runs.advance(budgets=read_knobs(budgets or ())))
     if packed is not None:
         ask_contenders(runs)
     for line in progress_lines(progress):

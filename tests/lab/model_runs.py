@@ -13,7 +13,7 @@ FOLDER/spool/                                    questions to the evaluator, and
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -144,10 +144,13 @@ class ModelRuns:
         folder = self.run_folder(planned)
         return folder is not None and (folder / "evidence.json").is_file()
 
-    async def advance(self, *, wait: float | None = 0, at_once: int | None = 4) -> RunsProgress:
+    async def advance(
+        self, *, wait: float | None = 0, at_once: int | None = 4, budgets: Mapping[str, Any] | None = None
+    ) -> RunsProgress:
         """Let every run go on until it needs an answer that is not there.
 
         Args:
+            budgets: given anew to the runs of models, such as `{"max_calls": 1}`, which ends those that asked.
             wait: seconds to wait for an answer of the evaluator; None waits as long as it takes.
             at_once: runs at work at the same time; None for all of them.
         """
@@ -156,7 +159,7 @@ class ModelRuns:
 
         async def work(planned: PlannedRun) -> str:
             async with free:
-                return await self._go_on(planned, wait)
+                return await self._go_on(planned, wait, budgets or {})
 
         ends = await asyncio.gather(*(work(planned) for planned in left), return_exceptions=True)
         for end in ends:  # a defect of ours is raised when the other runs have gone on
@@ -173,7 +176,7 @@ class ModelRuns:
         ended = sum(self.ended(planned) for planned in self.planned_runs)
         return RunsProgress(len(self.planned_runs), ended, failed or {}, self._prompts(), self._questions())
 
-    async def _go_on(self, planned: PlannedRun, wait: float | None) -> str:
+    async def _go_on(self, planned: PlannedRun, wait: float | None, budgets: Mapping[str, Any]) -> str:
         """Begin or resume one run; return why it cannot go on, where that is no missing answer."""
         spool = f"spool:{self.folder / SPOOL}"
         services: dict[str, Any] = {
@@ -184,7 +187,7 @@ class ModelRuns:
         known = self.begun.get(planned.key)
         try:
             if known is not None:
-                await aresume(known, **services)
+                await aresume(known, **services, **(budgets if planned.player == "model" else {}))
                 return ""
             await aoptimize(
                 self.terms.references[planned.problem],

@@ -47,8 +47,8 @@ async def converse(
     usage, problem, withheld, asked = Usage(), "", "", question.prompt
     mended: tuple[str, ...] = ()
     for _ in range(2):
-        if problem and (withheld := terms().spent(usage)):
-            problem = f"{problem}; not asked again: {withheld}"
+        if withheld := terms().spent(usage):  # at first, too: a run may be resumed with a lower budget
+            problem = f"{problem}; not asked again: {withheld}" if problem else f"not asked: {withheld}"
             break
         try:
             answered = await channel.ask(question.model_copy(update={"prompt": asked}), config, usage)
