@@ -42,7 +42,7 @@ def test_a_reference_that_is_left_out_is_nowhere_in_it_and_is_needed(ended, tmp_
     write_recording(ended, file, left_out="suite relu.py")
     assert left_out(file) == "suite relu.py"
     assert b"words of others" not in gzip.decompress(file.read_bytes())
-    with pytest.raises(BadInput, match="leaves the reference suite relu.py out"):
+    with pytest.raises(BadInput, match=r"leaves the reference suite relu\.py out"):
         read_recording(file, tmp_path / "run")
     read_recording(file, tmp_path / "run", reference=TEXT)
     assert not replay_run(tmp_path / "run").differs

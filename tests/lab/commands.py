@@ -521,6 +521,22 @@ def model_runs_judge(
 
 
 @lab.command()
+def warm(
+    references: Annotated[list[Path], typer.Argument(help="PyTorch references that the expert has kernels for.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Evaluations of each.")] = 5,
+    device: Annotated[Device, DEVICE] = "auto",
+    precision: Annotated[Precision, PRECISION] = "tf32",
+    out: Annotated[Path | None, OUT] = None,
+) -> None:
+    """Tell the seconds that one more kernel costs an evaluator that knows the task."""
+    from tests.lab.warm import run_warm, warm_page
+
+    check_device(device)
+    tasks = [read_task(reference, precision) for reference in references]
+    typer.echo(warm_page(run_warm(tasks, out, device=device, repeats=repeats)))
+
+
+@lab.command()
 def briefs(out: Annotated[Path | None, OUT] = None) -> None:
     """Measure the briefs of a recorded run, in estimated tokens."""
     from tests.lab.briefs import measure_briefs, sizes_table, write_sizes
