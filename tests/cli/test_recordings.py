@@ -3,11 +3,13 @@
 import gzip
 
 import pytest
+from typer.testing import CliRunner
 
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput
 from tests.cli.test_model_runs_lab import KNOBS, advance, answer, source, trip
 from tests.graph.scripted import REFERENCE
+from tests.lab.commands import lab
 from tests.lab.model_runs import PlannedRun, begin_model_runs
 from tests.lab.recordings import left_out, read_recording, refresh_recording, write_recording
 
@@ -15,10 +17,11 @@ TEXT = "# words of others\n" + REFERENCE.replace("16, 16", "16, 17")
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
-    """The folder of a run with a model that has ended."""
+def runs(tmp_path_factory):
+    """Runs with a model of which the only one has ended."""
     place = tmp_path_factory.mktemp("recorded")
-    problem = place / "relu.py"
+    problem = place / "problems" / "relu.py"
+    problem.parent.mkdir()
     problem.write_text(TEXT)
     runs = begin_model_runs(place / "runs", [problem], KNOBS, expert=False)
     while (progress := advance(runs)).ended < progress.total:
@@ -26,6 +29,12 @@ def ended(tmp_path_factory):
             answer(progress, {"relu": source("timed", 3)})
         else:
             assert trip(runs, place)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def ended(runs):
+    """The folder of the run that has ended."""
     return runs.run_folder(PlannedRun("relu", "model"))
 
 
@@ -60,3 +69,14 @@ def test_prompts_that_changed_are_taken_over_with_the_answers_of_then(ended, tmp
     refresh_recording(file)
     read_recording(file, tmp_path / "now")
     assert not replay_run(tmp_path / "now").differs
+
+
+def test_the_commands_record_what_ended_and_replay_it(runs, tmp_path):
+    told = CliRunner().invoke(lab, ["model_runs", str(runs.folder), "--status", "--record", str(tmp_path)]).output
+    assert "1 runs recorded" in told
+    file = tmp_path / "relu.json.gz"
+    assert left_out(file) == "problems/relu.py", "the reference lies outside of this checkout"
+    words = ["recordings", str(file), "--references", str(runs.folder.parent)]
+    replayed = CliRunner().invoke(lab, [*words, "--refresh"])
+    assert (replayed.exit_code, "relu.json.gz: ends as it did" in replayed.output) == (0, True)
+    assert CliRunner().invoke(lab, words[:2]).exit_code == 2, "nobody said where the reference lies"

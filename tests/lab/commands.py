@@ -466,6 +466,9 @@ def model_runs(
     ] = None,
     priced_as: Annotated[str, typer.Option(help="Tell the tokens in money, at this model's price.")] = "",
     replay: Annotated[bool, typer.Option("--replay", help="Repeat every run that ended from its folder.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Write what a replay needs of each model's run that ended into this folder.")
+    ] = None,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Let runs of many problems with a model go on until each needs an answer, and tell what waits.
@@ -477,6 +480,7 @@ def model_runs(
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_page import model_runs_page, write_model_runs
     from tests.lab.model_runs_table import read_model_runs
+    from tests.lab.recordings import record_runs
 
     given = read_knobs(knobs or ())
     runs = begin_model_runs(folder, references, given, expert=expert) if references else ModelRuns(folder)
@@ -491,11 +495,39 @@ def model_runs(
     if packed is not None:
         pack(runs, packed)
         console.print(f"{plain(packed)}: {packed.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
+    if record is not None:
+        console.print(f"{record_runs(runs, record)} runs recorded in {plain(record)}", soft_wrap=True)
     if out is not None:
         results = read_model_runs(runs, priced_as=priced_as, replay=replay)
         write_model_runs(out, results)
         typer.echo(model_runs_page(results))
     if progress.failed:
+        raise typer.Exit(REJECTED)
+
+
+@lab.command()
+def recordings(
+    files: Annotated[list[Path], typer.Argument(help="What `model_runs --record` wrote.")],
+    references: Annotated[
+        Path | None, typer.Option(help="Folder of the references that recordings leave out, such as KernelBench.")
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Take over prompts that changed; answers and measurements stay.")
+    ] = False,
+) -> None:
+    """Replay recorded runs of models without key or GPU; exit status 1 if one ends otherwise than it did."""
+    from tests.lab.recordings import refresh_recording, replay_recording
+
+    differing = 0
+    for file in files:
+        if refresh:
+            refresh_recording(file, references)
+        differs = replay_recording(file, references)
+        differing += bool(differs)
+        stdout().print(
+            f"{plain(file.name)}: {f'differs in {differs}' if differs else 'ends as it did'}", soft_wrap=True
+        )
+    if differing:
         raise typer.Exit(REJECTED)
 
 

@@ -15,8 +15,11 @@ from egg_graph.agents.replay import ReplayModel
 from egg_graph.model_requests import REQUESTS, read_requests
 from egg_graph.runs.evaluations import EVALUATIONS, ReplayEvaluator
 from egg_graph.runs.folder import read_request
+from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput, ModelRequest
+from tests.lab.model_runs import ModelRuns
 
+CHECKOUT = Path(__file__).parents[2]
 KEPT = ("run.json", "evidence.json", "history.jsonl", f"{REQUESTS}/*.json", f"{EVALUATIONS}/*.json")
 LEFT_OUT = "[the reference is not kept here: {name}]"
 SUFFIX = ".json.gz"
@@ -73,7 +76,38 @@ class AnswersInPlace(ReplayModel):
         return f"{request.role} {request.stage} {request.attempt} {request.mode} {request.draft}"
 
 
-def refresh_recording(file: Path, *, reference: str = "") -> None:
+def record_runs(runs: ModelRuns, into: Path) -> int:
+    """Record every model's run that ended; a reference that does not lie in this checkout is left out.
+
+    Returns:
+        How many there are.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    ended = [run for run in runs.planned_runs if run.player == "model" and runs.ended(run)]
+    for run in ended:
+        reference, folder = Path(runs.terms.references[run.problem]), runs.run_folder(run)
+        assert folder is not None
+        theirs = "" if reference.is_relative_to(CHECKOUT) else f"{reference.parent.name}/{reference.name}"
+        write_recording(folder, into / f"{run.problem}{SUFFIX}", left_out=theirs)
+    return len(ended)
+
+
+def replay_recording(file: Path, references: Path | None = None) -> str:
+    """Repeat a recorded run; return what differs at its end, empty if nothing does.
+
+    Args:
+        file: the recording.
+        references: folder of the references that are left out.
+
+    Raises:
+        BadInput: if the reference is left out and not there, or the run asks what it did not ask.
+    """
+    with tempfile.TemporaryDirectory(prefix="egg-graph-recording-") as name:
+        read_recording(file, Path(name), reference=_reference(file, references))
+        return ", ".join(replay_run(Path(name)).differs)
+
+
+def refresh_recording(file: Path, references: Path | None = None) -> None:
     """Repeat a recorded run with the prompts of today, and keep those: its answers, and its measurements, stay.
 
     A later replay then compares with the prompts of today. The answers were given to those of the first recording.
@@ -83,7 +117,7 @@ def refresh_recording(file: Path, *, reference: str = "") -> None:
     """
     with tempfile.TemporaryDirectory(prefix="egg-graph-recording-") as name:
         old = Path(name) / "old"
-        read_recording(file, old, reference=reference)
+        read_recording(file, old, reference=_reference(file, references))
         request, evaluator = read_request(old), ReplayEvaluator(old)
         run = optimize(
             request["reference"],
@@ -94,6 +128,12 @@ def refresh_recording(file: Path, *, reference: str = "") -> None:
             **{**request["context"], "target": evaluator.task.target.key},
         )
         write_recording(run.folder, file, left_out=left_out(file))
+
+
+def _reference(file: Path, references: Path | None) -> str:
+    """Text of the reference that a recording leaves out; empty where it leaves none out, or it is not there."""
+    path = references / left_out(file) if references is not None and left_out(file) else None
+    return path.read_text(encoding="utf-8") if path is not None and path.is_file() else ""
 
 
 def _kept(folder: Path) -> Iterator[Path]:
