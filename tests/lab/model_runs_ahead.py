@@ -16,16 +16,13 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
 
-from egg_graph.calls import Call
 from egg_graph.cli.judging_host import Host
 from egg_graph.evaluator.remote.judge_queue import JudgeQueue, judge_spool
 from egg_graph.evaluator.remote.questions import KEY, Answer, Question
 from egg_graph.evaluator.remote.spool import Spool
-from egg_graph.nodes.roles import make_candidate
 from egg_graph.runs.checkpoints import FILE as CHECKPOINTS
-from egg_graph.schema import BadInput, Baseline, Brief, Draft, InfrastructureError
-from egg_graph.stages import ALGORITHMIC_STRUCTURE
-from egg_graph.team import resolve_team
+from egg_graph.schema import BadInput, Baseline, InfrastructureError
+from tests.lab.first_kernel import first_kernel
 from tests.lab.model_runs import BEGUN, RUNS, SPOOL, TERMS, ModelRuns, RunsProgress
 
 ANSWERS, QUESTIONS = f"{SPOOL}/answers", f"{SPOOL}/questions"
@@ -41,27 +38,15 @@ def ask_contenders(runs: ModelRuns) -> None:
     """
     if not runs.terms.expert and not runs.terms.knobs.get("expert_seed", True):
         return
-    expert, spool = resolve_team(None), Spool(runs.folder / SPOOL)
+    spool = Spool(runs.folder / SPOOL)
     milliseconds = None if runs.terms.knobs.get("device") == "none" else 1.0
     for question in runs.progress().questions:
         if question.kind != "baseline" or question.task is None:
             continue
-        stage = ALGORITHMIC_STRUCTURE
-        brief = Brief(
-            task=question.task,
-            baseline=Baseline(task=question.task.digest, eager_ms=milliseconds),
-            stage=stage.name,
-            attempt=0,
-            objective=stage.objective,
-            mode="seed",
-        )
         with suppress(InfrastructureError):
-            draft: Draft = Call(expert.write, brief).make()
-            if not draft.problem:
-                seed = make_candidate(
-                    draft, author=expert.name, stage=stage.name, mode="seed", parent=None, plan=draft.note
-                )
-                spool.ask(Question(kind="evaluate", task=question.task, candidates=(seed,), stage=stage.name))
+            seed = first_kernel(question.task, Baseline(task=question.task.digest, eager_ms=milliseconds))
+            if seed is not None:
+                spool.ask(Question(kind="evaluate", task=question.task, candidates=(seed,), stage=seed.stage))
 
 
 def pack(runs: ModelRuns, file: Path) -> None:

@@ -12,14 +12,11 @@ from statistics import median
 
 from egg_graph.bench.provenance import Provenance, current_provenance
 from egg_graph.bench.writing import markdown_table, write_results
-from egg_graph.calls import Call
 from egg_graph.context import Device
 from egg_graph.evaluator import LocalEvaluator
-from egg_graph.nodes.roles import make_candidate
-from egg_graph.schema import Baseline, Brief, Candidate, Draft, KernelTask, Value
+from egg_graph.schema import BadInput, Candidate, KernelTask, Value
 from egg_graph.schema.syntax import syntax_tree
-from egg_graph.stages import ALGORITHMIC_STRUCTURE
-from egg_graph.team import resolve_team
+from tests.lab.first_kernel import first_kernel
 
 
 class WarmRow(Value):
@@ -57,11 +54,17 @@ def run_warm(
     device: Device = "auto",
     repeats: int = 5,
 ) -> WarmResults:
-    """Evaluate the expert's kernel of each task `repeats` times with an evaluator that has judged it once before."""
+    """Evaluate the expert's kernel of each task `repeats` times with an evaluator that has judged it once before.
+
+    Raises:
+        BadInput: if the expert has no kernel for a task.
+    """
     terms, rows = current_provenance(), []
     for task in tasks:
         with LocalEvaluator(device=device) as local:
-            kernel = _first_kernel(task, local.baseline(task))
+            kernel = first_kernel(task, local.baseline(task))
+            if kernel is None:
+                raise BadInput(f"{task.name}: the embedded expert has no kernel for it; name other references")
             local.evaluate(task, _varied(kernel, 0))
             seconds = []
             for turn in range(1, repeats + 1):
@@ -98,15 +101,6 @@ def warm_page(results: WarmResults) -> str:
         *markdown_table(["task", "verdict", "median [s]", "fastest [s]", "slowest [s]"], table),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _first_kernel(task: KernelTask, baseline: Baseline) -> Candidate:
-    """The expert's first kernel."""
-    stage, expert = ALGORITHMIC_STRUCTURE, resolve_team(None)
-    asked = {"stage": stage.name, "attempt": 0, "objective": stage.objective, "mode": "seed"}
-    brief = Brief.model_validate({"task": task, "baseline": baseline, **asked})
-    draft: Draft = Call(expert.write, brief).make()
-    return make_candidate(draft, author=expert.name, stage=stage.name, mode="seed", parent=None, plan=draft.note)
 
 
 def _varied(kernel: Candidate, turn: int) -> Candidate:
