@@ -20,7 +20,7 @@ from egg_graph.cli import app
 from egg_graph.model_requests import read_requests
 from egg_graph.runs.estimate import estimate_run
 from egg_graph.runs.replay import replay_run
-from egg_graph.schema import BadInput, ModelUnavailable
+from egg_graph.schema import AnswerPending, BadInput, ModelUnavailable
 from tests.agents.answers import ANALYSIS, DIAGNOSIS, fenced
 from tests.agents.openai_server import OpenAIServer, completion, failure
 from tests.agents.test_model_graph import NOT_WORTH, by_role, module, role_of
@@ -300,3 +300,17 @@ def test_a_run_whose_roles_had_finished_was_not_stopped_by_the_budget_that_they_
     longer = optimize(max_calls=3, stages=("algorithmic_structure", "parallel_mapping"))
     assert [one.outcome for one in longer.summaries] == ["improved", "not_worth_optimizing"]
     assert "max_calls" not in longer.verdict
+
+
+def test_a_lower_budget_at_resume_forbids_the_request_that_waits(tmp_path):
+    asked = {"evaluator": ScriptedEvaluator(clock=True), "principles": ()}
+    with pytest.raises(AnswerPending):
+        egg_graph.optimize("relu.py", model=f"handoff:{tmp_path / 'prompts'},wait=0", **asked, **KNOBS)
+    (seed,) = open_prompts(tmp_path / "prompts")
+    write_answer(tmp_path / "prompts", seed.id, fenced(module("ok 3")))
+    with pytest.raises(AnswerPending):
+        resume(the_run())
+    (plan,) = open_prompts(tmp_path / "prompts")
+    run = resume(the_run(), max_calls=1)
+    assert run.status == "correct" and "max_calls (1) reached" in run.verdict
+    assert [prompt.id for prompt in open_prompts(tmp_path / "prompts")] == [plan.id], "another prompt was sent"
