@@ -96,10 +96,19 @@ def test_no_request_is_sent_again_when_the_budget_is_spent():
 def test_no_answer_is_asked_for_anew_when_the_budget_is_spent():
     with (
         OpenAIServer([completion("no code")]) as server,
-        asking_under(Terms(spent=lambda cost: "max_calls (1) reached")),
+        asking_under(Terms(spent=lambda cost: "max_calls (1) reached" * (cost.calls > 0))),
     ):
         draft = team_at(server).write(seed_brief())
     assert len(server.requests) == 1 and "not asked again: max_calls (1) reached" in draft.problem
+
+
+def test_nobody_is_asked_at_all_when_the_budget_is_spent_before():
+    with (
+        OpenAIServer([completion("no code")]) as server,
+        asking_under(Terms(spent=lambda cost: "max_calls (1) reached")),
+    ):
+        draft = team_at(server).write(seed_brief())
+    assert not server.requests and draft.problem.endswith("not asked: max_calls (1) reached")
 
 
 def refuses_schemas(body):
