@@ -294,7 +294,7 @@ def test_an_access_that_strays_at_an_odd_shape_alone_rejects(
     monkeypatch.setattr(ladder.base, "launches", launches)
     monkeypatch.setattr(ladder.base, "fake_call", fake_call)
     builder, verdict = ladder.evaluate(problem, candidate(RIGHT), None)
-    assert shapes == ["full", "awkward"]
+    assert set(shapes) == {"full", "awkward"}
     assert verdict is None
     assert builder.failed
     assert {rung.name: rung.outcome for rung in builder.rungs}["bounds_at_odd_shape"] == "failed"

@@ -1,51 +1,23 @@
 """What is compiled ahead of a sweep is what the process on the GPU looks for: it compiles nothing again."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import torch
 
 from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
-from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_ahead import compiled_ahead
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
+from tests.evaluator.pretended_gpu import Job, call_on_pretended_gpu, kernels_in
 from tests.paths import CORPUS
 
 PROBLEM = re.compile('problem = "(.+)"')
-CALLS = """
-import json, os, sys
-from pathlib import Path
-import torch
-from egg_graph.evaluator.device.simulated import simulate_gpu
-from egg_graph.evaluator.host.candidate import construct, load_module
-from egg_graph.schema import Hardware
-from triton.runtime.autotuner import Autotuner
-from triton.runtime.jit import JITFunction
-
-asked = json.load(sys.stdin)
-simulate_gpu(Hardware.model_validate(asked["hardware"]))
-run = JITFunction.run
-JITFunction.run = lambda self, *args, grid, warmup, **options: run(self, *args, grid=grid, warmup=True, **options)
-Autotuner.do_bench = property(lambda self: lambda call, quantiles: [call() or 1.0] * len(quantiles))
-for folder, reference in asked["jobs"]:
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-    problem = {}
-    exec(reference, problem)
-    module = load_module(Path(folder) / "candidate.py")
-    construct(module, problem.get("get_init_inputs", list)(), {})(*problem["get_inputs"]())
-"""
-"""Calls candidates as on a GPU, but for that no kernel is launched once it is compiled."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +36,7 @@ def candidate_of(source: str) -> Candidate:
 
 
 def test_processes_on_the_gpu_find_their_kernels_compiled(ladder: GpulessLadder, h200: Hardware) -> None:
-    jobs: list[tuple[Path, str]] = []
+    jobs: list[Job] = []
     with ExitStack() as stack:
         for name in ("softmax_online", "matmul_by_descriptors", "softmax_autotuned"):
             source = (CORPUS / "right" / f"{name}.py").read_text()
@@ -75,22 +47,9 @@ def test_processes_on_the_gpu_find_their_kernels_compiled(ladder: GpulessLadder,
             compiled = stack.enter_context(compiled_ahead(ladder, problem, candidates))
             assert compiled.rejected[0] is None and compiled.rejected[1] is not None
             assert not kernels_in(compiled.folders[1]), "what the gate rejects is not compiled"
-            jobs.append((compiled.folders[0], reference))
-        before = [kernels_in(folder) for folder, _ in jobs]
+            jobs.append((compiled.folders[0], reference, {}))
+        before = [kernels_in(folder) for folder, *_ in jobs]
         assert all(before) and len(before[2]) > 1, "every tuning configuration is compiled"
         call_on_pretended_gpu(jobs, h200)
-        assert [kernels_in(folder) for folder, _ in jobs] == before, "nothing was compiled again"
-    assert not any(folder.exists() for folder, _ in jobs)
-
-
-def kernels_in(folder: Path) -> set[str]:
-    return {path.parent.name for path in (folder / "triton").glob("*/*.cubin")}
-
-
-def call_on_pretended_gpu(jobs: list[tuple[Path, str]], hardware: Hardware) -> None:
-    asked = {"jobs": [(str(folder), reference) for folder, reference in jobs], "hardware": hardware.model_dump()}
-    environment = {**os.environ, **clean_environment()}
-    environment.pop("TRITON_INTERPRET", None)
-    subprocess.run(
-        [sys.executable, "-c", CALLS], input=json.dumps(asked), text=True, env=environment, check=True, timeout=120
-    )
+        assert [kernels_in(folder) for folder, *_ in jobs] == before, "nothing was compiled again"
+    assert not any(folder.exists() for folder, *_ in jobs)

@@ -45,6 +45,11 @@ AT_FULL_SHAPE = ("outlier", "negated", "large", "tiny")
 """Input families of which the first that a problem can be judged on is tried at full shape."""
 
 
+def reduced_names(problem: Problem) -> list[str]:
+    """Names of the reduced shapes at which a kernel is judged on a GPU."""
+    return [name for name in problem.shapes if name != "shrunk" and not name.startswith(FURTHER)]
+
+
 @dataclass
 class GpuCorrectness:
     """The rungs of right answers for one candidate.
@@ -77,8 +82,7 @@ class GpuCorrectness:
 
     def at_reduced_shapes(self) -> bool:
         """One rung per reduced shape, other inputs and other uses; False where one fails. Takes little memory."""
-        names = [name for name in self.problem.shapes if name != "shrunk" and not name.startswith(FURTHER)]
-        if not all(self.at(name) for name in names) or not self._aligned_instead():
+        if not all(self.at(name) for name in reduced_names(self.problem)) or not self._aligned_instead():
             return False
         return self.other_inputs_reduced() and self.other_uses()
 

@@ -25,6 +25,7 @@ from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
 from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
+from egg_graph.evaluator.gpu.shapes_ahead import ShapesAhead
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import time_candidate
 from egg_graph.evaluator.gpu.timing.speed import judge_speed
@@ -108,7 +109,11 @@ class GpuLadder:
                 if finalist:
                     sanitizer.start(functions_of(candidate.source))
 
-            verdict = self._on_gpu(problem, folder, builder, finalist, prepare)
+            ahead = ShapesAhead(self.base, problem, candidate, folder)
+            try:
+                verdict = self._on_gpu(problem, folder, builder, finalist, ahead, prepare)
+            finally:
+                ahead.close()
             if builder.failed:
                 return builder, None
             with spending_on("correctness"):
@@ -129,6 +134,7 @@ class GpuLadder:
         folder: Path,
         builder: EvaluationBuilder,
         finalist: bool,
+        ahead: ShapesAhead,
         prepare: Callable[[], None],
     ) -> Verdict | None:
         """The rungs that need the candidate's process: answers, integrity and timing.
@@ -140,9 +146,14 @@ class GpuLadder:
         correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder), self.access)
         try:
             with self.access.computing(), spending_on("correctness"):
-                if not self._start(session, builder) or not correct.at_reduced_shapes():
+                if not self._start(session, builder):
+                    return None
+                with self.access.away():
+                    ahead.wait_for_reduced()
+                if not correct.at_reduced_shapes():
                     return None
                 prepare()
+            ahead.wait_for_full()
             with self.access.at_full_shape():
                 return self._at_full_shape(correct, folder, finalist)
         except CandidateFailed as failure:

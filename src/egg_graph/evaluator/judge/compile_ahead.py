@@ -1,9 +1,4 @@
-"""Compile the configurations of a sweep before it has the GPU: in processes without one, and without its memory.
-
-What a forward at full shape launches is recorded by the interpreter, which runs no whole program of it, and compiled
-for the target into the configuration's folder. A process that runs there later finds its kernels in Triton's cache.
-Where this fails, that process compiles for itself, and tells what is wrong.
-"""
+"""Compile the configurations of a sweep before it has the GPU, each into a folder of its own (`cache_filling`)."""
 
 from __future__ import annotations
 
@@ -14,22 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from egg_graph.evaluator.evidence.builder import EvaluationBuilder
-from egg_graph.evaluator.evidence.statements import distinct
-from egg_graph.evaluator.gpuless.compilation import TargetCompiler
+from egg_graph.evaluator.gpuless.cache_filling import fill_cache, recording_call
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.judge.screening import gate_each
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.evaluator.progress import hear_progress, report_progress
+from egg_graph.evaluator.progress import report_progress
 from egg_graph.evaluator.spending import spending_on
-from egg_graph.schema import Candidate, InfrastructureError, Trial
+from egg_graph.schema import Candidate, Trial
 
 COMPILERS = 12
 """Most configurations that are compiled side by side."""
-LAUNCH_SECONDS, RECORD_SECONDS = 0.2, 10.0
-"""Time limits of recording one configuration [s]: per launch, and in all."""
-COMPILE_SECONDS = 20.0
-"""No further launch of a configuration is compiled after this time [s]."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +58,11 @@ def _compile_all(
     rejected: Sequence[Trial | None],
     folders: Sequence[Path],
 ) -> None:
-    call = {**ladder.fake_call(problem, LAUNCH_SECONDS, RECORD_SECONDS), "sample": 1}
+    call = recording_call(ladder, problem)
 
     def compile_one(candidate: Candidate, trial: Trial | None, folder: Path) -> None:
-        if trial is not None:
-            return
-        try:
-            with hear_progress(None):
-                run = ladder.launches(problem.task, candidate, call, EvaluationBuilder())
-                if run is not None:
-                    compiler = TargetCompiler(ladder.jobs, problem.task, candidate)
-                    compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS)
-        except InfrastructureError:  # the process on the GPU finds out for itself
-            return
+        if trial is None:
+            fill_cache(ladder, problem.task, candidate, call, folder)
 
     with ThreadPoolExecutor(min(COMPILERS, len(os.sched_getaffinity(0)))) as pool:
         list(pool.map(compile_one, candidates, rejected, folders))

@@ -1,0 +1,51 @@
+"""Compile what a candidate launches before its process has the GPU: in a process without one, and without its memory.
+
+What a forward launches is recorded by the interpreter, which runs no whole program of it, and compiled for the target
+into the candidate's folder. A process that runs there later finds its kernels in Triton's cache. Where this fails, that
+process compiles for itself, and tells what is wrong.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from egg_graph.evaluator.evidence.builder import EvaluationBuilder
+from egg_graph.evaluator.evidence.statements import distinct
+from egg_graph.evaluator.gpuless.compilation import TargetCompiler
+from egg_graph.evaluator.gpuless.ladder import GpulessLadder
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.progress import hear_progress
+from egg_graph.schema import Candidate, InfrastructureError, KernelTask
+
+LAUNCH_SECONDS, RECORD_SECONDS = 0.2, 10.0
+"""Time limits of recording one forward [s]: per launch, and in all."""
+COMPILE_SECONDS = 20.0
+"""No further launch of a forward is compiled after this time [s]."""
+
+
+def recording_call(ladder: GpulessLadder, problem: Problem, shape: str = "full") -> dict[str, Any]:
+    """Payload of a run that records what a forward launches, as `GpulessLadder.fake_call`."""
+    return {**ladder.fake_call(problem, LAUNCH_SECONDS, RECORD_SECONDS, shape=shape), "sample": 1}
+
+
+def fill_cache(
+    ladder: GpulessLadder, task: KernelTask, candidate: Candidate, call: dict[str, Any], folder: Path
+) -> None:
+    """Compile what one forward launches into Triton's cache in a folder.
+
+    Args:
+        ladder: the ladder without a GPU.
+        task: for whose target is compiled.
+        candidate: the kernel.
+        call: payload of the run that records its launches (`recording_call`).
+        folder: where the candidate's process will run.
+    """
+    try:
+        with hear_progress(None):
+            run = ladder.launches(task, candidate, call, EvaluationBuilder())
+            if run is not None:
+                compiler = TargetCompiler(ladder.jobs, task, candidate)
+                compiler.fill_cache(distinct(run.launches), folder, COMPILE_SECONDS)
+    except InfrastructureError:  # the process on the GPU finds out for itself
+        return
