@@ -91,6 +91,9 @@ class Session(InProcess):
         self.watch = watch
         self.opened.append(self)
 
+    def prepare_blank(self) -> None:
+        """No process is needed here."""
+
 
 def time_candidate(session: Any, problem: Problem, baseline: Any, machine: str) -> TimingResult:
     timing = Timing(
@@ -117,7 +120,9 @@ def ladder(monkeypatch: pytest.MonkeyPatch, stand_in: None, tmp_path: Path) -> G
     monkeypatch.setattr(gpu_ladder, "time_candidate", time_candidate)
     for name in ("baseline", "compiled_baseline"):
         monkeypatch.setattr(
-            GpuLadder, name, lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())))
+            GpuLadder,
+            name,
+            lambda self, problem: SimpleNamespace(case=next(iter(problem.full_cases())), empty_bursts={}),
         )
     return GpuLadder(Base(tmp_path), "stand-in")  # type: ignore[arg-type]
 
@@ -204,10 +209,14 @@ def test_the_baseline_is_compiled_while_others_use_the_gpu_which_is_held_alone_o
             yield
 
     ladder.access = Access()
-    monkeypatch.setattr(GpuLadder, "compiled_baseline", lambda self, problem: done.append("compiled"))
+    compiled = GpuLadder.compiled_baseline
+    monkeypatch.setattr(
+        GpuLadder, "compiled_baseline", lambda self, problem: (done.append("compiled"), compiled(self, problem))[1]
+    )
+    monkeypatch.setattr(Session, "prepare_blank", lambda self: done.append("blank"))
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
     assert builder.outcome_of("timing") is not None
-    assert done == ["compiled", "measuring"]
+    assert done == ["compiled", "blank", "measuring"]
 
 
 def test_the_time_of_each_rung_is_counted_for_what_it_is(

@@ -60,3 +60,14 @@ def test_what_a_candidate_takes_is_noted_whenever_it_is_looked_at(monkeypatch: p
         assert watch() is None
         assert watch() is None
         assert account.spending().memory == Memory(candidate_bytes=float(7 << 30)), "the most of both looks"
+
+
+def test_what_others_take_for_the_judge_is_not_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [64 << 30]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (free[0], 64 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device=None: 0)
+    watch = MemoryLimit(0.5)
+    free[0] -= 1 << 30
+    with watch.leaving_out():
+        free[0] -= 2 << 30
+    assert watch.taken() == 1 << 30

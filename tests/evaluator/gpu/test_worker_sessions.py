@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,36 @@ def test_a_worker_at_work_is_paused_while_another_judge_measures(fork_server: Fo
     assert measured == ["T"], "a measurement waits for no answer of a worker"
     assert "KeyError" in str(failed.value), "it went on, and the pause does not count as its time"
     measuring.join()
+
+
+def test_a_blank_worker_is_started_ahead_once_and_ends_with_the_session(
+    fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkerSession, "start", lambda self, fraction: None)
+    taken: list[str] = []
+
+    class Watch:
+        def __call__(self) -> None:
+            return None
+
+        @contextmanager
+        def leaving_out(self) -> Iterator[None]:
+            yield
+            taken.append("left out")
+
+    (tmp_path / "one").mkdir()
+    opened = WorkerSession(fork_server, tmp_path / "one", 60.0, Watch())
+    opened.prepare_blank()
+    opened.prepare_blank()
+    assert taken == ["left out"], "its memory is not the candidate's"
+    blank = opened.blank()
+    other = opened.blank()
+    assert blank.alive and other.alive and blank is not other
+    for session in (blank, other):
+        session.close()
+    opened.prepare_blank()
+    opened.close()
+    assert not _workers(tmp_path / "one", wait=0), "one that nobody needed ends with the session"
 
 
 def _workers(folder: Path, wait: float = 30.0) -> list[int]:

@@ -10,7 +10,8 @@ whole granules, so anything else in one would be shared as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -260,6 +261,13 @@ class MemoryLimit:
     def taken(self) -> int:
         """Return how much memory others have taken since [bytes]."""
         return self._taken_by_others() - self.before
+
+    @contextmanager
+    def leaving_out(self) -> Iterator[None]:
+        """Do not count what others take in the block."""
+        before = self._taken_by_others()
+        yield
+        self.before += self._taken_by_others() - before
 
     def __call__(self) -> Finding | None:
         """Return a finding if others have taken more than the limit."""

@@ -121,12 +121,18 @@ class GpuLadder:
             if builder.failed:
                 return builder, None
             if finalist:
-                with self.access.at_full_shape(), self.access.measuring(), spending_on("timing"):
-                    trace_candidate(self.base.jobs.compiling, problem, self.baseline(problem).case, folder, builder)
+                with self.access.at_full_shape(), spending_on("timing"):
+                    self._trace(problem, folder, builder)
             self._profile(problem, candidate, builder, profiler, finalist)
             if finalist and not builder.failed:
                 sanitize_candidate(sanitizer, self.access, problem, builder)
         return builder, verdict
+
+    def _trace(self, problem: Problem, folder: Path, builder: EvaluationBuilder) -> None:
+        """One rung for finalists: what the device runs in one forward."""
+        with self.access.computing():
+            case = self.compiled_baseline(problem).case
+        trace_candidate(self.base.jobs.compiling, self.access, problem, case, folder, builder)
 
     def _on_gpu(
         self,
@@ -172,7 +178,7 @@ class GpuLadder:
                 if not self._causal(correct.session, problem, builder):
                     return None
                 session = correct.living_session()
-                self._compile_baseline(problem)
+                self._prepare_timing(problem, session)
             with self.access.measuring(), spending_on("timing"):
                 return self._timed(session, problem, builder)
         finally:
@@ -234,10 +240,12 @@ class GpuLadder:
 
         return self.baselines.get_or_make(problem.task.digest, make)
 
-    def _compile_baseline(self, problem: Problem) -> None:
-        """Compile the baseline while others use the GPU; where its memory does not hold it now, timing tries again."""
+    def _prepare_timing(self, problem: Problem, session: WorkerSession) -> None:
+        """Compile the baseline, and start the process that its bursts without forwards need, while others use the GPU;
+        where its memory does not hold them now, timing tries again."""
         try:
-            self.compiled_baseline(problem)
+            if not self.compiled_baseline(problem).empty_bursts:
+                session.prepare_blank()
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
 

@@ -6,10 +6,10 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.host.fork_server import (
@@ -45,6 +45,18 @@ class CandidateFailed(Exception):
         self.log = log
 
 
+class Watch(Protocol):
+    """Looks at what a worker takes of the machine."""
+
+    def __call__(self) -> Finding | None:
+        """What is wrong with it."""
+        ...
+
+    def leaving_out(self) -> AbstractContextManager[None]:
+        """A block in which what is taken is not the worker's."""
+        ...
+
+
 class WorkerSession:
     """One worker process with one candidate in `folder`.
 
@@ -55,9 +67,7 @@ class WorkerSession:
         watch: looked at while an answer is awaited; what it finds ends the session.
     """
 
-    def __init__(
-        self, fork_server: ForkServer, folder: Path, timeout: float, watch: Callable[[], Finding | None] | None = None
-    ) -> None:
+    def __init__(self, fork_server: ForkServer, folder: Path, timeout: float, watch: Watch | None = None) -> None:
         self.fork_server = fork_server
         self.folder = folder
         self.timeout = timeout
@@ -70,6 +80,8 @@ class WorkerSession:
                 "egg_graph.evaluator.worker.gpu_worker:serve", {}, folder, limits, theirs.fileno()
             )
         self.received = b""
+        self._prepared: WorkerSession | None = None
+        """What `prepare_blank` started, until `blank` returns it."""
         self._paused_since: float | None = None
         self._paused_seconds = 0.0
 
@@ -92,9 +104,24 @@ class WorkerSession:
                 raise InfrastructureError(f"no process for a candidate started within {START_SECONDS:.0f} s") from None
             raise
 
+    def prepare_blank(self) -> None:
+        """Start what `blank` will return. Raises as `start`."""
+        if self._prepared is None:
+            with nullcontext() if self.watch is None else self.watch.leaving_out():
+                self._prepared = self.blank()
+
     def blank(self) -> WorkerSession:
-        """Start another worker of the same kind, without a candidate."""
-        return WorkerSession(self.fork_server, self.folder, self.timeout)
+        """Another worker of the same kind, without a candidate, with the GPU open. Raises as `start`."""
+        if self._prepared is not None:
+            blank, self._prepared = self._prepared, None
+            return blank
+        blank = WorkerSession(self.fork_server, self.folder, self.timeout)
+        try:
+            blank.start(1.0)
+        except BaseException:
+            blank.close()
+            raise
+        return blank
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """One command, one answer, within this session's timeout.
@@ -192,7 +219,10 @@ class WorkerSession:
         return collect_exit(wait_for_exit(exit_socket, GRACE), b"", self.folder, time.monotonic() - self.started)
 
     def close(self) -> None:
-        """End the worker, whatever it is doing."""
+        """End the worker, whatever it is doing, and a blank one that nobody needed."""
+        if self._prepared is not None:
+            self._prepared.close()
+            self._prepared = None
         if self.exit_socket is None:
             return
         if self.watch is not None:

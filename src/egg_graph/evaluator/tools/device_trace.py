@@ -10,11 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from egg_graph.evaluator.host.fork_server import ForkServer, Limits
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.host.outcome import finding_of
 from egg_graph.evaluator.problem.case import Case
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools.job_files import why_too_large, write_case
+from egg_graph.evaluator.tools.waiting_job import WaitingJob
+from egg_graph.evaluator.worker.trace_job import READY
 from egg_graph.schema.base import Value
 
 SECONDS = 60.0
@@ -103,20 +106,29 @@ def read_trace(answer: Mapping[str, Any]) -> DeviceTrace | str:
         return f"the trace cannot be read: {' '.join(str(error).split())[:200]}"
 
 
-def trace_forward(fork_server: ForkServer, problem: Problem, case: Case, folder: Path) -> DeviceTrace | str:
+def trace_forward(
+    fork_server: ForkServer, access: GpuAccess, problem: Problem, case: Case, folder: Path
+) -> DeviceTrace | str:
     """Trace one forward of a candidate in a fresh confined process; returns why it was not traced as text.
+
+    The GPU is held alone only for the traced forward.
 
     Args:
         fork_server: forks the job.
+        access: the judge's turns on the GPU.
         problem: the task.
         case: holds the inputs and weights.
         folder: holds the candidate and what it has compiled.
     """
     if why := why_too_large(case):
         return why
-    payload = write_case(problem, case, folder)
-    limits = Limits(wall_seconds=SECONDS, memory_bytes=None)
-    end = fork_server.run("egg_graph.evaluator.worker.trace_job:run", payload, folder, limits)
+    name = "egg_graph.evaluator.worker.trace_job:run"
+    with WaitingJob(fork_server, folder, name, [READY], SECONDS, tools=False) as job:
+        with access.computing():
+            job.launch(write_case(problem, case, folder))
+            job.wait_until_ready()
+        with access.measuring():
+            end = job.go({})
     if end.report is not None and isinstance(end.report.get("answer"), dict):
         return read_trace(end.report["answer"])
     finding = finding_of(end, limit=SECONDS)

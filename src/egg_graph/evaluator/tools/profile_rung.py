@@ -58,7 +58,7 @@ def profile_candidate(
                 builder.passed("profile", statement, took[0])
                 return
             with stopwatch() as took_trace:
-                traced = trace_forward(profiler.fork_server, problem, case, folder)
+                traced = trace_forward(profiler.fork_server, access, problem, case, folder)
     if isinstance(traced, str) or not traced.own:
         why_no_trace = traced if isinstance(traced, str) else "the trace holds none of the candidate's kernels"
         skip_profile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.host.fork_server import ForkServer
@@ -50,19 +51,25 @@ def judge_trace(
 
 
 def trace_candidate(
-    fork_server: ForkServer, problem: Problem, case: Case, folder: Path, builder: EvaluationBuilder
+    fork_server: ForkServer,
+    access: GpuAccess,
+    problem: Problem,
+    case: Case,
+    folder: Path,
+    builder: EvaluationBuilder,
 ) -> DeviceTrace | None:
     """Add the rung `device_trace`; returns the trace if there is one.
 
     Args:
         fork_server: forks the job.
+        access: the judge's turns on the GPU.
         problem: the task.
         case: at full shape; its forward is traced.
         folder: holds the candidate and what it has compiled.
         builder: gets the rung, the findings, the integrity and the share of the candidate's own kernels.
     """
     with stopwatch() as took:
-        traced = trace_forward(fork_server, problem, case, folder)
+        traced = trace_forward(fork_server, access, problem, case, folder)
     if isinstance(traced, str):
         builder.skipped(RUNG, f"the device was not traced: {traced}", took[0])
         return None

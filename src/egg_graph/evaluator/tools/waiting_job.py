@@ -11,10 +11,11 @@ import select
 import socket
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Self
 
+from egg_graph.evaluator.device.access import give_way
 from egg_graph.evaluator.host.fork_server import (
     GRACE,
     KILL,
@@ -22,6 +23,7 @@ from egg_graph.evaluator.host.fork_server import (
     ForkServer,
     Limits,
     collect_exit,
+    stopped,
     wait_for_exit,
 )
 from egg_graph.schema import InfrastructureError
@@ -45,11 +47,21 @@ class WaitingJob:
         job: "module:function" (see `ForkServer.launch`); its answer goes to the channel.
         ready: files in the folder that are there once the programs wait for the go.
         seconds: time limit of the job, counted from the go [s].
+        tools: whether it may do what tools need, as `Limits.tools`.
     """
 
-    def __init__(self, fork_server: ForkServer, folder: Path, job: str, ready: Collection[str], seconds: float) -> None:
+    def __init__(
+        self,
+        fork_server: ForkServer,
+        folder: Path,
+        job: str,
+        ready: Collection[str],
+        seconds: float,
+        *,
+        tools: bool = True,
+    ) -> None:
         self.fork_server, self.folder, self.seconds = fork_server, folder, seconds
-        self._job, self._ready = job, ready
+        self._job, self._ready, self._tools = job, ready, tools
         self._exit_socket: socket.socket | None = None
         self._control: socket.socket | None = None
 
@@ -65,7 +77,7 @@ class WaitingJob:
         for name in self._ready:
             with suppress(OSError):  # it is not there, or the candidate made a folder of it
                 (self.folder / name).unlink()
-        limits = Limits(wall_seconds=WAITING_SECONDS + self.seconds, memory_bytes=None, tools=True)
+        limits = Limits(wall_seconds=WAITING_SECONDS + self.seconds, memory_bytes=None, tools=self._tools)
         control, theirs = socket.socketpair()
         with theirs:
             self._exit_socket = self.fork_server.launch(self._job, payload, self.folder, limits, theirs.fileno())
@@ -77,11 +89,16 @@ class WaitingJob:
         return self._exit_socket is not None and not _has_news(self._exit_socket, 0.0)
 
     def wait_until_ready(self) -> None:
-        """Return when its programs have nothing left to do without the GPU, or it has ended."""
+        """Return when its programs wait for the go, or it has ended; a measurement that waits goes first meanwhile."""
         until = time.monotonic() + START_SECONDS
         files = [self.folder / name for name in self._ready]
         while self.waits and not all(map(os.path.lexists, files)) and time.monotonic() < until:
+            give_way(self._paused)
             time.sleep(POLL)
+
+    def _paused(self) -> AbstractContextManager[object]:
+        """A block in which its programs are stopped."""
+        return nullcontext() if self._exit_socket is None else stopped(self._exit_socket)
 
     def go(self, case: dict[str, Any]) -> ChildExit:
         """Let the programs work; returns how the job ended, which was started before.

@@ -1,15 +1,19 @@
 """Trace one forward on the device: every kernel, copy and fill on every stream, by PyTorch's profiler (CUPTI).
 
-The job runs in a fresh confined process. It returns one row per kernel name, at most `MOST_ROWS`.
+The job runs in a fresh confined process. Once everything but the traced forward is done, it waits for the judge's go,
+who then holds the GPU alone. It returns one row per kernel name, at most `MOST_ROWS`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+READY = "trace.ready"
+"""File in the job's folder that is there once the job waits for the go."""
 KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
 """Kind of device work, by category of PyTorch's trace."""
 SPIN_KERNEL = "spin_kernel"
@@ -21,7 +25,12 @@ LONGEST_NAME = 200
 
 
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Warm up, trace one forward, and summarise what ran.
+    """Warm up, wait for the go, trace one forward, and summarise what ran.
+
+    Args:
+        payload: as `tools.job_files.write_case` made it.
+        folder: holds the candidate, the saved weights and the inputs.
+        channel: socket on which the go comes, one line.
 
     Returns:
         What `summarise_device_work` returns, and `launches` (own launches of one forward, by kernel); or `why` alone,
@@ -37,7 +46,13 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
     forward = load_forward(folder, payload)
     warm_up(forward)
     seen = recorder.record_forward(forward, folder / "candidate.py")
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities):  # the first one of a process takes seconds
+        torch.cuda.synchronize()
+    (folder / READY).touch()
+    with os.fdopen(channel, "rb", closefd=False) as judge:
+        judge.readline()
+    with torch.profiler.profile(activities=activities) as profiler:
         torch.cuda._sleep(recorder.SPIN_CYCLES)
         forward()
         torch.cuda.synchronize()

@@ -41,7 +41,9 @@ class Timed(InProcess):
     """A session that can be timed."""
 
     def blank(self) -> "Timed":
-        return Timed(self.folder)
+        blank = Timed(self.folder)
+        blank.start(1.0)
+        return blank
 
 
 @pytest.fixture

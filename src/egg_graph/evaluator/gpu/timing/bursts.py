@@ -121,7 +121,7 @@ def _bursts_without_forwards(session: TimingSession, worker: WorkerSession, call
 
 
 def open_blank(session: TimingSession, worker: WorkerSession) -> WorkerSession:
-    """Start a process that never loads a candidate, with the session's buffers open.
+    """A process that never loads a candidate, with the session's buffers open.
 
     Args:
         session: the buffers.
@@ -129,7 +129,6 @@ def open_blank(session: TimingSession, worker: WorkerSession) -> WorkerSession:
     """
     blank = worker.blank()
     try:
-        blank.start(1.0)
         blank.ask("open_timing", **session.forms)
     except BaseException:
         blank.close()

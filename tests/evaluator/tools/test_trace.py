@@ -1,0 +1,85 @@
+"""Who has the GPU while a finalist is traced on it: others as well until all but the traced forward is done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.device.lease import Lease
+from egg_graph.evaluator.host.fork_server import ChildExit
+from egg_graph.evaluator.problem.problem import Problem
+from egg_graph.evaluator.tools import device_trace
+from egg_graph.evaluator.tools.device_trace import DeviceTrace, trace_forward
+from egg_graph.evaluator.tools.waiting_job import WaitingJob
+from egg_graph.schema import Hardware, KernelTask
+from tests.evaluator.gpu.stand_ins import REFERENCE
+
+ANSWER = {"rows": [{"name": "k", "kind": "kernel", "count": 1, "us": 5.0}], "busy_ms": 0.005, "streams": 1}
+
+
+@pytest.fixture
+def problem(h200: Hardware) -> Problem:
+    return Problem(KernelTask(name="linear", reference=REFERENCE, target=h200, precision="ieee"), 7)
+
+
+def test_the_gpu_is_held_alone_only_for_the_traced_forward(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    class Access(GpuAccess):
+        @contextmanager
+        def computing(self) -> Iterator[None]:
+            done.append("shared")
+            yield
+            done.append("let go")
+
+        @contextmanager
+        def measuring(self) -> Iterator[None]:
+            done.append("alone")
+            yield
+            done.append("given back")
+
+    class Job(WaitingJob):
+        def launch(self, payload: Any) -> None:
+            assert not self._tools, "what runs the candidate may do no more than any other job"
+            assert payload["precision"] == "ieee" and (tmp_path / "inputs.bin").exists()
+            done.append("launched")
+
+        def wait_until_ready(self) -> None:
+            done.append("ready")
+
+        def go(self, case: dict[str, Any]) -> ChildExit:
+            done.append("traced")
+            return ChildExit("exit", 0, 0.0, {"answer": {**ANSWER, "launches": {"k": 1}}}, "")
+
+    monkeypatch.setattr(device_trace, "WaitingJob", Job)
+    case = next(iter(problem.full_cases()))
+    traced = trace_forward(None, Access(), problem, case, tmp_path)  # type: ignore[arg-type]
+    assert isinstance(traced, DeviceTrace) and traced.own_share == 1.0
+    assert done == ["shared", "launched", "ready", "let go", "alone", "traced", "given back"]
+
+
+def test_a_measurement_waits_for_no_job_that_gets_ready(tmp_path: Path) -> None:
+    lease, measured = Lease("GPU-x", folder=tmp_path / "leases", patience=20, quantum=0.0), Event()
+
+    class Slow(WaitingJob):
+        @property
+        def waits(self) -> bool:
+            return not measured.is_set()
+
+    def measure() -> None:
+        with GpuAccess(lease).measuring():
+            measured.set()
+
+    other = Thread(target=measure)
+    job = Slow(None, tmp_path, "none:run", ["never"], 1.0)  # type: ignore[arg-type]
+    with GpuAccess(lease).computing():
+        other.start()
+        job.wait_until_ready()
+    other.join(20)
+    assert measured.is_set()
