@@ -38,13 +38,14 @@ def install() -> None:
         libdevice,
         memory_ops,
         reductions,
+        type_reuse,
     )
 
     interpreter._get_np_dtype = handles.numpy_dtype
 
     for operators in (arithmetic, inline_asm, descriptors, dot, memory_ops):
         operators.install(interpreter.InterpreterBuilder)
-    for module in (allocations, autotune, kernel_source, launch, libdevice, reductions):
+    for module in (allocations, autotune, kernel_source, launch, libdevice, reductions, type_reuse):
         module.install()
     interpreter.interpreter_builder.options = _options(interpreter)
     interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
