@@ -17,6 +17,9 @@ FORMATS = (
 SHAPES = ([], [4], [1, 4], [2, 4], [2, 1], [tl.constexpr(2), tl.constexpr(4)])
 
 
+NUMBERS = (1, -1, True, 2.5, 1e300, 1 << 31, -(1 << 31), 1 << 70, float("nan"))
+
+
 def made(element, shape):
     block = tl.block_type(element, shape) if shape else element
     number = np.uint64 if element.is_ptr() else interpreter._get_np_dtype(element)
@@ -28,6 +31,7 @@ def told(tensor):
     return [
         str(tensor.type), str(tensor.dtype), str(tensor.shape), str(tensor.shape.type), str(tensor.numel),
         str(getattr(tensor.type, "numel", None)), str(tensor.type.scalar), tensor.type.is_block(),
+        str(tensor.handle.data.dtype), tensor.handle.data.tolist(),
     ]  # fmt: skip
 
 
@@ -43,15 +47,16 @@ def everything():
     tensors = [made(element, shape) for element in FORMATS for shape in SHAPES]
     answers = [told(tensor) for tensor in tensors]
     answers += [outcome(lambda given: [made(tl.float32, given)], shape) for shape in ([3], [0], [1 << 21], (4,))]
-    for left, right in itertools.product([*tensors, 1, -1, 2.5], repeat=2):
+    for left, right in itertools.product([*tensors, *NUMBERS], repeat=2):
         answers.append(outcome(semantic.binary_op_type_checking_impl, left, right, True, True))
+        answers.append(outcome(semantic.binary_op_type_checking_impl, left, right, arithmetic_check=False))
         answers.append(outcome(semantic.binary_op_type_checking_impl, left, right, div_or_mod=True))
     return answers
 
 
 def equal():
     blocks = [tl.block_type(element, shape) for element in FORMATS for shape in SHAPES if shape]
-    return [left == right for left, right in itertools.product(blocks, repeat=2)]
+    return [str(left == right) for left, right in itertools.product(blocks, repeat=2)]
 
 
 def own_shapes():
@@ -63,4 +68,5 @@ def own_shapes():
 before = [everything(), equal(), own_shapes()]
 type_reuse.install()
 after = [[everything(), equal(), own_shapes()] for _ in range(2)]
-print(json.dumps({"count": len(before[0]), "same": [again == before for again in after], "own": before[2]}))
+texts = [json.dumps(answers) for answers in (before, *after)]  # nan is not equal to itself
+print(json.dumps({"count": len(before[0]), "same": [text == texts[0] for text in texts[1:]], "own": before[2]}))

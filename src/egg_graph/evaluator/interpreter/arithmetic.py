@@ -22,6 +22,7 @@ from egg_graph.evaluator.interpreter.handles import (
     make,
     numpy_dtype,
     one,
+    repeated,
     to_float,
 )
 from egg_graph.evaluator.interpreter.integer_intrinsics import unsigned_high_product
@@ -37,7 +38,7 @@ def apply(operation: Operation, *operands: np.ndarray) -> np.ndarray:
     """Apply `operation` to arrays; in a fake run to one element only, if each operand repeats a single one."""
     if is_fake() and any(x.size > 1 for x in operands) and all(is_uniform(x) or x.size == 1 for x in operands):
         shape = max((x.shape for x in operands if x.size > 1), key=len)
-        return np.broadcast_to(operation(*[one(x) if x.size > 1 else x.reshape(1) for x in operands]), shape)
+        return repeated(operation(*[one(x) if x.size > 1 else x.reshape(1) for x in operands]), shape)
     return operation(*operands)
 
 
@@ -218,9 +219,13 @@ def splat(self: Any, result_type: Any, arg: Any) -> Any:
     """Replace `create_splat`: repeat a scalar over a block, as a copy in a real run and as a view in a fake run."""
     shape = tuple(result_type.shape)
     scalar = arg.data.reshape(-1)[:1].astype(numpy_dtype(arg.dtype), copy=False)
-    repeated = np.broadcast_to(scalar, shape)
-    result = make(repeated if is_fake() else repeated.copy(), arg.dtype.scalar)
-    overflow.pass_on(arg, result, lambda wrapped: np.broadcast_to(wrapped.reshape(-1)[:1], shape))
+    if is_fake():
+        block = repeated(scalar, shape)
+    else:
+        block = np.empty(shape, scalar.dtype)
+        block[...] = scalar
+    result = make(block, arg.dtype.scalar)
+    overflow.pass_on(arg, result, lambda wrapped: repeated(wrapped.reshape(-1)[:1], shape))
     return result
 
 
@@ -248,7 +253,7 @@ def _reshape(data: np.ndarray, shape: Any, allow_reorder: bool) -> np.ndarray:
     stays a view of one element; numpy would copy it.
     """
     if is_uniform(data):
-        return np.broadcast_to(one(data), tuple(shape))
+        return repeated(one(data), tuple(shape))
     if allow_reorder:
         data = _interleave_halves(data.reshape(-1))
     return data.reshape(tuple(shape))
@@ -272,7 +277,7 @@ def install(builder: type[InterpreterBuilder]) -> None:
     builder.create_sqrt = lambda self, arg: unary_op(self, arg, flushing(np.sqrt))
     builder.create_floor = lambda self, arg: unary_op(self, arg, flushing(np.floor))
     builder.create_ceil = lambda self, arg: unary_op(self, arg, flushing(np.ceil))
-    builder.create_broadcast = range_preserving("broadcast", lambda x, shape: np.broadcast_to(x, tuple(shape)))
+    builder.create_broadcast = range_preserving("broadcast", lambda x, shape: repeated(x, tuple(shape)))
     builder.create_expand_dims = range_preserving("expand_dims", np.expand_dims)
     builder.create_reshape = range_preserving("reshape", _reshape)
     builder.create_trans = range_preserving("trans", np.transpose)

@@ -13,7 +13,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 from egg_graph.evaluator.interpreter import memory_ops, number_formats
 from egg_graph.evaluator.interpreter.address_space import WINDOW_BITS
 from egg_graph.evaluator.interpreter.bounds_check import count_bytes
-from egg_graph.evaluator.interpreter.handles import make, numpy_dtype
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, repeated
 from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault
 
@@ -29,7 +29,7 @@ def load(self: Any, descriptor: Any, indices: list[Any], cache_modifier: Any, ev
     padding = np.zeros((), dtype)
     if descriptor.padding == ir.PADDING_OPTION.PAD_NAN:
         padding = np.array(np.nan, dtype) if dtype.kind == "f" else np.array(0x7FC0, dtype)
-    other = make(np.broadcast_to(padding, pointers.data.shape), element)
+    other = make(repeated(padding, pointers.data.shape), element)
     block = memory_ops.load(self, pointers, make(mask, pointers.dtype), other)
     if getattr(descriptor, "round_to_tf32", False):
         block = make(number_formats.round_to_tf32(block.data), element)

@@ -10,7 +10,7 @@ import numpy as np
 from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import number_formats
-from egg_graph.evaluator.interpreter.handles import from_float, make, to_float
+from egg_graph.evaluator.interpreter.handles import from_float, make, repeated, to_float
 from egg_graph.evaluator.interpreter.run_state import current_run
 
 
@@ -63,7 +63,7 @@ def dot(self: Any, a: Any, b: Any, accumulator: Any, input_precision: Any, max_i
     launch.dot_flops[name] = launch.dot_flops.get(name, 0.0) + flops
     shape, dtype = accumulator.data.shape, accumulator.dtype.scalar
     if run.fake:
-        return make(np.broadcast_to(np.zeros((), accumulator.data.dtype), shape), dtype)
+        return make(repeated(np.zeros((), accumulator.data.dtype), shape), dtype)
     if name == "int8":
         product = np.matmul(a.data.astype(np.int32), b.data.astype(np.int32))
     elif name == "fp64":

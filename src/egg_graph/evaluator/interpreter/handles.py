@@ -72,6 +72,20 @@ def make(data: np.ndarray, dtype: Any) -> Any:
     return TensorHandle(data, dtype)
 
 
+def repeated(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array repeated over a block: itself where it has that shape already, else a view that cannot be written to.
+
+    As `np.broadcast_to`, which takes four times as long for the single elements that most blocks are made of.
+    """
+    if data.shape == shape:
+        return data
+    if data.size != 1 or not shape:
+        return np.broadcast_to(data, shape)
+    view = np.ndarray(shape, data.dtype, data, 0, (0,) * len(shape))
+    view.flags.writeable = False
+    return view
+
+
 def is_uniform(data: np.ndarray) -> bool:
     """Whether an array repeats one element in memory (all strides are 0)."""
     return data.size > 1 and not any(data.strides)

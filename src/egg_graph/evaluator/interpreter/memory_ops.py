@@ -15,7 +15,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import number_formats, overflow, races
 from egg_graph.evaluator.interpreter.bounds_check import Access, check_bounds
-from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, to_float
+from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, repeated, to_float
 from egg_graph.evaluator.interpreter.poison import undefined
 from egg_graph.evaluator.interpreter.run_state import RunState, current_run, synchronise_threads
 from egg_graph.evaluator.wire.faults import KernelFault
@@ -41,7 +41,7 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
         defined = complete or run.zero_lanes
         rest_value = np.zeros(shape, dtype) if defined else undefined(shape, dtype, str(element))
     else:
-        rest_value = np.broadcast_to(other.data, shape)
+        rest_value = repeated(other.data, shape)
     loaded = make(native.load(*_contiguous(access.addresses, access.mask, rest_value), dtype), element)
     if run.launch is not None and not run.launch.computes and not isinstance(element, tl.pointer_type):
         run.launch.loaded_values.append(to_float(loaded)[access.mask])
@@ -52,9 +52,9 @@ def fake_values(run: RunState, access: Access | None, shape: tuple[int, ...], dt
     """Make the values of a load in a fake run: zeros, small random integers, or the largest integer of the input."""
     known = run.max_by_storage.get(access.region.storage._cdata) if access is not None and access.region else None
     if known is not None:
-        return np.broadcast_to(np.asarray(known).astype(dtype), shape)
+        return repeated(np.asarray(known).astype(dtype), shape)
     if run.load_rng is None:
-        return np.broadcast_to(np.zeros((), dtype), shape)
+        return repeated(np.zeros((), dtype), shape)
     return np.asarray(run.load_rng.integers(0, 8, shape)).astype(dtype)
 
 
@@ -67,7 +67,7 @@ def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options
     run, access = _checked(pointers, mask.data, itemsize, "store")
     if run.fake or access.active == 0:
         return
-    values = np.broadcast_to(value.data, pointers.data.shape)
+    values = repeated(value.data, pointers.data.shape)
     _note_computed(run, value, access)
     assert run.launch is not None
     addresses, active, values = _contiguous(access.addresses, access.mask, values)
@@ -96,9 +96,9 @@ def atomic_rmw(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, 
     run.launch.atomics += access.active
     run.launch.computes = True
     if run.fake:
-        return make(np.broadcast_to(np.zeros((), dtype), pointers.data.shape), value.dtype.scalar)
+        return make(repeated(np.zeros((), dtype), pointers.data.shape), value.dtype.scalar)
     _record_atomic(run, access, dtype.itemsize)
-    values = np.broadcast_to(value.data, pointers.data.shape)
+    values = repeated(value.data, pointers.data.shape)
     if str(element) == "bf16":
         run.launch.memory_changes += 1
         return make(_atomic_bfloat16(operation, access, values), value.dtype.scalar)
@@ -145,9 +145,9 @@ def atomic_cas(self: Any, pointers: Any, expected: Any, value: Any, sem: Any, sc
     assert run.launch is not None
     run.launch.atomics += access.active
     if run.fake:
-        return make(np.broadcast_to(expected.data, pointers.data.shape), expected.dtype.scalar)
+        return make(repeated(expected.data, pointers.data.shape), expected.dtype.scalar)
     _record_atomic(run, access, dtype.itemsize)
-    operands = [np.broadcast_to(x.data, pointers.data.shape) for x in (expected, value)]
+    operands = [repeated(x.data, pointers.data.shape) for x in (expected, value)]
     addresses, wanted, new = _contiguous(access.addresses, *operands)
     order = self.ir_sem_to_interpreter_sem[sem]
     before = native.atomic_cas(addresses, _bits(wanted), _bits(new), order).view(wanted.dtype)
@@ -176,7 +176,7 @@ def _note_computed(run: RunState, value: Any, access: Access) -> None:
     launch = run.launch
     if launch is None or launch.computes:
         return
-    values = np.broadcast_to(to_float(value), access.mask.shape)[access.mask]
+    values = repeated(to_float(value), access.mask.shape)[access.mask]
     values = values[np.isfinite(values) & (values != 0) & (values != 1)]
     known = np.concatenate([np.ravel(x) for x in launch.loaded_values]) if launch.loaded_values else np.zeros(0)
     known = known[known != 0]

@@ -12,8 +12,11 @@ from typing import Any
 import triton.language as tl
 from triton.language.semantic import TritonSemantic
 
-PLAIN = (tl.float16, tl.float32, tl.float64, tl.int32, tl.int64)
+FLOATS = (tl.float16, tl.float32, tl.float64)
+PLAIN = (*FLOATS, tl.int32, tl.int64)
 """Number formats whose arithmetic with themselves stays in them, but for division."""
+INT32 = (-(1 << 31), (1 << 31) - 1)
+"""Integers that all of those hold, or round to."""
 _core: Any = tl.core
 _make_type, _make_tensor = _core.block_type.__init__, _core.tensor.__init__
 _broadcast = TritonSemantic.broadcast_impl_value
@@ -21,7 +24,8 @@ _convert = TritonSemantic.binary_op_type_checking_impl
 _of_types: dict[tuple[str, tuple[int, ...]], tuple[Any, int, str]] = {}
 """Shape, number of elements and name of each block type made so far, by the element's name and the sizes."""
 _of_tensors: dict[int, tuple[Any, list[Any], Any, Any]] = {}
-"""The type's shape, and a tensor's sizes, their type and number of elements, by the identity of that shape."""
+"""The type's shape (None of a scalar), and a tensor's sizes, their type and number of elements, by the identity of that
+shape."""
 _shapes: dict[tuple[int, ...], Any] = {}
 """The one shape of all block types of these sizes."""
 
@@ -45,14 +49,13 @@ def _block_type(self: Any, element_ty: Any, shape: Any) -> None:
 
 def _tensor(self: Any, handle: Any, type: Any) -> None:
     """`tensor.__init__`."""
-    known = _of_tensors.get(id(type.shape)) if type.is_block() else None
+    shape = type.shape if type.is_block() else None
+    known = _of_tensors.get(id(shape))
     if known is None:
         _make_tensor(self, handle, type)
-        if type.is_block():
-            _of_tensors[id(type.shape)] = type.shape, self.shape.values, self.shape.type, self.numel
-            self.shape = _tuple_of(self.shape.values, self.shape.type)
+        _of_tensors[id(shape)] = shape, self.shape.values.copy(), self.shape.type, self.numel
         return
-    self.handle, self.type, self.dtype = handle, type, type.element_ty
+    self.handle, self.type, self.dtype = handle, type, type.scalar
     self.shape, self.numel = _tuple_of(known[1], known[2]), known[3]
 
 
@@ -74,6 +77,17 @@ def _broadcast_impl_value(self: Any, lhs: Any, rhs: Any) -> Any:
     return _broadcast(self, lhs, rhs)
 
 
+def _is_among(formats: tuple[Any, ...], dtype: Any) -> bool:
+    return any(dtype is one for one in formats)
+
+
+def _takes(dtype: Any, number: Any) -> bool:
+    """Whether a number of Python takes on a tensor's format, whatever it is."""
+    if type(number) is int:
+        return INT32[0] <= number <= INT32[1] and _is_among(PLAIN, dtype)
+    return type(number) is float and _is_among(FLOATS, dtype)
+
+
 def _binary_op_type_checking_impl(
     self: Any,
     lhs: Any,
@@ -84,14 +98,15 @@ def _binary_op_type_checking_impl(
     div_or_mod: bool = False,
 ) -> Any:
     """`TritonSemantic.binary_op_type_checking_impl`."""
-    if (
-        not div_or_mod
-        and type(lhs) is _core.tensor
-        and type(rhs) is _core.tensor
-        and lhs.dtype is rhs.dtype
-        and any(lhs.dtype is plain for plain in PLAIN)
-    ):
-        return self.broadcast_impl_value(lhs, rhs)
+    if arithmetic_check and not div_or_mod:
+        left, right = type(lhs) is _core.tensor, type(rhs) is _core.tensor
+        if left and right:
+            if lhs.dtype is rhs.dtype and _is_among(PLAIN, lhs.dtype):
+                return self.broadcast_impl_value(lhs, rhs)
+        elif left and _takes(lhs.dtype, rhs):
+            return self.broadcast_impl_value(lhs, self.scalar_constant(rhs, dtype=lhs.dtype))
+        elif right and _takes(rhs.dtype, lhs):
+            return self.broadcast_impl_value(self.scalar_constant(lhs, dtype=rhs.dtype), rhs)
     return _convert(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
 
 
