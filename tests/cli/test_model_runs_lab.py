@@ -19,6 +19,7 @@ from tests.lab.model_runs import ModelRuns, PlannedRun, begin_model_runs
 from tests.lab.model_runs_ahead import judge_ahead, pack, take_answers
 from tests.lab.model_runs_page import model_runs_page
 from tests.lab.model_runs_table import read_model_runs
+from tests.lab.model_seeds import read_seeds
 
 NO = {"worth_optimizing": False, "bottleneck": "none", "root_cause": "at the roof", "category": "none", "plan": ""}
 KNOBS = {"target": "h200", "expert_seed": False, "stages": ["algorithmic_structure", "tensor_tiling"]}
@@ -116,6 +117,26 @@ def test_runs_advance_together_with_a_trip_for_each_kernel_and_end_with_a_table(
     coder = results.rows[0].costs["coder"].input_tokens + results.rows[1].costs["coder"].input_tokens
     assert f"| coder | 3 | {coder:,} |" in page
     assert "| debugger | 1." in page.partition("What each part was worth")[2]
+
+
+def test_first_kernels_are_told_before_their_runs_end(tmp_path, problems):
+    first = {"relu": source("timed", 3), "again": source("bad", 1)}
+    runs = begin_model_runs(tmp_path / "runs", problems, KNOBS, expert=False)
+    advance(runs)
+    trip(runs, tmp_path)
+    assert read_seeds(runs).without == ("relu", "again"), "nobody has answered"
+    answer(advance(runs), first)
+    advance(runs)
+    trip(runs, tmp_path)
+    assert advance(runs).ended < 2
+    CliRunner().invoke(lab, ["model_runs", str(tmp_path / "runs"), "--status", "--seeds", str(tmp_path / "seeds")])
+    told = json.loads((tmp_path / "seeds.json").read_text())
+    relu, again = told["rows"]
+    assert (relu["status"], again["status"]) == ("faster", "incorrect") and not told["without"]
+    assert told["summary"]["right"] == 1 and told["summary"]["problems"] == 2
+    assert told["summary"]["geometric_mean"] == pytest.approx(relu["ratio"] ** 0.5), "a wrong one counts as 1.0"
+    assert relu["usage"]["input_tokens"] > 100 and relu["contender_status"] == ""
+    assert "The first kernel of 1 of 2 problems is right" in (tmp_path / "seeds.md").read_text()
 
 
 def test_a_trip_that_is_broken_off_keeps_what_was_judged(tmp_path, problems):

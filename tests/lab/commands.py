@@ -469,6 +469,9 @@ def model_runs(
     record: Annotated[
         Path | None, typer.Option(help="Write what a replay needs of each model's run that ended into this folder.")
     ] = None,
+    seeds: Annotated[
+        Path | None, typer.Option(help="Write the table of the models' first kernels, ended or not.")
+    ] = None,
     out: Annotated[Path | None, OUT] = None,
 ) -> None:
     """Let runs of many problems with a model go on until each needs an answer, and tell what waits.
@@ -480,6 +483,7 @@ def model_runs(
     from tests.lab.model_runs_ahead import ask_contenders, pack, take_answers
     from tests.lab.model_runs_page import model_runs_page, write_model_runs
     from tests.lab.model_runs_table import read_model_runs
+    from tests.lab.model_seeds import read_seeds, write_seeds
     from tests.lab.recordings import record_runs
 
     given = read_knobs(knobs or ())
@@ -497,6 +501,8 @@ def model_runs(
         console.print(f"{plain(packed)}: {packed.stat().st_size / 1e6:.2f} MB", soft_wrap=True)
     if record is not None:
         console.print(f"{record_runs(runs, record)} runs recorded in {plain(record)}", soft_wrap=True)
+    if seeds is not None:
+        write_seeds(seeds, read_seeds(runs))
     if out is not None:
         results = read_model_runs(runs, priced_as=priced_as, replay=replay)
         write_model_runs(out, results)

@@ -1,6 +1,6 @@
 """What a candidate keeps from one call to the next comes to light; the GPU is stood in for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from egg_graph.evaluator.problem.case_builder import with_other_inputs
 from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import first_group, repeat_group, seed_group
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.schema import Hardware, KernelTask
+from egg_graph.schema import Finding, Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import InProcess
 
 Open = Callable[..., object]
@@ -163,10 +163,14 @@ def test_repeats_are_compared_bit_by_bit_and_against_the_budget(session_of: Open
     assert "call 3 of 3" in judged.findings[0].message
 
 
-def climb_of(session_of: Open, problem: Problem, body: str, setup: str = "") -> EvaluationBuilder:
+def climb_of(
+    session_of: Open, problem: Problem, body: str, setup: str = "", interpreted: Sequence[Finding] = ()
+) -> EvaluationBuilder:
     builder = EvaluationBuilder()
     session = session_of(body, setup)
-    correct = GpuCorrectness(session, problem, builder, "stand-in", lambda: session_of(body, setup))
+    correct = GpuCorrectness(
+        session, problem, builder, "stand-in", lambda: session_of(body, setup), interpreted=lambda shape: interpreted
+    )
     _ = correct.at_reduced_shapes() and correct.at_full_shape()
     return builder
 
@@ -197,6 +201,24 @@ def test_a_candidate_that_takes_powers_of_two_alone_is_judged_at_those(session_o
     assert outcomes["other_inputs"] == outcomes["other_uses"] == "passed"
     wrong = "assert x.shape[1] & (x.shape[1] - 1) == 0\n" + RIGHT + " * (1.0 if x.shape[0] == 64 else 1.1)"
     assert climb_of(session_of, problem, wrong).failed
+
+
+def test_a_shape_that_the_hardware_cannot_align_is_refused_if_the_interpreter_says_so(
+    session_of: Open, problem: Problem
+) -> None:
+    """The GPU says that an instruction is illegal, and ends the process; the interpreter says which access it was."""
+    fault = "RuntimeError('CUDA error: an illegal instruction was encountered')"
+    body = f"if x.shape[1] % 4:\n    (_ for _ in ()).throw({fault})\n"  # no statement of the candidate's own
+    message = "a tensor descriptor block starts at element 101 of its last dimension, not at a multiple of 16 bytes"
+    unaligned = [Finding(kind="unsupported_in_kernel", message=message, where="line 9, in k")]
+    builder = climb_of(session_of, problem, body + RIGHT, interpreted=unaligned)
+    assert not builder.failed, builder.findings
+    skipped = next(rung for rung in builder.rungs if rung.name == "correctness_awkward")
+    assert skipped.outcome == "skipped" and message in skipped.statement
+    assert climb_of(session_of, problem, body + RIGHT).failed, "without that it is a fault"
+    assert climb_of(session_of, problem, body + RIGHT + " * 1.1", interpreted=unaligned).failed
+    other = [Finding(kind="out_of_bounds", message="a load beyond x")]
+    assert climb_of(session_of, problem, body + RIGHT, interpreted=other).failed
 
 
 def test_a_candidate_made_for_one_shape_is_told_as_that(session_of: Open, problem: Problem) -> None:

@@ -17,6 +17,8 @@ REFUSES = re.compile(
 """Matches what a library or an assertion says of a shape that a kernel cannot take."""
 RAISED = re.compile(r": (assert|raise)\b")
 """Matches the place of a candidate's own statement that refuses."""
+FAULT = re.compile(r"CUDA error: (an illegal instruction|misaligned address)")
+"""Matches how a GPU ends a process whose access the hardware cannot align."""
 KINDS = frozenset({"exception", "kernel_compile_error", "unsupported_in_kernel"})
 
 
@@ -32,6 +34,14 @@ def shape_refusal(findings: Iterable[Finding]) -> Finding | None:
         refuses = REFUSES.search(finding.message) or RAISED.search(finding.where)
         return finding if finding.kind in KINDS and refuses else None
     return None
+
+
+def is_alignment_fault(findings: Iterable[Finding]) -> bool:
+    """Whether a GPU ended the candidate as it does where a tensor descriptor's block starts between 16 bytes.
+
+    What was not aligned, it does not say: the interpreter does.
+    """
+    return any(FAULT.search(finding.message) for finding in findings)
 
 
 def refusal_statement(sizes: dict[str, int], finding: Finding) -> str:

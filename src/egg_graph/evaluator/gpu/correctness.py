@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,7 @@ from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.evidence.findings import reason_of
 from egg_graph.evaluator.evidence.rungs import RungName
-from egg_graph.evaluator.evidence.shape_refusals import refusal_statement, shape_refusal
+from egg_graph.evaluator.evidence.shape_refusals import is_alignment_fault, refusal_statement, shape_refusal
 from egg_graph.evaluator.evidence.statements import count, error_statement, left_out_statement, show
 from egg_graph.evaluator.gpu.executor import GpuExecutor
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
@@ -61,6 +61,7 @@ class GpuCorrectness:
         machine: name of the GPU.
         another: opens a fresh session of the same candidate.
         access: reserves memory for the full shape, where that is called before its turn.
+        interpreted: what the interpreter finds at a shape, without values.
     """
 
     session: WorkerSession
@@ -69,6 +70,7 @@ class GpuCorrectness:
     machine: str
     another: Callable[[], WorkerSession]
     access: GpuAccess = field(default_factory=GpuAccess)
+    interpreted: Callable[[str], Sequence[Finding]] = lambda shape: ()
     unjudged: dict[str, str] = field(default_factory=dict)
     """By shape, why several calls were not compared there."""
     refused: dict[str, Finding] = field(default_factory=dict)
@@ -193,7 +195,11 @@ class GpuCorrectness:
 
     def _refuses(self, name: str, findings: list[Finding]) -> bool:
         """Note a candidate that says itself that a shape is not for it; not the full one, nor one the task names."""
-        refusal = None if name == "full" or name.startswith(FURTHER) else shape_refusal(findings)
+        if name == "full" or name.startswith(FURTHER):
+            return False
+        refusal = shape_refusal(findings)
+        if refusal is None and is_alignment_fault(findings):
+            refusal = shape_refusal(self.interpreted(name))
         if refusal is None:
             return False
         self.refused[name] = refusal
@@ -335,7 +341,7 @@ class GpuCorrectness:
         try:
             outcome = self._carry_out(service_group(self.problem, self._reduced))
         except CandidateFailed as failure:
-            if self.problem.uses(self._reduced).resized is None or shape_refusal([failure.finding]) is None:
+            if self.problem.uses(self._reduced).resized is None or not self._refuses_other_sizes(failure.finding):
                 raise
             missing[ANOTHER_SHAPE] = f"it refuses them: {reason_of(failure.finding)}"
             self.session = self.another()
@@ -348,6 +354,11 @@ class GpuCorrectness:
         if missing:
             self.builder.skipped("uses_left_out", left_out_statement("not tried", missing))
         return True
+
+    def _refuses_other_sizes(self, finding: Finding) -> bool:
+        """Whether a failure in service is a refusal of other sizes; the fault of an access that cannot be aligned is
+        one where the candidate has refused a shape before."""
+        return shape_refusal([finding]) is not None or (bool(self.refused) and is_alignment_fault([finding]))
 
     def _repeats(self, started: float) -> bool:
         outcome = self._carry_out(repeat_group(next(iter(self.problem.full_cases()))))

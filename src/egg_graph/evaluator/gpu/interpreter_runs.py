@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -11,7 +11,7 @@ from egg_graph.evaluator.evidence.findings import reason_of, rejecting
 from egg_graph.evaluator.evidence.rungs import RungName
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.problem.problem import Problem
-from egg_graph.schema import Candidate, FindingKind, InfrastructureError, KernelTask
+from egg_graph.schema import Candidate, Finding, FindingKind, InfrastructureError, KernelTask
 
 ODD_SHAPE: RungName = "bounds_at_odd_shape"
 """Name of the rung on stray accesses."""
@@ -48,6 +48,17 @@ class InterpreterRuns:
                 builder.absorb(future.result())
             except InfrastructureError as error:  # the GPU's evidence needs neither
                 builder.skipped(name, f"not run: {error}")
+
+
+def findings_at(base: GpulessLadder, problem: Problem, candidate: Candidate, shape: str) -> Sequence[Finding]:
+    """What a run without values finds at a shape; nothing where the machine failed."""
+    found = EvaluationBuilder()
+    seconds = min(TOTAL_SECONDS, base.jobs.timeout)
+    try:
+        base.launches(problem.task, candidate, base.fake_call(problem, LAUNCH_SECONDS, seconds, shape=shape), found)
+    except InfrastructureError:  # the GPU's evidence stands by itself
+        return ()
+    return found.findings
 
 
 def _run_at_odd_shape(

@@ -23,7 +23,7 @@ from egg_graph.evaluator.gate import functions_of
 from egg_graph.evaluator.gpu import integrity
 from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
-from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns
+from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns, findings_at
 from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
 from egg_graph.evaluator.gpu.shapes_ahead import ShapesAhead
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
@@ -111,7 +111,7 @@ class GpuLadder:
 
             ahead = ShapesAhead(self.base, problem, candidate, folder)
             try:
-                verdict = self._on_gpu(problem, folder, builder, finalist, ahead, prepare)
+                verdict = self._on_gpu(problem, candidate, folder, builder, finalist, ahead, prepare)
             finally:
                 ahead.close()
             if builder.failed:
@@ -137,6 +137,7 @@ class GpuLadder:
     def _on_gpu(
         self,
         problem: Problem,
+        candidate: Candidate,
         folder: Path,
         builder: EvaluationBuilder,
         finalist: bool,
@@ -149,7 +150,15 @@ class GpuLadder:
         the two, for a candidate that was right so far, `prepare` is called.
         """
         session = self._session(folder)
-        correct = GpuCorrectness(session, problem, builder, self.machine, lambda: self.open(folder), self.access)
+        correct = GpuCorrectness(
+            session,
+            problem,
+            builder,
+            self.machine,
+            lambda: self.open(folder),
+            self.access,
+            lambda shape: findings_at(self.base, problem, candidate, shape),
+        )
         try:
             with self.access.computing(), spending_on("correctness"):
                 if not self._start(session, builder):
