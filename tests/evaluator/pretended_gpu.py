@@ -4,10 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+from egg_graph.evaluator.gpuless.job_runner import JobRunner
+from egg_graph.evaluator.gpuless.ladder import GpulessLadder
 from egg_graph.evaluator.host.environment import clean_environment
+from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.schema import Hardware
 
 CALLS = """
@@ -35,6 +40,17 @@ for folder, reference, overrides in asked["jobs"]:
 """
 Job = tuple[Path, str, Mapping[str, int]]
 """Folder with `candidate.py`, source of the reference, and values for its sizes."""
+
+
+@contextmanager
+def compiling_ladder(folder: Path) -> Iterator[GpulessLadder]:
+    """A ladder without a GPU, with fork servers of its own that end with the block."""
+    jobs = ("egg_graph.evaluator.worker.jobs",)
+    servers = [ForkServer(interpret=interpret, folder=folder, warm=jobs) for interpret in (True, False)]
+    with ThreadPoolExecutor(4) as pool:
+        yield GpulessLadder(JobRunner(*servers, folder, timeout=60.0), pool)
+    for server in servers:
+        server.stop()
 
 
 def kernels_in(folder: Path) -> set[str]:

@@ -10,12 +10,10 @@ import torch
 
 from egg_graph.evaluator.gpu.correctness import reduced_names
 from egg_graph.evaluator.gpu.shapes_ahead import ShapesAhead
-from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
-from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
-from tests.evaluator.pretended_gpu import call_on_pretended_gpu, kernels_in
+from tests.evaluator.pretended_gpu import call_on_pretended_gpu, compiling_ladder, kernels_in
 from tests.paths import CORPUS
 
 PROBLEM = "softmax"
@@ -23,13 +21,8 @@ PROBLEM = "softmax"
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpulessLadder]:
-    folder = tmp_path_factory.mktemp("judge")
-    jobs = ("egg_graph.evaluator.worker.jobs",)
-    servers = [ForkServer(interpret=interpret, folder=folder, warm=jobs) for interpret in (True, False)]
-    with ThreadPoolExecutor(4) as pool:
-        yield GpulessLadder(JobRunner(*servers, folder, timeout=60.0), pool)
-    for server in servers:
-        server.stop()
+    with compiling_ladder(tmp_path_factory.mktemp("judge")) as made:
+        yield made
 
 
 def test_every_shape_finds_its_kernels_compiled(ladder: GpulessLadder, h200: Hardware) -> None:

@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 import torch
 
-from egg_graph.evaluator.gpuless.job_runner import JobRunner
 from egg_graph.evaluator.gpuless.ladder import GpulessLadder
-from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_ahead import compiled_ahead
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Candidate, Hardware, KernelTask
-from tests.evaluator.pretended_gpu import Job, call_on_pretended_gpu, kernels_in
+from tests.evaluator.pretended_gpu import Job, call_on_pretended_gpu, compiling_ladder, kernels_in
 from tests.paths import CORPUS
 
 PROBLEM = re.compile('problem = "(.+)"')
@@ -22,13 +19,8 @@ PROBLEM = re.compile('problem = "(.+)"')
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpulessLadder]:
-    folder = tmp_path_factory.mktemp("judge")
-    jobs = ("egg_graph.evaluator.worker.jobs",)
-    servers = [ForkServer(interpret=interpret, folder=folder, warm=jobs) for interpret in (True, False)]
-    with ThreadPoolExecutor(2) as pool:
-        yield GpulessLadder(JobRunner(*servers, folder, timeout=60.0), pool)
-    for server in servers:
-        server.stop()
+    with compiling_ladder(tmp_path_factory.mktemp("judge")) as made:
+        yield made
 
 
 def candidate_of(source: str) -> Candidate:
