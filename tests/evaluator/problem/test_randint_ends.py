@@ -56,3 +56,13 @@ def test_the_greatest_is_known_without_values_and_few_numbers_stay_as_drawn() ->
     torch.manual_seed(0)
     with RandintEnds():
         assert torch.equal(torch.randint(0, 1000, (4,)), plain)
+
+
+def test_integers_that_are_written_out_are_known_without_values_until_they_are_changed() -> None:
+    with RandintEnds() as mode, FakeTensorMode():
+        sizes = torch.tensor([[32, 16], [8, 4]])
+        assert mode.numbers(sizes) == (32, 16, 8, 4)
+        assert mode.numbers(sizes.t()) is mode.numbers(torch.tensor([1.5, 2.0])) is None
+        assert mode.numbers(torch.tensor([0] * 1025)) is mode.numbers(torch.randint(0, 9, (16,))) is None
+        sizes[0] = 64
+        assert mode.numbers(sizes) is None

@@ -26,6 +26,8 @@ class TensorSpec:
     """Strides in elements; None: contiguous."""
     max_value: int | None = None
     """Largest integer that the tensor may hold; None where that is not known."""
+    numbers: tuple[int, ...] | None = None
+    """The integers that it always holds, as they lie in memory; None where they are not known."""
 
 
 def run_fake(
@@ -44,7 +46,8 @@ def run_fake(
     """Run a candidate's forward at full shape on tensors that have no memory.
 
     Proves for the sampled programs that no access leaves its tensor and no index overflows int32. Records every launch
-    as the compiler will see it. Loads give zeros, so gathers read index 0, unless `random_loads` or `max_loads` is set.
+    as the compiler will see it. Loads give zeros, so gathers read index 0, unless `random_loads` or `max_loads` is set;
+    loads of an input whose numbers are known give those.
 
     Args:
         module_path: the candidate's file.
@@ -93,8 +96,8 @@ def run_fake(
             model = construct(module, init_args, init_kwargs)
             if dtype is not None:
                 model = model.to(getattr(torch, dtype))
-            inputs, known = _inputs(make_inputs, dtype)
-            run.max_by_storage = recorder.max_by_storage = known if max_loads else {}
+            inputs, numbers, largest = _inputs(make_inputs, dtype)
+            run.known_by_storage = recorder.known_by_storage = {**numbers, **(largest if max_loads else {})}
             recorder.recording = True
             with torch.no_grad():
                 output = model(*inputs)
@@ -110,27 +113,32 @@ def run_fake(
     )
 
 
-def _inputs(make_inputs: MakeInputs, dtype: str | None) -> tuple[list[Any], dict[int, int]]:
-    """Make the inputs. Return them with the largest integer of each input where it is known, by storage key."""
+def _inputs(make_inputs: MakeInputs, dtype: str | None) -> tuple[list[Any], dict[int, Any], dict[int, Any]]:
+    """Make the inputs. Return them with the numbers of each, and with its largest integer, where these are known, by
+    storage key."""
     import torch
     from torch.utils._pytree import tree_map
 
     from egg_graph.evaluator.interpreter.library_calls import memory_of
 
-    max_by_storage: dict[int, int] = {}
+    numbers: dict[int, Any] = {}
+    greatest: dict[int, Any] = {}
 
     def place(value: Any) -> Any:
         if isinstance(value, TensorSpec):
             stride, largest = value.stride if value.stride is not None else _contiguous(value.shape), value.max_value
             made = torch.empty_strided(value.shape, stride, dtype=getattr(torch, value.dtype))
-            max_by_storage.update({memory_of(made): largest} if largest is not None else {})
+            if value.numbers is not None:
+                numbers[memory_of(made)] = np.array(value.numbers)
+            if largest is not None:
+                greatest[memory_of(made)] = np.array([largest])
             return made  # of the dtype that it is to have
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(getattr(torch, dtype)) if dtype is not None and value.is_floating_point() else value
 
     values = make_inputs() if callable(make_inputs) else make_inputs
-    return [tree_map(place, value) for value in values], max_by_storage
+    return [tree_map(place, value) for value in values], numbers, greatest
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

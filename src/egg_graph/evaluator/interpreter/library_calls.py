@@ -94,8 +94,8 @@ class LibraryRecorder(TorchDispatchMode):
         self.provenance = provenance
         self.calls: list[LibraryCall] = []
         self.recording = False
-        self.max_by_storage: dict[int, int] = {}
-        """Storage key -> largest integer that an input may hold; copies of the input are added."""
+        self.known_by_storage: dict[int, Any] = {}
+        """Storage key -> what is known of an input's integers; copies of the input are added."""
         self.copies: list[torch.Tensor] = []
         """Those copies, kept alive so that no storage key is used twice."""
         self.operands: set[int] = set()
@@ -140,9 +140,9 @@ class LibraryRecorder(TorchDispatchMode):
             moved -= _bytes(results[0])  # the target is written, not read
         if self.provenance is not None:
             self.provenance.note(name, operands, results)
-        if name in ("_to_copy", "clone") and memory_of(operands[0]) in self.max_by_storage:
+        if name in ("_to_copy", "clone") and memory_of(operands[0]) in self.known_by_storage:
             self.copies += results
-            self.max_by_storage[memory_of(results[0])] = self.max_by_storage[memory_of(operands[0])]
+            self.known_by_storage[memory_of(results[0])] = self.known_by_storage[memory_of(operands[0])]
         flops = product_flops(function._overloadpacket, args, kwargs, result)
         self.calls.append(
             LibraryCall(

@@ -49,10 +49,13 @@ def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options:
 
 
 def fake_values(run: RunState, access: Access | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Make the values of a load in a fake run: zeros, small random integers, or the largest integer of the input."""
-    known = run.max_by_storage.get(access.region.storage._cdata) if access is not None and access.region else None
-    if known is not None:
-        return repeated(np.asarray(known).astype(dtype), shape)
+    """Make the values of a load in a fake run: zeros, small random integers, or what is known of the input."""
+    known = run.known_by_storage.get(access.region.storage._cdata) if access is not None and access.region else None
+    if known is not None and access is not None:
+        if known.size == 1:
+            return repeated(known.astype(dtype), shape)
+        places = np.clip(access.offsets.astype(np.int64) // dtype.itemsize, 0, known.size - 1)  # of inactive lanes, too
+        return known[places].astype(dtype)
     if run.load_rng is None:
         return repeated(np.zeros((), dtype), shape)
     return np.asarray(run.load_rng.integers(0, 8, shape)).astype(dtype)

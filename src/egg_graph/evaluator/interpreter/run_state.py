@@ -119,8 +119,9 @@ class RunState:
     """Number of launches that stored a number which they had not loaded."""
     silent: bool = False
     """Whether launched kernels do nothing."""
-    max_by_storage: dict[int, int] = field(default_factory=dict)
-    """Storage key -> largest integer that its input may hold; loads of it give that number (fake run)."""
+    known_by_storage: dict[int, Any] = field(default_factory=dict)
+    """Storage key -> array of what loads of an input give: its integers as they lie in memory, or the largest that it
+    may hold alone (fake run)."""
     load_rng: Any = None
     """Generator of the numbers that loads give (fake run); None: loads give zeros."""
     undefined_loads: set[str] = field(default_factory=set)

@@ -303,7 +303,8 @@ class CaseStore:
         }
 
     def input_forms(self, overrides: dict[str, int]) -> list[Any]:
-        """Forms of the inputs at a shape, as JSON, with the `greatest` value of integers whose range is known.
+        """Forms of the inputs at a shape, as JSON, with the `greatest` value of integers whose range is known, and the
+        `numbers` of integer tensors that are written out in `get_inputs`.
 
         Raises:
             BadInput: if they have no such form.
@@ -313,9 +314,7 @@ class CaseStore:
             drawn = reference.inputs(0, ends := RandintEnds())
             inputs = cast_as_policy_says(drawn, self.task.precision, copy=False)
         try:
-            return [
-                exchange.encode(value, lambda x: {**exchange.form(x), "greatest": ends.greatest(x)}) for value in inputs
-            ]
+            return [exchange.encode(value, lambda x: _form(x, ends)) for value in inputs]
         except exchange.ExchangeError as error:
             raise BadInput(f"reference: get_inputs(): {one_line(error)}") from error
 
@@ -324,3 +323,7 @@ class CaseStore:
         reference = load_reference(self.task.reference, overrides)
         with FakeTensorMode(allow_non_fake_inputs=True):
             return sum(math.prod(x.shape) for x in reference.inputs(0) if isinstance(x, torch.Tensor))
+
+
+def _form(x: torch.Tensor, ends: RandintEnds) -> dict[str, Any]:
+    return {**exchange.form(x), "greatest": ends.greatest(x), "numbers": ends.numbers(x)}

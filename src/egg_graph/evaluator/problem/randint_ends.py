@@ -2,7 +2,8 @@
 
 `torch.randint(0, classes, (16,))` hardly ever draws class 0 or the last class, so an evaluation would almost never meet
 a padding index, the last row of an embedding, or an empty count. The mode below puts both ends into every draw and
-remembers the greatest value of each range, for callers that see fake tensors only.
+remembers the greatest value of each range, and the integers of tensors that are written out (`torch.tensor([[32, 32],
+[16, 16]])`), for callers that see fake tensors only.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 LEAST_ELEMENTS = 8
 """Draws with fewer elements are parameters of the problem and stay as they are drawn."""
+MOST_NUMBERS = 1024
+"""Most numbers of a tensor that are remembered."""
 
 
 class RandintEnds(TorchFunctionMode):
@@ -24,6 +28,14 @@ class RandintEnds(TorchFunctionMode):
         super().__init__()
         self.drawn: dict[int, tuple[torch.Tensor, int]] = {}
         """Drawn tensors and the greatest value that each may hold, by `id` of the tensor."""
+
+        self.written: dict[int, tuple[torch.Tensor, int, tuple[int, ...]]] = {}
+        """Integer tensors that are written out, their version and their numbers, by `id` of the tensor."""
+
+    def numbers(self, x: torch.Tensor) -> tuple[int, ...] | None:
+        """The integers of a tensor that is written out, as they lie in memory; None of any other tensor."""
+        _, version, numbers = self.written.get(id(x), (x, -1, ()))
+        return numbers if x._version == version else None
 
     def greatest(self, x: torch.Tensor) -> int | None:
         """The greatest value that a drawn tensor may hold; None for any other tensor."""
@@ -37,6 +49,10 @@ class RandintEnds(TorchFunctionMode):
             second = (first + torch.randint(1, answer.numel(), (1,), device=answer.device)) % answer.numel()
             answer.view(-1).index_fill_(0, first, low).index_fill_(0, second, high - 1)
             self.drawn[id(answer)] = (answer, high - 1)
+        if func is torch.tensor and args and isinstance(args[0], list | tuple):
+            numbers = tree_leaves(args[0])
+            if len(numbers) <= MOST_NUMBERS and all(type(number) is int for number in numbers):
+                self.written[id(answer)] = (answer, answer._version, tuple(numbers))
         return answer
 
 

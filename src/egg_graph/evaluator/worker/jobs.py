@@ -104,7 +104,8 @@ def launches(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, A
     args, kwargs = _arguments(payload)
 
     def spec(entry: dict[str, Any]) -> TensorSpec:
-        return TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]), entry["greatest"])
+        shape, stride, numbers = tuple(entry["shape"]), tuple(entry["stride"]), entry["numbers"]
+        return TensorSpec(shape, entry["dtype"], stride, entry["greatest"], numbers and tuple(numbers))
 
     inputs = [exchange.decode(entry, spec) for entry in payload["inputs"]]
     try:
