@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.device.detect import gpu_present
 from egg_graph.evaluator.device.lease import Lease
-from egg_graph.evaluator.host.fork_server import ChildExit
+from egg_graph.evaluator.host.fork_server import ChildExit, ForkServer
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools import device_trace
 from egg_graph.evaluator.tools.device_trace import DeviceTrace, trace_forward
 from egg_graph.evaluator.tools.waiting_job import WaitingJob
 from egg_graph.schema import Hardware, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
+from tests.paths import IMPORTABLE
 
 ANSWER = {"rows": [{"name": "k", "kind": "kernel", "count": 1, "us": 5.0}], "busy_ms": 0.005, "streams": 1}
+
+
+WARM = ("egg_graph.evaluator.worker.trace_job", "tests.evaluator.tools.pretended_trace")
 
 
 @pytest.fixture
@@ -62,6 +67,33 @@ def test_the_gpu_is_held_alone_only_for_the_traced_forward(
     traced = trace_forward(None, Access(), problem, case, tmp_path)  # type: ignore[arg-type]
     assert isinstance(traced, DeviceTrace) and traced.own_share == 1.0
     assert done == ["shared", "launched", "ready", "let go", "alone", "traced", "given back"]
+
+
+@pytest.fixture
+def fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
+    (tmp_path / "server").mkdir()
+    made = ForkServer(interpret=False, folder=tmp_path / "server", warm=WARM)
+    yield made
+    made.stop()
+
+
+def test_a_job_traces_when_the_judge_says_go_and_one_that_cannot_says_why(
+    problem: Problem, tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, folder = next(iter(problem.full_cases())), tmp_path / "job"
+    folder.mkdir()
+    if not gpu_present():
+        traced = trace_forward(fork_server, GpuAccess(), problem, case, folder)
+        assert isinstance(traced, str) and ("CUDA" in traced or "NVIDIA" in traced)
+
+    class Pretended(WaitingJob):
+        def __init__(self, fork_server: ForkServer, folder: Path, job: str, *rest: Any, **options: Any) -> None:
+            super().__init__(fork_server, folder, "tests.evaluator.tools.pretended_trace:run", *rest, **options)
+
+    monkeypatch.setattr(device_trace, "WaitingJob", Pretended)
+    traced = trace_forward(fork_server, GpuAccess(), problem, case, folder)
+    assert isinstance(traced, DeviceTrace) and traced.streams == 1 and traced.own_share == 1.0
 
 
 def test_a_measurement_waits_for_no_job_that_gets_ready(tmp_path: Path) -> None:
