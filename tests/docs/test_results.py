@@ -9,6 +9,7 @@ from egg_graph.bench.statistics import summarize
 from egg_graph.bench.values import Results
 from egg_graph.bench.writing import read_results
 from tests.lab.figures import read_figures
+from tests.lab.model_seeds import SeedResults, seeds_page, summarize_seeds
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
 from tests.lab.times_page import summary as summary_of_times
@@ -36,12 +37,25 @@ def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
     path = ROOT / "docs" / "results" / "kernelbench_level2_h200.json"
     whole, convolutions = Figures.of(read_results(json.loads(path.read_text(encoding="utf-8")), Results)).groups[:2]
     mean = whole.geometric_mean
-    assert f"{whole.problems} of its odd-numbered problems" in README
+    assert f"level 2, {whole.problems} of its first 45 problems" in README
     assert f"{whole.right} have a kernel that is right at full shape" in README
     told = f"geometric mean {mean.value:.2f}\n(95 % interval over problems {mean.low:.2f} to {mean.high:.2f})"
     assert f"{told}, median {whole.median.value:.2f}, lowest kernel " in README
     few = f"The {convolutions.problems} with a\nconvolution: geometric mean {convolutions.geometric_mean.value:.2f}."
     assert convolutions.group == "any convolution" and few in README
+
+
+def test_what_the_readme_says_of_a_models_first_kernels_follows_from_the_rows():
+    path = ROOT / "docs" / "results" / "model_seeds_h100.json"
+    results = read_results(json.loads(path.read_text(encoding="utf-8")), SeedResults)
+    told = summarize_seeds(results.rows)
+    assert f"on {told['problems']} problems" in README and f"try on {told['right']}, each faster" in " ".join(
+        README.split()
+    )
+    assert told["faster"] == told["right"] == told["problems"] - 1
+    assert f"counted as 1.0: {told['geometric_mean']:.2f}; the embedded expert's best" in README
+    assert f"same problems {told['expert_geometric_mean']:.2f}." in README
+    assert path.with_suffix(".md").read_text(encoding="utf-8") == seeds_page(results)
 
 
 def test_what_the_readme_says_of_seconds_follows_from_the_rows():
