@@ -373,6 +373,65 @@ CASES: dict[str, Case] = {
         ("ieee/padded",),
         ({"B": 1, "H": 5}, {"B": 1, "C": 2, "N": 3, "H": 7, "K": 2, "S": 1}, {"B": 1, "C": 2, "N": 3, "H": 6, "S": 1}),
     ),
+    "convolution_softmax_over_channels": Case(
+        module(
+            "y = self.conv(x) * 2; return torch.sigmoid(torch.softmax(y, 1) + self.bias)",
+            "B, C, N, H = 8, 3, 24, 34", "torch.randn(B, C, H, H - 1, H)",
+            init="c, n; self.conv = nn.Conv3d(c, n, 3); self.bias = nn.Parameter(torch.randn(n, 1, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded", "tf32/planes", "bf16/padded"),
+        ({"B": 2, "N": 19, "H": 7}, {"B": 1, "C": 2, "N": 70, "H": 5}),
+        ("tf32/padded",),
+    ),
+    "convolution_least_of_channels": Case(
+        module(
+            "y = self.conv(x) * 2; least = torch.min(y, dim=1, keepdim=True)[0]; "
+            "return torch.tanh(least) + y.var(1, keepdim=True) + self.bias",
+            "B, C, N, H = 8, 64, 128, 66", "torch.randn(B, C, H, H)",
+            init="c, n; self.conv = nn.Conv2d(c, n, 3, padding=1); self.bias = nn.Parameter(torch.randn(1, 1, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/planes", "tf32/channels_last", "ieee/planes"),
+        ({"B": 2, "C": 20, "N": 19, "H": 11},),
+        ("tf32/channels_last",),
+    ),
+    "convolution_transposed_logsumexp_of_channels": Case(
+        module(
+            "y = torch.logsumexp(self.conv(x), 1, True); "
+            "return torch.clamp(y * torch.sigmoid(y + 3) - self.bias, -9, 9)",
+            "B, C, N, H = 8, 16, 16, 15", "torch.randn(B, C, H, H + 1, H)",
+            init="c, n; self.conv = nn.ConvTranspose3d(c, n, 3, stride=2, padding=1); "
+            "self.bias = nn.Parameter(torch.randn(1))",
+            init_args="C, N",
+        ),
+        ("tf32/planes", "tf32/channels_last"),
+        ({"B": 2, "C": 20, "N": 19, "H": 3},),
+        ("tf32/planes",),
+    ),
+    "convolution_mean_of_pixels": Case(
+        module(
+            "return F.adaptive_avg_pool2d(F.gelu(self.conv(x)), 1) + self.bias",
+            "B, C, N, H = 8, 8, 64, 66", "torch.randn(B, C, H, H)",
+            init="c, n; self.conv = nn.Conv2d(c, n, 3, padding=1); self.bias = nn.Parameter(torch.randn(n, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded", "bf16/padded"),
+        ({"B": 2, "C": 3, "N": 19, "H": 17},),
+        ("tf32/padded",),
+    ),
+    "convolution_mean_of_a_group_norm": Case(
+        module(
+            "return self.norm(F.hardswish(self.conv(x))).mean(dim=(1, 2, 3, 4))",
+            "B, C, N, G, H = 8, 3, 24, 8, 34", "torch.randn(B, C, H, H - 1, H)",
+            init="c, n, g; self.conv = nn.Conv3d(c, n, 3); self.norm = nn.GroupNorm(g, n); "
+            "nn.init.normal_(self.norm.weight)",
+            init_args="C, N, G",
+        ),
+        ("tf32/padded", "ieee/padded"),
+        ({"B": 2, "N": 40, "H": 9}, {"B": 1, "C": 2, "N": 16, "H": 5}),
+        ("tf32/padded",),
+    ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
         ("tf32/planes", "tf32/channels_last", "ieee/planes", "bf16/channels_last"),

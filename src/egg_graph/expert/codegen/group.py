@@ -1,5 +1,6 @@
 """A group of operators, the kernel source written for it, and the knobs of that source."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from egg_graph.expert.capture.graph import CapturedGraph
@@ -67,6 +68,12 @@ class Tuning:
     """First choice for each knob."""
     space: ConfigSpace
     """What each tuning stage may try instead."""
+
+    def without(self, knobs: Collection[str]) -> "Tuning":
+        """Return the same without these knobs."""
+        config = {k: v for k, v in self.config.items() if k not in knobs}
+        space: ConfigSpace = {s: {k: v for k, v in tried.items() if k not in knobs} for s, tried in self.space.items()}
+        return Tuning(config, space)
 
     def prefixed(self, name: str) -> tuple[dict[str, Knob], ConfigSpace]:
         """Return config and space with the group's name and an underscore before every knob."""

@@ -309,6 +309,53 @@ def pack_band(weight, groups, block_n, width, run, reach, unit, stride, dilation
     )
     return packed
 ''',
+    "join_sums": '''@triton.jit
+def join_sums_kernel(parts_ptr, total_ptr, n_parts, scale, BLOCK: tl.constexpr):
+    """total[row] = scale * the sum of parts[row, :]."""
+    row = tl.program_id(0).to(tl.int64)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, n_parts, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.load(parts_ptr + row * n_parts + i, mask=i < n_parts, other=0.0)
+    tl.store(total_ptr + row, (tl.sum(total, axis=0) * scale).to(total_ptr.dtype.element_ty))
+
+
+def join_sums(parts, scale, dtype):
+    """Sums of the rows of parts, times a number, in fixed order."""
+    total = torch.empty(parts.shape[:1], device=parts.device, dtype=dtype)
+    join_sums_kernel[(parts.shape[0],)](parts, total, parts.shape[1], scale, BLOCK=512, num_warps=4)
+    return total
+''',
+    "join_moments": '''@triton.jit
+def join_moments_kernel(parts_ptr, mean_ptr, var_ptr, n_parts, degrees, BLOCK: tl.constexpr):
+    """Mean and variance of each row from its parts: sum, squared deviations from the part's own mean, count."""
+    row = tl.program_id(0).to(tl.int64)
+    total, count = tl.zeros((BLOCK,), dtype=tl.float32), tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, n_parts, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        place = parts_ptr + (row * n_parts + i) * 3
+        total += tl.load(place, mask=i < n_parts, other=0.0)
+        count += tl.load(place + 2, mask=i < n_parts, other=0.0)
+    mean = tl.sum(total, axis=0) / tl.sum(count, axis=0)
+    squares = tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, n_parts, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        place = parts_ptr + (row * n_parts + i) * 3
+        part = tl.load(place, mask=i < n_parts, other=0.0)
+        number = tl.load(place + 2, mask=i < n_parts, other=1.0)
+        apart = tl.where(i < n_parts, part / number - mean, 0.0)
+        squares += tl.load(place + 1, mask=i < n_parts, other=0.0) + number * apart * apart
+    tl.store(mean_ptr + row, mean.to(mean_ptr.dtype.element_ty))
+    tl.store(var_ptr + row, (tl.sum(squares, axis=0) / degrees).to(var_ptr.dtype.element_ty))
+
+
+def join_moments(parts, degrees, dtype):
+    """Mean and variance of each row, from what its tiles [rows, tiles, 3] left."""
+    mean = torch.empty(parts.shape[:1], device=parts.device, dtype=dtype)
+    var = torch.empty_like(mean)
+    join_moments_kernel[(parts.shape[0],)](parts, mean, var, parts.shape[1], degrees, BLOCK=512, num_warps=4)
+    return mean, var
+''',
 }  # fmt: skip
 """Source by name; a module holds its helpers in this order."""
 

@@ -12,7 +12,7 @@ phase) with its own taps: every STEP-th tap from the first that reaches them. No
 stride is 2 a program sums both phases along the last dimension and interleaves them, so that its stores leave no gaps.
 
 The tail runs on pieces of the columns, one after the other: a whole tile of sums fills half of the registers, and what
-an activation needs for each of them at the same time would spill.
+an activation needs for each of them at the same time would spill. A tail that reduces over the channels has them all.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
@@ -32,7 +32,7 @@ def implicit_tile(rank: int) -> Tile:
     row, col = "in_rows[:, None]", "in_cols[None, :]"
     spatial = (Dimension(f"o_{d}[:, None]", row, f"OUT_{d}") for d in range(rank))
     return Tile(
-        (Dimension("sample[:, None]", row, "BATCH"), Dimension("channel[None, :]", col, "(GROUPS * N)"), *spatial)
+        (Dimension("sample[:, None]", row, "BATCH"), Dimension("channel[None, :]", col, "(GROUPS * N)"), *spatial), 1
     )
 
 
@@ -46,7 +46,8 @@ def write_implicit(spec: Spec) -> str:
         *(f"{knob}: tl.constexpr" for knob in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")),
     ]  # fmt: skip
     lines = [*_place(spec), *_bases(spec), *_sums(spec), *_store_place(spec)]
-    lines.append(f"PIECES: tl.constexpr = BLOCK_N // {PIECE} if BLOCK_N > {PIECE} else 1")
+    pieces = f"BLOCK_N // {PIECE} if BLOCK_N > {PIECE} else 1"
+    lines.append(f"PIECES: tl.constexpr = {'1' if spec.tail.holds_channels else pieces}")
     lines += _store(spec, "tile_n * BLOCK_N")
     doc = f"{spec.tail.formula}: BLOCK_M output positions times BLOCK_N channels a program. Sums are in fp32."
     return "\n\n".join((_write_store(spec), kernel(f"{spec.name}_kernel", arguments, doc, lines)))
@@ -85,6 +86,7 @@ def _write_store(spec: Spec) -> str:
         "    acc = tl.reshape(tl.permute(tl.join(even, acc), (0, 2, 1)), (2 * acc.shape[0], acc.shape[1]))",
     ]
     target = spec.target.replace("sample", "sample[:, None]")
+    all_channels = ["out_offsets = (sample * OUT_PIXELS + place)[:, None]", "inside = in_rows[:, None]"]
     leaf = [
         *(interleave if spec.transposed else []),
         "cols = col + tl.arange(0, acc.shape[1])",
@@ -94,6 +96,7 @@ def _write_store(spec: Spec) -> str:
         "out_offsets = (sample * (GROUPS * N * OUT_PIXELS) + place)[:, None] + (channel * OUT_PIXELS)[None, :]",
         "inside = in_rows[:, None] & in_cols[None, :]",
         *spec.tail.lines,
+        *(all_channels if spec.tail.without_channels else []),
         f"tl.store({target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
     ]
     lines = [
@@ -339,8 +342,8 @@ def write_implicit_wrapper(spec: Spec) -> str:
         *spec.wrapper_head(),
         *([] if spec.transposed else ["groups = x.shape[1] // weight.shape[1]"]),
         "C = x.shape[1] // groups",
-        "N = weight.shape[1]" if spec.transposed else "N = weight.shape[0] // groups",
-        f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
+        *spec.numbered_channels("weight.shape[1]" if spec.transposed else "weight.shape[0] // groups"),
+        spec.output_shape,
         *spec.allocation(),
     ]
     if not spec.flat:

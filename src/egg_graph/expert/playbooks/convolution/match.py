@@ -1,4 +1,4 @@
-"""Recognise a convolution and the pointwise chain that can run in its epilogue."""
+"""Recognise a convolution and the chain that can run in its epilogue: pointwise, and reductions of what it computes."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,12 +9,17 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, no
 from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
+from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
 PLAIN = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
 ADDRESSABLE = 2**31
 """Positions inside one sample, and rows of the implicit product, are counted in 32 bits."""
+MOST_CHANNELS_HELD = 128
+"""Channels of the output up to which one program holds all of them, so that its tail can reduce over them."""
+CHANNEL_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var"})
+PIXEL_REDUCTIONS = frozenset({"sum", "mean", "var"})
 
 
 @dataclass(frozen=True)
@@ -111,27 +116,93 @@ def _addressable(x: Node, output: Node) -> bool:
     return max(rows, samples) < ADDRESSABLE
 
 
-def group_at(graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str) -> Group:
-    """Group the convolution at `start` with as much of the pointwise chain behind it as leaves one output."""
+def reduces_channels(graph: CapturedGraph, convolution: Convolution, node: Node) -> bool:
+    """Return whether a node reduces what a convolution's tail computed over all of its channels, and nothing else."""
+    anchor = convolution.node
+    return (
+        node.base in CHANNEL_REDUCTIONS
+        and node.is_float
+        and graph[node.inputs[0]].shapes == anchor.shapes
+        and dimensions_of(node, anchor.rank) == {1}
+    )
+
+
+def reduces_pixels(convolution: Convolution, node: Node, source: Node) -> bool:
+    """Return whether a node reduces what a convolution's tail computed, its source, over all pixels of a channel."""
+    anchor = convolution.node
+    return (
+        node.base in PIXEL_REDUCTIONS
+        and node.is_float
+        and source.shapes == anchor.shapes
+        and dimensions_of(node, anchor.rank) == set(range(2, anchor.rank))
+    )
+
+
+def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether one program can hold all channels of the output."""
+    few = convolution.channels(graph)[1] <= MOST_CHANNELS_HELD
+    return few and set(convolution.groups) == {1} and 1 not in convolution.node.size(1)
+
+
+def group_at(
+    graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str, pixels: bool = False
+) -> Group:
+    """Group the convolution at `start` with as much of the chain behind it as leaves one output of floats.
+
+    Args:
+        graph: The captured reference.
+        playbook: Name of the playbook.
+        start: The convolution.
+        free: Nodes that may be taken.
+        variant: The group's structure.
+        pixels: Whether that structure can reduce over all pixels: a sum, or a mean and a variance of the same.
+    """
+    convolution = convolution_at(graph, start)
+    assert convolution is not None
     chain = [start]
     for node in graph.nodes[graph.position[start] - len(graph.placeholders) + 1 :]:
-        if node.name in free and _continues(graph, chain, node) and graph.is_convex([*chain, node.name]):
+        over_pixels = pixels and any(reduces_pixels(convolution, node, graph[n]) for n in node.inputs if n in chain)
+        continues = over_pixels or _continues(graph, convolution, chain, node)
+        if node.name in free and continues and graph.is_convex([*chain, node.name]):
             chain.append(node.name)
-    while len(graph.writes(chain)) > 1:
+    while not _is_whole(graph, convolution, chain):
         chain.pop()
     return Group.of(graph, playbook, set(chain), variant)
 
 
-def _continues(graph: CapturedGraph, chain: list[str], node: Node) -> bool:
-    """Return whether a node is pointwise over the convolution's own shape and reads what the chain computes."""
-    anchor = graph[chain[0]]
+def _is_whole(graph: CapturedGraph, convolution: Convolution, chain: list[str]) -> bool:
+    """Return whether the outputs of a chain are one tensor of floats, or reductions of one over all pixels."""
+    outputs = [graph[name] for name in graph.writes(chain)]
+    over_pixels = [n for n in outputs if n.inputs and reduces_pixels(convolution, n, graph[n.inputs[0]])]
+    if not over_pixels:
+        return len(outputs) == 1 and outputs[0].is_float
+    one = len({n.inputs[0] for n in outputs}) == 1
+    return len(over_pixels) == len(outputs) and one and [n.base for n in outputs] in (["sum"], ["mean"], ["mean", "var"])
+
+
+def _continues(graph: CapturedGraph, convolution: Convolution, chain: list[str], node: Node) -> bool:
+    """Return whether a node reads what the chain computes, and is pointwise or a reduction over the channels."""
+    read = [name for name in node.inputs if name in chain]
+    if not read:
+        return False
+    if reduces_channels(graph, convolution, node):
+        return channels_can_be_held(graph, convolution)
+    anchor = convolution.node
+    whole = node.shapes == anchor.shapes
+    if not is_pointwise(node) or not (whole or node.shapes in _without_channels(anchor)):
+        return False
+    fitting = (anchor.shapes, _without_channels(anchor)[0]) if whole else (node.shapes,)
     return (
-        is_pointwise(node)
-        and node.is_float
-        and node.shapes == anchor.shapes
-        and any(name in chain for name in node.inputs)
-        and all(name in chain or broadcasts(graph[name], anchor) for name in node.inputs)
+        (node.is_float or (node.dtype == "bool" and not whole))
+        and all(graph[name].shapes in fitting for name in read)
+        and all(name in chain or broadcasts(graph[name], node) for name in node.inputs)
     )
+
+
+def _without_channels(anchor: Node) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return the shapes, by capture, of what is reduced over the channels: with that dimension kept, and without."""
+    kept = tuple((shape[0], 1, *shape[2:]) for shape in anchor.shapes)
+    return kept, tuple((shape[0], *shape[2:]) for shape in anchor.shapes)
 
 
 def broadcasts(operand: Node, to: Node) -> bool:

@@ -10,10 +10,13 @@ filter shifted by as many strides, zeros around it (a band). With few output cha
 memory is the limit: a run of outputs shares the input that its windows overlap in. An input that is infinite or NaN
 reaches the whole run, for zero times it is NaN.
 
-A tile lies inside one sample, so that its positions are neighbours in memory and its stores are wide.
+A tile lies inside one sample, so that its positions are neighbours in memory and its stores are wide. Where what the
+tail computes is reduced over all pixels it is not stored at all: each tile leaves one number a channel, or three for a
+variance (sum, squared deviations from the tile's mean, count), and a second kernel joins those in fixed order.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.codegen.reductions import correction
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
 from egg_graph.expert.playbooks.knobs import power_of_two
@@ -32,7 +35,7 @@ def padded_tile(rank: int) -> Tile:
     """Return how the kernel's tile addresses the output: channels times positions."""
     row, col = "in_channels[:, None]", "in_places[None, :]"
     spatial = (Dimension(f"o_{d}[None, :]", col, f"OUT_{d}") for d in range(rank))
-    return Tile((Dimension("sample", "", "BATCH"), Dimension("channel[:, None]", row, "(GROUPS * N)"), *spatial))
+    return Tile((Dimension("sample", "", "BATCH"), Dimension("channel[:, None]", row, "(GROUPS * N)"), *spatial), 0)
 
 
 def padded_config(channels_out: int) -> dict[str, Knob]:
@@ -72,7 +75,7 @@ def write_padded(spec: Spec) -> str:
         *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
     ]  # fmt: skip
     lines = [*_rows(spec), *_loop(spec), *_outputs(spec), *spec.tail.lines]
-    lines.append(f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    lines += _parts(spec) if spec.tail.pixels else _stored(spec)
     doc = f"{spec.tail.formula}: BLOCK_M runs of outputs times BLOCK_N channels a program. Sums are in fp32."
     return kernel(f"{spec.name}_kernel", arguments, doc, lines)
 
@@ -166,6 +169,58 @@ def _outputs(spec: Spec) -> list[str]:
     ]
 
 
+def _stored(spec: Spec) -> list[str]:
+    """Store what the tail computed."""
+    lines = []
+    if spec.tail.without_channels:
+        lines += ["out_offsets = (sample * OUT_PIXELS + place)[None, :]", "inside = in_places[None, :]"]
+    return [*lines, f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)"]
+
+
+def _parts(spec: Spec) -> list[str]:
+    """Reduce what the tail computed over the tile's pixels, and store a number for each channel."""
+    lines = [f"total = tl.sum(tl.where(inside, {spec.tail.result}, 0.0), axis=1)"]
+    part = "((sample * GROUPS + group) * N + first_channel + tl.arange(0, BLOCK_N)) * tiles_m + tile % tiles_m"
+    lines.append(f"part = {part}")
+    if not _has_variance(spec):
+        return [*lines, "tl.store(out_ptr + part, total, mask=in_channels)"]
+    return [
+        *lines,
+        "count = tl.sum(in_places.to(tl.float32), axis=0)",
+        f"apart = tl.where(inside, {spec.tail.result} - (total / count)[:, None], 0.0)",
+        "tl.store(out_ptr + part * 3, total, mask=in_channels)",
+        "tl.store(out_ptr + part * 3 + 1, tl.sum(apart * apart, axis=1), mask=in_channels)",
+        "tl.store(out_ptr + part * 3 + 2, count + tl.zeros_like(total), mask=in_channels)",
+    ]
+
+
+def _allocated_parts(spec: Spec) -> list[str]:
+    """Write the wrapper's line that allocates what the tiles leave."""
+    each = ", 3" if _has_variance(spec) else ""
+    return [f"out = torch.empty((x_shape[0] * groups * N, tiles_m{each}), device=x.device, dtype=torch.float32)"]
+
+
+def _has_variance(spec: Spec) -> bool:
+    return spec.tail.pixels[-1:] != () and spec.tail.pixels[-1].base == "var"
+
+
+def _join(spec: Spec) -> list[str]:
+    """Write the wrapper's lines that join the parts of every channel."""
+    pixels = spec.each("out_#", " * ")
+    results = []
+    for node in spec.tail.pixels:
+        rest = ", 1" * (node.rank - 2)
+        results.append(f"(x_shape[0], groups * N{rest})")
+    if not _has_variance(spec):
+        scale = f"1.0 / ({pixels})" if spec.tail.pixels[0].base == "mean" else "1.0"
+        return [f"return join_sums(out, {scale}, {spec.output_dtype}).view({results[0]})"]
+    degrees = f"{pixels} - {correction(spec.tail.pixels[-1]):g}"
+    return [
+        f"mean, var = join_moments(out, {degrees}, {spec.output_dtype})",
+        f"return mean.view({results[0]}), var.view({results[1]})",
+    ]
+
+
 def write_padded_wrapper(spec: Spec) -> str:
     """Write the function that copies the input, packs the filter, allocates the output and launches.
 
@@ -177,15 +232,14 @@ def write_padded_wrapper(spec: Spec) -> str:
     lines = [
         *spec.wrapper_head(),
         "groups = x.shape[1] // weight.shape[1]",
-        "N = weight.shape[0] // groups",
+        *spec.numbered_channels("weight.shape[0] // groups"),
         f"width = max({LEAST_WIDTH}, triton.next_power_of_2(weight.shape[1]))",
         f"run = {spec.knob('RUN')}",
         f"unit = d_{last} if run == 1 else 1",
         f"reach = ((run - 1) * s_{last} + d_{last} * (weight_shape[-1] - 1)) // unit + 1",
         *(f"size_{d} = x.shape[{d + 2}] + 2 * p_{d}" for d in range(last)),
         f"size_{last} = max(x.shape[-1] + 2 * p_{last}, {needed})",
-        f"shape = (x.shape[0], groups * N, {spec.each('out_#')})",
-        *spec.allocation(),
+        *([] if spec.tail.pixels else [spec.output_shape, *spec.allocation()]),
         f"pads, sizes = ({spec.each('p_#')},), ({spec.each('size_#')},)",
         f"x = padded_channels_last(x, groups, width, pads, sizes, {spec.round_tf32})",
         *spec.packed(
@@ -193,7 +247,9 @@ def write_padded_wrapper(spec: Spec) -> str:
             ["groups", spec.knob("BLOCK_N"), "width", "run", "reach", "unit", f"s_{last}", f"d_{last}",
              str(spec.round_tf32)],
         ),
-        f"tiles = triton.cdiv({places}, {spec.knob('BLOCK_M')}) * triton.cdiv(N, {spec.knob('BLOCK_N')})",
+        f"tiles_m = triton.cdiv({places}, {spec.knob('BLOCK_M')})",
+        *(_allocated_parts(spec) if spec.tail.pixels else []),
+        f"tiles = tiles_m * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]  # fmt: skip
     arguments = [
         "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", *spec.gap_argument, "WIDTH=width",
@@ -201,5 +257,6 @@ def write_padded_wrapper(spec: Spec) -> str:
         *spec.lines("SIZE_#=size_#"), *spec.geometry_arguments,
         *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
-    lines += [*call(f"{spec.name}_kernel[(shape[0] * groups * tiles,)]", arguments, indent=4), "return out"]
+    lines += call(f"{spec.name}_kernel[(x_shape[0] * groups * tiles,)]", arguments, indent=4)
+    lines += _join(spec) if spec.tail.pixels else ["return out"]
     return spec.wrapper(lines)

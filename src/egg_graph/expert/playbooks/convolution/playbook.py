@@ -1,4 +1,7 @@
-"""Convolutions with a fused pointwise epilogue, in one, two and three dimensions, plain and transposed."""
+"""Convolutions with a fused epilogue, in one, two and three dimensions, plain and transposed.
+
+The epilogue is pointwise, or reduces over the channels: minima, sums, softmax and logsumexp of all channels of a pixel.
+"""
 
 from collections.abc import Mapping
 from math import gcd, prod
@@ -21,6 +24,7 @@ from egg_graph.expert.playbooks.convolution.match import (
     Convolution,
     convolution_at,
     group_at,
+    reduces_pixels,
 )
 from egg_graph.expert.playbooks.convolution.padded import (
     padded_config,
@@ -54,7 +58,8 @@ class ConvolutionPlaybook(Playbook):
     operators = frozenset({"convolution", *PLAIN, *TRANSPOSED})
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
-        "belongs into its epilogue. With few input channels sum over channels and taps as one index, over a rounded "
+        "belongs into its epilogue, and so does what reduces over up to 128 channels (minimum, softmax): let a tile "
+        "have all of them. With few input channels sum over channels and taps as one index, over a rounded "
         "copy of the input padded with zeros, its channels innermost and filled up to a power of two: loads are "
         "wide, without bounds. With many, pack the filter with channels innermost "
         "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
@@ -87,11 +92,14 @@ class ConvolutionPlaybook(Playbook):
         convolution = convolution_at(graph, start)
         if convolution is None:
             return None
-        return group_at(graph, self.name, start, free, structure_of(graph, convolution, ""))
+        structure = structure_of(graph, convolution, "")
+        return group_at(graph, self.name, start, free, structure, structure == "padded")
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
         convolution = _convolution_of(graph, group)
+        if _over_pixels(graph, convolution, group):
+            return ("padded",)
         return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
@@ -106,14 +114,15 @@ class ConvolutionPlaybook(Playbook):
         Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
         """
         convolution = _convolution_of(graph, group)
-        structure = structure_of(graph, convolution, group.variant)
+        pixels = _over_pixels(graph, convolution, group)
+        structure = structure_of(graph, convolution, "padded" if pixels else group.variant)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
         write_kernel, write_wrapper = _WRITERS.get(structure, (write_implicit, write_implicit_wrapper))
         channels_out = convolution.channels(graph)[1]
         found = padded_space(spec.config) if structure == "padded" else tiles.space(spec.config, channels_out)
-        config, space = Tuning(spec.config, found).prefixed(name)
+        config, space = Tuning(spec.config, found).without(spec.fixed).prefixed(name)
         return KernelCode(
             function=name,
             source="\n\n".join((write_kernel(spec), write_wrapper(spec))),
@@ -139,6 +148,11 @@ _WRITERS = {
 
 def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
+
+
+def _over_pixels(graph: CapturedGraph, convolution: Convolution, group: Group) -> bool:
+    """Return whether a group's outputs are reductions over all pixels."""
+    return any(reduces_pixels(convolution, graph[name], graph[graph[name].inputs[0]]) for name in group.outputs)
 
 
 def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
@@ -208,6 +222,7 @@ def _spec(
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
         positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
         config = tiles.filling(config, positions, shape.channels_out, groups, multiprocessors(target))
+        config = tiles.holding(config, shape.channels_out) if tail.holds_channels else config
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
@@ -215,7 +230,7 @@ def _spec(
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
         read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
-        structure != "depthwise" and may_be_a_slice(graph, output.name),
+        structure != "depthwise" and not (tail.without_channels or tail.pixels) and may_be_a_slice(graph, output.name),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
 
@@ -230,7 +245,8 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
         return set()
     kept = {"kept_copy"} if spec.keeps else set()
     if structure == "padded":
-        return {"padded_channels_last", "pack_band"} | kept
+        joins = {"join_moments" if len(spec.tail.pixels) > 1 else "join_sums"} if spec.tail.pixels else set()
+        return {"padded_channels_last", "pack_band"} | kept | joins
     found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:
         found.add("phase_numbers")

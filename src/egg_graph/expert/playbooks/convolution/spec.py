@@ -55,8 +55,23 @@ class Spec:
         return self.convolution.transposed
 
     def knob(self, knob: str) -> str:
-        """Return the text that reads a knob."""
-        return f'CONFIG["{self.name}_{knob}"]'
+        """Return the text that reads a knob, or what stands for it."""
+        return "block_n" if knob in self.fixed else f'CONFIG["{self.name}_{knob}"]'
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """Those of `config` that are no knobs: a tile has all channels where the tail reduces over them."""
+        return ("BLOCK_N",) if self.tail.holds_channels else ()
+
+    def numbered_channels(self, text: str) -> list[str]:
+        """Write the wrapper's line that tells the channels of a group, and how many of them a tile has to hold."""
+        held = ["block_n = max(16, triton.next_power_of_2(N))"] if self.tail.holds_channels else []
+        return [f"N = {text}", *held]
+
+    @property
+    def output_shape(self) -> str:
+        """The wrapper's line that tells the output's shape."""
+        return f"shape = (x.shape[0], {self.tail.channels}{self.each('out_#')})"
 
     @property
     def precision(self) -> str:

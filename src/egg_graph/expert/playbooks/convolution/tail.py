@@ -3,14 +3,16 @@
 import json
 import re
 from dataclasses import dataclass, field
+from functools import partial
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.graph import CapturedGraph, Placeholder
+from egg_graph.expert.capture.graph import CapturedGraph, Node, Placeholder
 from egg_graph.expert.codegen.expressions import expression, literal, triton_dtype
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.helpers import HELPERS
-from egg_graph.expert.playbooks.convolution.match import Convolution
+from egg_graph.expert.codegen.reductions import whole_tile
+from egg_graph.expert.playbooks.convolution.match import Convolution, reduces_channels, reduces_pixels
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
 
@@ -30,6 +32,9 @@ class Tile:
     """How the tile addresses the output: by dimension, and as a whole."""
 
     dims: tuple[Dimension, ...]
+    """Of the output: sample, channel, then space."""
+    channel_axis: int | None = None
+    """Axis of the tile that counts the channels; None where a tile lies in one of them."""
     offsets: str = "out_offsets"
     mask: str = "inside"
 
@@ -50,6 +55,15 @@ class Tail:
     helpers: set[str] = field(default_factory=set)
     formula: str = ""
     """One line for docstrings."""
+    holds_channels: bool = False
+    """Whether it reduces over the channels, so that a tile has to hold all of them."""
+    without_channels: bool = False
+    """Whether the output itself is reduced over them."""
+    pixels: tuple[Node, ...] = ()
+    """The outputs, where they are reductions of `result` over all pixels of a channel: a sum, a mean, or a mean and a
+    variance."""
+    channels: str = "groups * N, "
+    """What lies between samples and space in the output's shape, as the wrapper's text."""
 
     @property
     def parameters(self) -> list[str]:
@@ -80,26 +94,50 @@ class TailWriter:
             bias = self._operand(self.convolution.bias, "0" + "1" + "0" * self.convolution.rank)
             self._assign(anchor.name, f"acc + {bias}")
         for node in (self.graph[name] for name in self.group.nodes if name != anchor.name):
-            text, helpers = expression(self.graph, node, self._variable, self._number)
-            tail.helpers |= helpers
-            self._assign(node.name, text)
             steps.append(node.base)
-        tail.result = self.names[self.group.outputs[0]]
+            if reduces_pixels(self.convolution, node, self.graph[node.inputs[0]]):
+                tail.pixels += (node,)
+            elif reduces_channels(self.graph, self.convolution, node):
+                self._reduce(node)
+            else:
+                text, helpers = expression(self.graph, node, partial(self._variable, at=node), self._number)
+                tail.helpers |= helpers
+                self._assign(node.name, text)
+        output = self.graph[tail.pixels[0].inputs[0] if tail.pixels else self.group.outputs[0]]
+        tail.result = self.names[output.name]
+        if output.shapes != anchor.shapes:
+            tail.without_channels, tail.channels = True, "1, " if output.rank == anchor.rank else ""
         tail.formula = ", ".join(steps)
         return tail
+
+    def _reduce(self, node: Node) -> None:
+        """Reduce a tile over its channels; what is left has one for all of them."""
+        axis, channel = self.tile.channel_axis, self.tile.dims[1]
+        assert axis is not None, "match.group_at takes no reduction there"
+        texts = whole_tile(node, self.names[node.inputs[0]], channel.mask, axis, channel.size, channel.index)
+        parts: list[str] = []
+        for text in texts[:-1]:
+            parts.append(self._fresh(f"{node.name}_part"))
+            self.names[f"{node.name} {len(parts)}"] = parts[-1]
+            self.tail.lines.append(f"{parts[-1]} = {text.format(*parts)}")
+        self._assign(node.name, texts[-1].format(*parts))
+        self.tail.holds_channels = True
 
     def _assign(self, name: str, text: str) -> None:
         self.names[name] = self._fresh(f"{name}_value")
         self.tail.lines.append(f"{self.names[name]} = {text}")
 
-    def _variable(self, name: str) -> str:
+    def _variable(self, name: str, at: Node) -> str:
+        """Return the variable that holds an input of the node `at`."""
         if name in self.group.nodes:
             return self.names[name]
         operand = self.graph[name]
         if isinstance(operand, Placeholder) and operand.value is not None:
             return literal(operand.value)
-        pattern = dimensions(operand, self.convolution.node)
+        pattern = dimensions(operand, at)
         assert pattern is not None, "match.broadcasts admits no other operand"
+        if at.shapes != self.convolution.node.shapes:  # for all channels alike
+            pattern = pattern[0] + "0" + pattern[1 + (at.rank == self.convolution.node.rank) :]
         return self._operand(name, pattern)
 
     def _operand(self, name: str, pattern: str) -> str:
