@@ -432,6 +432,41 @@ CASES: dict[str, Case] = {
         ({"B": 2, "N": 40, "H": 9}, {"B": 1, "C": 2, "N": 16, "H": 5}),
         ("tf32/padded",),
     ),
+    "convolution_least_of_the_depth": Case(
+        module(
+            "y = torch.amin(self.conv(x) * 2, dim=2); return torch.softmax(y, 1) * self.scale",
+            "B, C, N, H = 8, 3, 24, 34", "torch.randn(B, C, H, H - 1, H)",
+            init="c, n; self.conv = nn.Conv3d(c, n, 3, stride=(2, 1, 1)); "
+            "self.scale = nn.Parameter(torch.randn(n, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded", "bf16/padded"),
+        ({"B": 2, "N": 19, "H": 8}, {"B": 1, "C": 2, "N": 70, "H": 5}),
+        ("tf32/padded",),
+    ),
+    "convolution_greatest_of_windows": Case(
+        module(
+            "y = F.max_pool3d(torch.tanh(self.conv(x) / 2), 2) + self.bias; return y.mean((2, 3, 4), keepdim=True)",
+            "B, C, N, H = 8, 8, 16, 34", "torch.randn(B, C, H, H - 1, H + 3)",
+            init="c, n; self.conv = nn.Conv3d(c, n, 3); self.bias = nn.Parameter(torch.randn(n, 1, 1, 1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded", "ieee/padded"),
+        ({"B": 2, "C": 3, "N": 11, "H": 9}, {"B": 1, "C": 2, "N": 17, "H": 6}),
+        ("tf32/padded",),
+    ),
+    "convolution_greatest_of_wide_windows": Case(
+        module(
+            "return F.max_pool2d(torch.tanh(self.conv(x)) * 2 + self.bias, 4) * self.scale",
+            "B, C, N, H = 8, 8, 64, 66", "torch.randn(B, C, H, H)",
+            init="c, n; self.conv = nn.Conv2d(c, n, 3); self.bias = nn.Parameter(torch.randn(n, 1, 1)); "
+            "self.scale = nn.Parameter(torch.randn(1))",
+            init_args="C, N",
+        ),
+        ("tf32/padded",),
+        ({"B": 2, "C": 3, "N": 11, "H": 17}, {"B": 1, "C": 2, "N": 17, "H": 23}),
+        ("tf32/padded",),
+    ),
     "convolution_strided": Case(
         convolution("nn.Conv2d(c, n, (3, 5), s, (1, 2), (2, 1))", "torch.randn(B, C, H, H - 1)", "1, 1"),
         ("tf32/planes", "tf32/channels_last", "ieee/planes", "bf16/channels_last"),

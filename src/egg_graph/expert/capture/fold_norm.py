@@ -102,7 +102,7 @@ def _norm_at(graph: CapturedGraph, back: Node) -> Norm | None:
     statistics = (mean.base, var.base) == ("mean", "var") and mean.inputs == var.inputs == (grouped.name,)
     along = statistics and all(n.args[1] in ([2], [-1]) for n in (mean, var)) and var.kwargs.get("correction") == 0
     several = fits and all(c % g == 0 and c > g for c, g in zip(x.size(1), grouped.size(1), strict=True))
-    alone = set(graph.users[grouped.name]) == {mean.name, var.name, centered.name} and grouped.name not in graph.returned
+    alone = {*graph.users[grouped.name], *graph.returned & {grouped.name}} == {mean.name, var.name, centered.name}
     if not (along and several and alone and all(is_private(graph, n) for n in (shifted, mean, var))):
         return None
     return Norm(x, grouped, shifted, frozenset(n.name for n in nodes))

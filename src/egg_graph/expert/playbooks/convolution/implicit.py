@@ -343,7 +343,7 @@ def write_implicit_wrapper(spec: Spec) -> str:
         *([] if spec.transposed else ["groups = x.shape[1] // weight.shape[1]"]),
         "C = x.shape[1] // groups",
         *spec.numbered_channels("weight.shape[1]" if spec.transposed else "weight.shape[0] // groups"),
-        spec.output_shape,
+        f"shape = (x.shape[0], {spec.tail.channels}{spec.each('out_#')})",
         *spec.allocation(),
     ]
     if not spec.flat:

@@ -10,6 +10,7 @@ from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
 from egg_graph.expert.codegen.reductions import dimensions_of
+from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, anchor_of, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
 PLAIN = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
@@ -116,26 +117,16 @@ def _addressable(x: Node, output: Node) -> bool:
     return max(rows, samples) < ADDRESSABLE
 
 
-def reduces_channels(graph: CapturedGraph, convolution: Convolution, node: Node) -> bool:
-    """Return whether a node reduces what a convolution's tail computed over all of its channels, and nothing else."""
-    anchor = convolution.node
-    return (
-        node.base in CHANNEL_REDUCTIONS
-        and node.is_float
-        and graph[node.inputs[0]].shapes == anchor.shapes
-        and dimensions_of(node, anchor.rank) == {1}
-    )
+def reduces_channels(anchor: Node, node: Node, source: Node) -> bool:
+    """Return whether a node reduces its source, in the shape of `anchor`, over all channels and nothing else."""
+    of_channels = node.base in CHANNEL_REDUCTIONS and node.is_float and source.shapes == anchor.shapes
+    return of_channels and dimensions_of(node, anchor.rank) == {1}
 
 
-def reduces_pixels(convolution: Convolution, node: Node, source: Node) -> bool:
-    """Return whether a node reduces what a convolution's tail computed, its source, over all pixels of a channel."""
-    anchor = convolution.node
-    return (
-        node.base in PIXEL_REDUCTIONS
-        and node.is_float
-        and source.shapes == anchor.shapes
-        and dimensions_of(node, anchor.rank) == set(range(2, anchor.rank))
-    )
+def reduces_pixels(anchor: Node, node: Node, source: Node) -> bool:
+    """Return whether a node reduces its source, in the shape of `anchor`, over all pixels of a channel."""
+    of_pixels = node.base in PIXEL_REDUCTIONS and node.is_float and source.shapes == anchor.shapes
+    return of_pixels and anchor.rank > 2 and dimensions_of(node, anchor.rank) == set(range(2, anchor.rank))
 
 
 def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool:
@@ -145,7 +136,7 @@ def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool
 
 
 def group_at(
-    graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str, pixels: bool = False
+    graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str, reduces: bool = False
 ) -> Group:
     """Group the convolution at `start` with as much of the chain behind it as leaves one output of floats.
 
@@ -155,15 +146,20 @@ def group_at(
         start: The convolution.
         free: Nodes that may be taken.
         variant: The group's structure.
-        pixels: Whether that structure can reduce over all pixels: a sum, or a mean and a variance of the same.
+        reduces: Whether that structure can reduce over windows of pixels, and over all pixels (a sum, or a mean and a
+            variance of the same).
     """
     convolution = convolution_at(graph, start)
     assert convolution is not None
     chain = [start]
     for node in graph.nodes[graph.position[start] - len(graph.placeholders) + 1 :]:
-        over_pixels = pixels and any(reduces_pixels(convolution, node, graph[n]) for n in node.inputs if n in chain)
-        continues = over_pixels or _continues(graph, convolution, chain, node)
-        if node.name in free and continues and graph.is_convex([*chain, node.name]):
+        if node.name not in free or not any(name in chain for name in node.inputs):
+            continue
+        anchor = anchor_of(graph, convolution.node, chain)
+        continues = _continues(graph, convolution, anchor, chain, node) or (
+            reduces and _reduces(graph, convolution, anchor, chain, node)
+        )
+        if continues and graph.is_convex([*chain, node.name]):
             chain.append(node.name)
     while not _is_whole(graph, convolution, chain):
         chain.pop()
@@ -172,29 +168,52 @@ def group_at(
 
 def _is_whole(graph: CapturedGraph, convolution: Convolution, chain: list[str]) -> bool:
     """Return whether the outputs of a chain are one tensor of floats, or reductions of one over all pixels."""
+    anchor = anchor_of(graph, convolution.node, chain)
     outputs = [graph[name] for name in graph.writes(chain)]
-    over_pixels = [n for n in outputs if n.inputs and reduces_pixels(convolution, n, graph[n.inputs[0]])]
+    over_pixels = [n for n in outputs if n.inputs and reduces_pixels(anchor, n, graph[n.inputs[0]])]
     if not over_pixels:
         return len(outputs) == 1 and outputs[0].is_float
-    one = len({n.inputs[0] for n in outputs}) == 1
-    return len(over_pixels) == len(outputs) and one and [n.base for n in outputs] in (["sum"], ["mean"], ["mean", "var"])
+    one = len({n.inputs[0] for n in outputs}) == 1 and len(over_pixels) == len(outputs)
+    return one and [n.base for n in outputs] in (["sum"], ["mean"], ["mean", "var"])
 
 
-def _continues(graph: CapturedGraph, convolution: Convolution, chain: list[str], node: Node) -> bool:
-    """Return whether a node reads what the chain computes, and is pointwise or a reduction over the channels."""
-    read = [name for name in node.inputs if name in chain]
-    if not read:
+def _reduces(graph: CapturedGraph, convolution: Convolution, anchor: Node, chain: list[str], node: Node) -> bool:
+    """Return whether a node reduces what the chain computes over windows of pixels, or over all of them."""
+    if reduces_pixels(anchor, node, graph[node.inputs[0]]):
+        return _may_be_reduced(graph, convolution, anchor)
+    window = window_at(graph, anchor, node) if anchor is convolution.node else None
+    steps = [graph[name] for name in chain[1:]]
+    if window is None or (
+        window.along_line == MISREDUCED_RUN and any(reduces_channels(anchor, n, graph[n.inputs[0]]) for n in steps)
+    ):
         return False
-    if reduces_channels(graph, convolution, node):
-        return channels_can_be_held(graph, convolution)
-    anchor = convolution.node
+    outside = [(graph[name], step) for step in steps for name in step.inputs if name not in chain]
+    return all(_by_channel(operand, step) for operand, step in outside)
+
+
+def _may_be_reduced(graph: CapturedGraph, convolution: Convolution, anchor: Node) -> bool:
+    """Return whether the tile at this place of the chain can be reduced further."""
+    window = None if anchor is convolution.node else window_at(graph, convolution.node, anchor)
+    return window is None or window.along_line != MISREDUCED_RUN
+
+
+def _by_channel(operand: Node, to: Node) -> bool:
+    """Return whether an operand changes with the channel alone, or not at all."""
+    pattern = dimensions(operand, to)
+    return pattern is not None and pattern[:1] != "1" and "1" not in pattern[2:]
+
+
+def _continues(graph: CapturedGraph, convolution: Convolution, anchor: Node, chain: list[str], node: Node) -> bool:
+    """Return whether a node that reads what the chain computes is pointwise, or a reduction over the channels."""
+    if reduces_channels(anchor, node, graph[node.inputs[0]]):
+        return channels_can_be_held(graph, convolution) and _may_be_reduced(graph, convolution, anchor)
     whole = node.shapes == anchor.shapes
     if not is_pointwise(node) or not (whole or node.shapes in _without_channels(anchor)):
         return False
     fitting = (anchor.shapes, _without_channels(anchor)[0]) if whole else (node.shapes,)
     return (
         (node.is_float or (node.dtype == "bool" and not whole))
-        and all(graph[name].shapes in fitting for name in read)
+        and all(graph[name].shapes in fitting for name in node.inputs if name in chain)
         and all(name in chain or broadcasts(graph[name], node) for name in node.inputs)
     )
 

@@ -36,6 +36,7 @@ from egg_graph.expert.playbooks.convolution.padded import (
 )
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
+from egg_graph.expert.playbooks.convolution.window import anchor_of
 from egg_graph.expert.playbooks.knobs import multiprocessors
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Playbook, Remedy
 from egg_graph.expert.playbooks.survey import survey_of
@@ -98,7 +99,7 @@ class ConvolutionPlaybook(Playbook):
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
         convolution = _convolution_of(graph, group)
-        if _over_pixels(graph, convolution, group):
+        if _reduces(graph, convolution, group):
             return ("padded",)
         return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
@@ -114,14 +115,15 @@ class ConvolutionPlaybook(Playbook):
         Those that a fold summed are not: they go in two parts each (see `Node.of_sums`).
         """
         convolution = _convolution_of(graph, group)
-        pixels = _over_pixels(graph, convolution, group)
-        structure = structure_of(graph, convolution, "padded" if pixels else group.variant)
+        reduces = _reduces(graph, convolution, group)
+        structure = structure_of(graph, convolution, "padded" if reduces else group.variant)
         tile = _TILES.get(structure, implicit_tile)(convolution.rank)
         tail = TailWriter(graph, group, convolution, tile).write()
         spec = _spec(graph, group, name, precision, target, structure, tail)
         write_kernel, write_wrapper = _WRITERS.get(structure, (write_implicit, write_implicit_wrapper))
         channels_out = convolution.channels(graph)[1]
-        found = padded_space(spec.config) if structure == "padded" else tiles.space(spec.config, channels_out)
+        padded = structure == "padded"
+        found = padded_space(spec.config, tail) if padded else tiles.space(spec.config, channels_out)
         config, space = Tuning(spec.config, found).without(spec.fixed).prefixed(name)
         return KernelCode(
             function=name,
@@ -150,9 +152,11 @@ def _convolution_of(graph: CapturedGraph, group: Group) -> Convolution:
     return next(c for c in (convolution_at(graph, node) for node in group.nodes) if c is not None)
 
 
-def _over_pixels(graph: CapturedGraph, convolution: Convolution, group: Group) -> bool:
-    """Return whether a group's outputs are reductions over all pixels."""
-    return any(reduces_pixels(convolution, graph[name], graph[graph[name].inputs[0]]) for name in group.outputs)
+def _reduces(graph: CapturedGraph, convolution: Convolution, group: Group) -> bool:
+    """Return whether a group reduces over windows of pixels, or over all of them: one structure can do that."""
+    anchor = anchor_of(graph, convolution.node, group.nodes)
+    ends = [graph[name] for name in group.outputs]
+    return anchor is not convolution.node or any(reduces_pixels(anchor, n, graph[n.inputs[0]]) for n in ends)
 
 
 def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> str:
@@ -217,12 +221,12 @@ def _spec(
     if structure == "depthwise":
         config = tiles.depthwise_config(prod(node.shape[2:]), shape.taps)
     elif structure == "padded":
-        config = padded_config(shape.channels_out)
+        config = padded_config(shape.channels_out, tail)
     else:
         config = tiles.implicit_config(shape, read, all_digits=fp32 and not round_tf32, tf32x3=tf32x3)
         positions, groups = node.shape[0] * prod(node.shape[2:]), convolution.groups[0]
         config = tiles.filling(config, positions, shape.channels_out, groups, multiprocessors(target))
-        config = tiles.holding(config, shape.channels_out) if tail.holds_channels else config
+        config = tiles.holding(config, shape) if tail.holds_channels else config
     return Spec(
         name, convolution, tail,
         "x.dtype" if output.dtype == node.dtype else f"torch.{output.dtype}",
@@ -230,7 +234,7 @@ def _spec(
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
         read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
-        structure != "depthwise" and not (tail.without_channels or tail.pixels) and may_be_a_slice(graph, output.name),
+        structure != "depthwise" and not tail.reshapes and may_be_a_slice(graph, output.name),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
 

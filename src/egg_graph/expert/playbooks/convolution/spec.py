@@ -69,11 +69,6 @@ class Spec:
         return [f"N = {text}", *held]
 
     @property
-    def output_shape(self) -> str:
-        """The wrapper's line that tells the output's shape."""
-        return f"shape = (x.shape[0], {self.tail.channels}{self.each('out_#')})"
-
-    @property
     def precision(self) -> str:
         """The precision argument of a `tl.dot` call, with its comma."""
         if self.ieee:

@@ -13,6 +13,7 @@ from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.helpers import HELPERS
 from egg_graph.expert.codegen.reductions import whole_tile
 from egg_graph.expert.playbooks.convolution.match import Convolution, reduces_channels, reduces_pixels
+from egg_graph.expert.playbooks.convolution.window import Window, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
 
@@ -44,8 +45,15 @@ class Tail:
     """The tail's statements, and what kernel and wrapper must pass to them."""
 
     lines: list[str] = field(default_factory=list)
+    """Those behind the window, where there is one."""
     result: str = "acc"
     """The variable that holds the output."""
+    window: Window | None = None
+    """The reduction over windows of pixels in it."""
+    walked: list[str] = field(default_factory=list)
+    """The statements ahead of the window, for each of its places."""
+    joined: str = ""
+    """The variable with what the window reduces."""
     tensors: list[str] = field(default_factory=list)
     """Nodes and placeholders it reads besides input and weight."""
     labels: list[str] = field(default_factory=list)
@@ -66,6 +74,16 @@ class Tail:
     """What lies between samples and space in the output's shape, as the wrapper's text."""
 
     @property
+    def reduces(self) -> bool:
+        """Whether it reduces anything."""
+        return self.holds_channels or bool(self.pixels) or self.window is not None
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether the output has another shape than the convolution's own."""
+        return self.without_channels or bool(self.pixels) or self.window is not None
+
+    @property
     def parameters(self) -> list[str]:
         """The kernel's parameters."""
         return [*(f"{label}_ptr" for label in self.labels), *self.numbers.values()]
@@ -83,6 +101,8 @@ class TailWriter:
         self.graph, self.group, self.convolution, self.tile = graph, group, convolution, tile
         self.tail = Tail()
         self.names: dict[str, str] = {}
+        self.anchor = convolution.node
+        self.dims = tile.dims
 
     def write(self) -> Tail:
         """Write the bias, then the chain, in fp32."""
@@ -95,20 +115,37 @@ class TailWriter:
             self._assign(anchor.name, f"acc + {bias}")
         for node in (self.graph[name] for name in self.group.nodes if name != anchor.name):
             steps.append(node.base)
-            if reduces_pixels(self.convolution, node, self.graph[node.inputs[0]]):
-                tail.pixels += (node,)
-            elif reduces_channels(self.graph, self.convolution, node):
-                self._reduce(node)
-            else:
-                text, helpers = expression(self.graph, node, partial(self._variable, at=node), self._number)
-                tail.helpers |= helpers
-                self._assign(node.name, text)
+            self._step(node)
         output = self.graph[tail.pixels[0].inputs[0] if tail.pixels else self.group.outputs[0]]
         tail.result = self.names[output.name]
-        if output.shapes != anchor.shapes:
-            tail.without_channels, tail.channels = True, "1, " if output.rank == anchor.rank else ""
+        if output.shapes != self.anchor.shapes:
+            tail.without_channels, tail.channels = True, "1, " if output.rank == self.anchor.rank else ""
         tail.formula = ", ".join(steps)
         return tail
+
+    def _step(self, node: Node) -> None:
+        """Write one node of the chain."""
+        source = self.graph[node.inputs[0]]
+        if reduces_pixels(self.anchor, node, source):
+            self.tail.pixels += (node,)
+        elif reduces_channels(self.anchor, node, source):
+            self._reduce(node)
+        elif (window := window_at(self.graph, self.anchor, node)) is not None:
+            self._walk(window)
+        else:
+            text, helpers = expression(self.graph, node, partial(self._variable, at=node), self._number)
+            self.tail.helpers |= helpers
+            self._assign(node.name, text)
+
+    def _walk(self, window: Window) -> None:
+        """Keep what was written so far for each place of a window; what follows has the shape of its result."""
+        tail, source = self.tail, window.node.inputs[0]
+        tail.window, tail.joined = window, self.names[source]
+        tail.walked, tail.lines = tail.lines, []
+        self.names = {key: name for key, name in self.names.items() if "@" not in key}
+        self.names[window.node.name] = "pooled"
+        self.anchor = window.node
+        self.dims = tuple(dim for d, dim in enumerate(self.tile.dims, -2) if d not in window.dropped)
 
     def _reduce(self, node: Node) -> None:
         """Reduce a tile over its channels; what is left has one for all of them."""
@@ -136,8 +173,8 @@ class TailWriter:
             return literal(operand.value)
         pattern = dimensions(operand, at)
         assert pattern is not None, "match.broadcasts admits no other operand"
-        if at.shapes != self.convolution.node.shapes:  # for all channels alike
-            pattern = pattern[0] + "0" + pattern[1 + (at.rank == self.convolution.node.rank) :]
+        if at.shapes != self.anchor.shapes:  # for all channels alike
+            pattern = pattern[0] + "0" + pattern[1 + (at.rank == self.anchor.rank) :]
         return self._operand(name, pattern)
 
     def _operand(self, name: str, pattern: str) -> str:
@@ -159,7 +196,7 @@ class TailWriter:
 
     def _place(self, pattern: str) -> tuple[str, str]:
         """Return offsets and mask of an operand that has the dimensions marked "1" whole, in row-major order."""
-        dims = self.tile.dims
+        dims = self.dims
         if "0" not in pattern:
             return self.tile.offsets, self.tile.mask
         terms, masks, stride = [], [], ""

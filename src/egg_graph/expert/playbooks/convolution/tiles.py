@@ -20,7 +20,7 @@ ANY = (0.0, math.inf)
 LARGEST_TF32X3_TILE = 128 * 128
 """Numbers of a tile that 8 warps hold without spilling beside operands in two parts: compiled for sm_90."""
 LARGEST_HELD_TILE = 128 * 128
-"""Numbers of a tile whose tail 8 warps compute at once, for it reduces over all of its channels."""
+"""Numbers of a tile whose tail is computed at once, for it reduces over all of its channels."""
 SMALLEST_TILE = (64, 32)
 """Rows that one instruction of the tensor cores has, and columns below which operands are read too often."""
 FEW_CHANNELS = 16
@@ -197,17 +197,16 @@ def filling(config: dict[str, Knob], positions: int, channels_out: int, groups: 
     return {**config, "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps}
 
 
-def holding(config: dict[str, Knob], channels_out: int) -> dict[str, Knob]:
-    """Let a tile hold all output channels, for a tail that reduces over them, and fewer positions where those are many.
+def holding(config: dict[str, Knob], shape: Shape) -> dict[str, Knob]:
+    """Let a tile hold all output channels, for a tail that reduces over them.
 
-    Args:
-        config: The knobs of an implicit GEMM.
-        channels_out: All of them.
+    Of 16 channels 256 positions pay, and of 128 in a transposed convolution, whose sums are short; else what pays
+    without such a tail (H200: levels 2/32, 49, 58, 91 of KernelBench).
     """
-    block_n = power_of_two(channels_out, 16)
-    block_m = min(int(config["BLOCK_M"]), LARGEST_HELD_TILE // block_n)
-    warps = 8 if block_m * block_n == LARGEST_HELD_TILE else config["num_warps"]
-    return {**config, "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps}
+    block_n = power_of_two(shape.channels_out, 16)
+    wide = shape.transposed and block_n > 64
+    block_m = 256 if block_n == 16 or wide else min(int(config["BLOCK_M"]), LARGEST_HELD_TILE // block_n)
+    return {**config, "BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": 8 if wide else config["num_warps"]}
 
 
 def depthwise_config(positions: int, taps: int) -> dict[str, Knob]:
