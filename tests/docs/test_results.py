@@ -35,14 +35,16 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
 
 def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
     path = ROOT / "docs" / "results" / "kernelbench_level2_h200.json"
-    whole, convolutions = Figures.of(read_results(json.loads(path.read_text(encoding="utf-8")), Results)).groups[:2]
-    mean = whole.geometric_mean
-    assert f"level 2, {whole.problems} of its first 45 problems" in README
-    assert f"{whole.right} have a kernel that is right at full shape" in README
-    told = f"geometric mean {mean.value:.2f}\n(95 % interval over problems {mean.low:.2f} to {mean.high:.2f})"
-    assert f"{told}, median {whole.median.value:.2f}, lowest kernel " in README
-    few = f"The {convolutions.problems} with a\nconvolution: geometric mean {convolutions.geometric_mean.value:.2f}."
-    assert convolutions.group == "any convolution" and few in README
+    results = read_results(json.loads(path.read_text(encoding="utf-8")), Results)
+    groups = Figures.of(results).groups
+    for group in groups:
+        mean, half = group.geometric_mean, group.fast["1.5"].value
+        told = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) | {half:.0%} |"
+        assert f"| {group.group} | {group.problems} | {group.right} | {group.usable} | {told}" in README
+    ratios = [row.ratio for row in results.rows if row.ratio is not None]
+    median, highest = groups[0].median.value, max(ratios)
+    assert f"Median {median:.2f}, lowest kernel {min(ratios):.2f}, highest {highest:.1f} " in README
+    assert f"the {len(results.rows)} of its problems that had ended" in README
 
 
 def test_what_the_readme_says_of_a_models_first_kernels_follows_from_the_rows():
@@ -54,7 +56,7 @@ def test_what_the_readme_says_of_a_models_first_kernels_follows_from_the_rows():
     )
     assert told["faster"] == told["right"] == told["problems"] - 1
     assert f"counted as 1.0: {told['geometric_mean']:.2f}; the embedded expert's best" in README
-    assert f"same problems {told['expert_geometric_mean']:.2f}." in README
+    assert f"same problems, as it was then, {told['expert_geometric_mean']:.2f} (" in README
     assert path.with_suffix(".md").read_text(encoding="utf-8") == seeds_page(results)
 
 

@@ -388,7 +388,7 @@ CASES: dict[str, Case] = {
         module(
             "y = self.conv(x) * 2; least = torch.min(y, dim=1, keepdim=True)[0]; "
             "return torch.tanh(least) + y.var(1, keepdim=True) + self.bias",
-            "B, C, N, H = 8, 64, 128, 66", "torch.randn(B, C, H, H)",
+            "B, C, N, H = 8, 64, 128, 64", "torch.randn(B, C, H, H)",
             init="c, n; self.conv = nn.Conv2d(c, n, 3, padding=1); self.bias = nn.Parameter(torch.randn(1, 1, 1, 1))",
             init_args="C, N",
         ),

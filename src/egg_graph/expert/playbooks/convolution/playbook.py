@@ -58,14 +58,13 @@ class ConvolutionPlaybook(Playbook):
     name = "convolution"
     operators = frozenset({"convolution", *PLAIN, *TRANSPOSED})
     guidance = (
-        "Convolution: implicit GEMM, rows are output positions, columns output channels; the pointwise chain behind it "
-        "belongs into its epilogue, and so does what reduces over up to 128 channels (minimum, softmax): let a tile "
-        "have all of them. With few input channels sum over channels and taps as one index, over a rounded "
-        "copy of the input padded with zeros, its channels innermost and filled up to a power of two: loads are "
-        "wide, without bounds. With many, pack the filter with channels innermost "
-        "and sum blocks of channels of one tap at a time; above about 32 channels a pass that moves channels innermost "
-        "and rounds them to TF32 pays. A transposed convolution of stride s is one dense convolution for each residue "
-        "of the output coordinate: multiply no zeros. Depthwise: no tensor cores, sum the taps directly."
+        "Convolution: implicit GEMM, rows are output positions, columns output channels. The pointwise chain behind it "
+        "belongs into its epilogue, and so does a reduction over up to 128 channels, all in one tile. With few input "
+        "channels sum over channels and taps as one index, over a padded, rounded copy with "
+        "channels innermost: loads are wide, without bounds; walk the windows of a pooling or the depth there, and leave one "
+        "sum a tile of what is averaged over all pixels. With many, pack the filter with channels innermost; above "
+        "about 32 a pass that moves channels innermost pays. A transposed convolution of stride s is one "
+        "dense convolution for each residue: multiply no zeros. Depthwise: no tensor cores."
     )
     variants = ("planes", "padded", "channels_last", "depthwise")
     alternatives = (
