@@ -430,7 +430,6 @@ CASES: dict[str, Case] = {
         ),
         ("tf32/padded", "ieee/padded"),
         ({"B": 2, "N": 40, "H": 9}, {"B": 1, "C": 2, "N": 16, "H": 5}),
-        ("tf32/padded",),
     ),
     "convolution_least_of_the_depth": Case(
         module(

@@ -15,9 +15,10 @@ Before the playbooks look, an average or a sum over the output features of a lin
 where every step between is linear; a mean over spatial dimensions into the convolution before it, which then reads sums
 of its input; and an average pooling behind a convolution into its filter, where every step between does the same at all
 places of a channel and fewer products are left; an average of averages becomes one; an average over all pixels goes
-through a group norm, of which the channels' moments are left. The modules' docstrings hold the proofs. Where a GPU times the kernel, a playbook may expect the library to be faster at a group's anchor, from
-measurements of others like it: the first kernel then leaves the anchor to PyTorch and writes the tail. If nothing would
-be left to write, our own kernel is written once.
+through a group norm, of which the channels' moments are left. The modules' docstrings hold the proofs. Where a GPU
+times the kernel, a playbook may expect the library to be faster at a group's anchor, from measurements of others like
+it: the first kernel then leaves the anchor to PyTorch and writes the tail. If nothing would be left to write, our own
+kernel is written once.
 
 Over a whole network: layers that are written alike share their functions, so that each is compiled and tuned once. What
 is packed from a weight is kept until the weight changes. Running statistics are updated where they are computed. A

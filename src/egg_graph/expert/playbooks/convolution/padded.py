@@ -11,8 +11,7 @@ memory is the limit: a run of outputs shares the input that its windows overlap 
 reaches the whole run, for zero times it is NaN.
 
 A tile lies inside one sample, so that its positions are neighbours in memory and its stores are wide. Where what the
-tail computes is reduced over all pixels it is not stored at all: each tile leaves one number a channel, or three for a
-variance (sum, squared deviations from the tile's mean, count), and a second kernel joins those in fixed order.
+tail computes is reduced over all pixels it is not stored at all: each tile leaves its part (`pixel_parts`).
 
 Where it is reduced over windows of pixels (a maximum pooling, a minimum over the depth), a program walks the places of
 the window and keeps the running result: V_d is then the number of windows along dimension d. Neighbours of a line that
@@ -20,7 +19,7 @@ lie in one window lie in one run.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
-from egg_graph.expert.codegen.reductions import correction
+from egg_graph.expert.playbooks.convolution.pixel_parts import allocated_parts, joined_parts, parts_of_tile
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tail, Tile
 from egg_graph.expert.playbooks.convolution.window import JOINED, MISREDUCED_RUN, NEUTRAL, WHOLE
@@ -92,7 +91,7 @@ def write_padded(spec: Spec) -> str:
         *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
     ]  # fmt: skip
     lines = [*_rows(spec), *(_walk(spec) if spec.tail.window else _loop(spec)), *_places(spec), *spec.tail.lines]
-    lines += _parts(spec) if spec.tail.pixels else _stored(spec)
+    lines += parts_of_tile(spec) if spec.tail.pixels else _stored(spec)
     doc = f"{spec.tail.formula}: BLOCK_M runs of outputs times BLOCK_N channels a program. Sums are in fp32."
     return kernel(f"{spec.name}_kernel", arguments, doc, lines)
 
@@ -239,55 +238,11 @@ def _stored(spec: Spec) -> list[str]:
     return [*lines, f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)"]
 
 
-def _parts(spec: Spec) -> list[str]:
-    """Reduce what the tail computed over the tile's pixels, and store a number for each channel."""
-    lines = [f"total = tl.sum(tl.where(inside, {spec.tail.result}, 0.0), axis=1)"]
-    part = "((sample * GROUPS + group) * N + first_channel + tl.arange(0, BLOCK_N)) * tiles_m + tile % tiles_m"
-    lines.append(f"part = {part}")
-    if not _has_variance(spec):
-        return [*lines, "tl.store(out_ptr + part, total, mask=in_channels)"]
-    return [
-        *lines,
-        "count = tl.sum(in_places.to(tl.float32), axis=0)",
-        f"apart = tl.where(inside, {spec.tail.result} - (total / count)[:, None], 0.0)",
-        "tl.store(out_ptr + part * 3, total, mask=in_channels)",
-        "tl.store(out_ptr + part * 3 + 1, tl.sum(apart * apart, axis=1), mask=in_channels)",
-        "tl.store(out_ptr + part * 3 + 2, count + tl.zeros_like(total), mask=in_channels)",
-    ]
-
-
 def _output_shape(spec: Spec) -> str:
     """Write the wrapper's line that tells the output's shape."""
     dropped = spec.tail.window.dropped if spec.tail.window else ()
     sizes = ", ".join(f"v_{d}" for d in range(spec.rank) if d not in dropped)
     return f"shape = (x.shape[0], {spec.tail.channels}{sizes})"
-
-
-def _allocated_parts(spec: Spec) -> list[str]:
-    """Write the wrapper's line that allocates what the tiles leave."""
-    each = ", 3" if _has_variance(spec) else ""
-    return [f"out = torch.empty((x_shape[0] * groups * N, tiles_m{each}), device=x.device, dtype=torch.float32)"]
-
-
-def _has_variance(spec: Spec) -> bool:
-    return spec.tail.pixels[-1:] != () and spec.tail.pixels[-1].base == "var"
-
-
-def _join(spec: Spec) -> list[str]:
-    """Write the wrapper's lines that join the parts of every channel."""
-    pixels = spec.each("v_#", " * ")
-    results = []
-    for node in spec.tail.pixels:
-        rest = ", 1" * (node.rank - 2)
-        results.append(f"(x_shape[0], groups * N{rest})")
-    if not _has_variance(spec):
-        scale = f"1.0 / ({pixels})" if spec.tail.pixels[0].base == "mean" else "1.0"
-        return [f"return join_sums(out, {scale}, {spec.output_dtype}).view({results[0]})"]
-    degrees = f"{pixels} - {correction(spec.tail.pixels[-1]):g}"
-    return [
-        f"mean, var = join_moments(out, {degrees}, {spec.output_dtype})",
-        f"return mean.view({results[0]}), var.view({results[1]})",
-    ]
 
 
 def write_padded_wrapper(spec: Spec) -> str:
@@ -319,7 +274,7 @@ def write_padded_wrapper(spec: Spec) -> str:
              str(spec.round_tf32)],
         ),
         f"tiles_m = triton.cdiv({places}, {spec.knob('BLOCK_M')})",
-        *(_allocated_parts(spec) if spec.tail.pixels else []),
+        *(allocated_parts(spec) if spec.tail.pixels else []),
         f"tiles = tiles_m * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]  # fmt: skip
     arguments = [
@@ -329,5 +284,5 @@ def write_padded_wrapper(spec: Spec) -> str:
         *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += call(f"{spec.name}_kernel[(x_shape[0] * groups * tiles,)]", arguments, indent=4)
-    lines += _join(spec) if spec.tail.pixels else ["return out"]
+    lines += joined_parts(spec) if spec.tail.pixels else ["return out"]
     return spec.wrapper(lines)

@@ -60,11 +60,11 @@ class ConvolutionPlaybook(Playbook):
     guidance = (
         "Convolution: implicit GEMM, rows are output positions, columns output channels. The pointwise chain behind it "
         "belongs into its epilogue, and so does a reduction over up to 128 channels, all in one tile. With few input "
-        "channels sum over channels and taps as one index, over a padded, rounded copy with "
-        "channels innermost: loads are wide, without bounds; walk the windows of a pooling or the depth there, and leave one "
-        "sum a tile of what is averaged over all pixels. With many, pack the filter with channels innermost; above "
-        "about 32 a pass that moves channels innermost pays. A transposed convolution of stride s is one "
-        "dense convolution for each residue: multiply no zeros. Depthwise: no tensor cores."
+        "channels sum over channels and taps as one index, over a padded, rounded copy with channels innermost: loads "
+        "are wide, without bounds; walk the windows of a pooling or the depth there, and leave one sum a tile of what "
+        "is averaged over all pixels. With many, pack the filter with channels innermost; above about 32 a pass that "
+        "moves channels innermost pays. A transposed convolution of stride s is one dense convolution for each "
+        "residue: multiply no zeros. Depthwise: no tensor cores."
     )
     variants = ("planes", "padded", "channels_last", "depthwise")
     alternatives = (
