@@ -47,6 +47,19 @@ def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
     assert f"the {len(results.rows)} of its problems that had ended" in README
 
 
+def test_what_the_page_says_of_convolutions_that_were_written_out_follows_from_both_benches():
+    names = ("kernelbench_level2_written_out_h200", "kernelbench_level2_h200")
+    files = (ROOT / "docs" / "results" / f"{name}.json" for name in names)
+    before, after = (read_results(json.loads(file.read_text(encoding="utf-8")), Results).rows for file in files)
+    those = {row.name for row in before}
+    same = [row for row in after if row.name in those]
+    told = " ".join((ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8").split())
+    for title, part in (("On these 40 the geometric mean", ""), ("on their 26 convolutions it", "convolution")):
+        groups = ([row for row in rows if part in row.operator_class] for rows in (before, same))
+        was, now = (summarize(rows).geometric_mean.value for rows in groups)
+        assert f"{title} was {was:.3f} and is {now:.3f}" in told
+
+
 def test_what_the_readme_says_of_a_models_first_kernels_follows_from_the_rows():
     path = ROOT / "docs" / "results" / "model_seeds_h100.json"
     results = read_results(json.loads(path.read_text(encoding="utf-8")), SeedResults)
