@@ -24,13 +24,13 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.average import Average, Numbers, average_at, times
 from egg_graph.expert.capture.averaged_axis import averaged_axis
+from egg_graph.expert.capture.channel_steps import renamed, source_of_step
 from egg_graph.expert.capture.graph import CapturedGraph, Derived, Node, by_dimension, node_name
 from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
 
 PLAIN = ("x", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = ("x", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
 DEFAULTS = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
-STEPS = ("mul.Tensor", "div.Tensor", "add.Tensor", "sub.Tensor")
 FEWER_PRODUCTS = 0.75
 """Fold where at most this share of the products is left."""
 SMALL_FILTER = 16
@@ -108,27 +108,12 @@ def _chain_to(graph: CapturedGraph, pool: Average) -> tuple[Layer, tuple[Node, .
         layer = _layer_at(graph, source, pool.rank)
         if layer is not None:
             return layer, tuple(reversed(steps))
-        before = _before(graph, source)
+        before = source_of_step(graph, source)
         if before is None:
             return None
         steps.append(source)
         source = before
     return None
-
-
-def _before(graph: CapturedGraph, step: Node) -> Node | None:
-    """Return what a step is applied to; None where it does not do the same at all places of a channel."""
-    op = step.op.removeprefix("aten.")
-    if op not in STEPS or step.kwargs or len(step.args) != 2:
-        return None
-    named = [isinstance(arg, dict) and "node" in arg for arg in step.args]
-    if not all(named):
-        return graph[step.inputs[0]] if named[0] and graph[step.inputs[0]].shapes == step.shapes else None
-    first, second = (graph[node_name(arg)] for arg in step.args)
-    if op != "div.Tensor" and first.shapes != step.shapes:
-        first, second = second, first
-    constant = all(set(shape[-(step.rank - 2) :]) <= {1} for shape in second.shapes)
-    return first if first.shapes == step.shapes and constant and second.dtype == "float32" else None
 
 
 def _layer_at(graph: CapturedGraph, node: Node, rank: int) -> Layer | None:
@@ -203,11 +188,11 @@ class _Fold:
             weight = self._averaged(self._turned() if layer.transposed else layer.weight)
             args = (refer(layer.x), refer(weight), layer.bias, self._each("stride"), self._each("padding"))
         result = self._add("convolution", f"conv{len(axes)}d.default", args, self.pool.node.shapes)
-        renamed = {layer.node.name: result.name}
+        names = {layer.node.name: result.name}
         for step in self.steps:
-            operands = tuple(_renamed(arg, renamed) for arg in step.args)
+            operands = tuple(renamed(arg, names) for arg in step.args)
             op = step.op.removeprefix("aten.")
-            renamed[step.name] = self._add(step.name, op, operands, self.pool.node.shapes).name
+            names[step.name] = self._add(step.name, op, operands, self.pool.node.shapes).name
         self.made[-1] = self.made[-1].model_copy(update={"name": self.pool.node.name})
         return self.made
 
@@ -283,10 +268,3 @@ class _Fold:
     def _add(self, part: str, op: str, args: tuple[JsonValue, ...], shapes: Shapes) -> Node:
         self.made.append(new_node(f"{self.pool.node.name}_{part}", op, args, shapes))
         return self.made[-1]
-
-
-def _renamed(arg: JsonValue, names: dict[str, str]) -> JsonValue:
-    """Return an argument with the new name of what it reads."""
-    if isinstance(arg, dict) and arg.get("node") in names:
-        return {"node": names[node_name(arg)]}
-    return arg

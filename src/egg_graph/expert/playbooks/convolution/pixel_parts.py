@@ -47,3 +47,8 @@ def joined_parts(spec: Spec) -> list[str]:
 
 def _has_variance(spec: Spec) -> bool:
     return len(spec.tail.pixels) > 1
+
+
+def joining_helper(spec: Spec) -> str:
+    """Return the helper that the wrapper joins the parts with."""
+    return "join_moments" if _has_variance(spec) else "join_sums"

@@ -34,6 +34,7 @@ from egg_graph.expert.playbooks.convolution.padded import (
     write_padded,
     write_padded_wrapper,
 )
+from egg_graph.expert.playbooks.convolution.pixel_parts import joining_helper
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Tail, TailWriter
 from egg_graph.expert.playbooks.convolution.window import anchor_of
@@ -53,7 +54,10 @@ network has a hundred that differ in nothing else, and each would be compiled.""
 
 
 class ConvolutionPlaybook(Playbook):
-    """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain over the result, in one kernel."""
+    """`conv1d`, `conv2d`, `conv3d` and their transposes, then any pointwise chain and reductions of it, in one kernel.
+
+    Over up to 128 channels in every structure but `depthwise`; over pooling windows and over all pixels in `padded`.
+    """
 
     name = "convolution"
     operators = frozenset({"convolution", *PLAIN, *TRANSPOSED})
@@ -248,7 +252,7 @@ def _helpers(spec: Spec, structure: str) -> set[str]:
         return set()
     kept = {"kept_copy"} if spec.keeps else set()
     if structure == "padded":
-        joins = {"join_moments" if len(spec.tail.pixels) > 1 else "join_sums"} if spec.tail.pixels else set()
+        joins = {joining_helper(spec)} if spec.tail.pixels else set()
         return {"padded_channels_last", "pack_band"} | kept | joins
     found = kept | {"grouped_tile", "column_halves"} | ({"round_to_tf32"} if spec.round_tf32 else set())
     if spec.transposed:

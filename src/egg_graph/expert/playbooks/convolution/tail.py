@@ -16,6 +16,8 @@ from egg_graph.expert.playbooks.convolution.match import Convolution, reduces_ch
 from egg_graph.expert.playbooks.convolution.window import Window, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
+ALL_CHANNELS = "groups * N, "
+
 
 @dataclass(frozen=True)
 class Dimension:
@@ -65,13 +67,16 @@ class Tail:
     """One line for docstrings."""
     holds_channels: bool = False
     """Whether it reduces over the channels, so that a tile has to hold all of them."""
-    without_channels: bool = False
-    """Whether the output itself is reduced over them."""
     pixels: tuple[Node, ...] = ()
     """The outputs, where they are reductions of `result` over all pixels of a channel: a sum, a mean, or a mean and a
     variance."""
-    channels: str = "groups * N, "
+    channels: str = ALL_CHANNELS
     """What lies between samples and space in the output's shape, as the wrapper's text."""
+
+    @property
+    def without_channels(self) -> bool:
+        """Whether the output itself is reduced over the channels."""
+        return self.channels != ALL_CHANNELS
 
     @property
     def reduces(self) -> bool:
@@ -119,7 +124,7 @@ class TailWriter:
         output = self.graph[tail.pixels[0].inputs[0] if tail.pixels else self.group.outputs[0]]
         tail.result = self.names[output.name]
         if output.shapes != self.anchor.shapes:
-            tail.without_channels, tail.channels = True, "1, " if output.rank == self.anchor.rank else ""
+            tail.channels = "1, " if output.rank == self.anchor.rank else ""
         tail.formula = ", ".join(steps)
         return tail
 
