@@ -95,7 +95,7 @@ class Session(InProcess):
         """No process is needed here."""
 
 
-def time_candidate(session: Any, problem: Problem, baseline: Any, machine: str) -> TimingResult:
+def time_candidate(session: Any, problem: Problem, baseline: Any, machine: str, **options: Any) -> TimingResult:
     timing = Timing(
         candidate_ms=1.0, eager_ms=2.0, baseline="eager", ratio=2.0, ratio_low=1.9, ratio_high=2.1, pairs=32
     )
@@ -167,7 +167,10 @@ def sanitizers_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         def wait_until_ready(self) -> None:
             self.done.append("ready")
 
-        def go(self, case: Any) -> ChildExit:
+        def load(self, case: Any) -> None:
+            self.done.append("load")
+
+        def go(self) -> ChildExit:
             self.done.append("go")
             time.sleep(0.05)
             return ChildExit("exit", 0, 0.0, {"answer": {"status": {}}}, "")
@@ -240,7 +243,7 @@ def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
     watched = sanitizers_of(monkeypatch)
     monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: watched[-1].append("trace"))
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None, finalist=True)
-    assert watched == [["start", "trace", "ready", "go", "end"]], "it starts before the full shape, and waits"
+    assert watched == [["start", "trace", "ready", "load", "go", "end"]], "it starts before the full shape, and waits"
     assert {"repeats", "sanitizer"} <= {rung.name for rung in builder.rungs}
     ladder.evaluate(problem, candidate(RIGHT), None)
     assert watched[1:] == [["end"]], "only a finalist is watched"
@@ -258,11 +261,11 @@ def test_nobody_measures_while_a_sanitizer_has_the_gpu(
         with GpuAccess(lease).measuring():
             order.append("measured")
 
-    def go_beside_one_who_measures(self: WaitingSanitizer, case: Any) -> ChildExit:
+    def go_beside_one_who_measures(self: WaitingSanitizer) -> ChildExit:
         other.start()
         time.sleep(0.2)
         order.append("sanitized")
-        return go(self, case)
+        return go(self)
 
     other = Thread(target=measure)
     monkeypatch.setattr(gpu_ladder.WaitingSanitizer, "go", go_beside_one_who_measures)

@@ -1,4 +1,4 @@
-"""What ran short of memory beside other judges on the same GPU is done again with more of it."""
+"""What ran short of memory beside other judges on the same GPU is done again with more of it, and at last alone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +21,8 @@ PLAN = MemoryPlan(compulsory_bytes=1 * GIB, capacity=100 * GIB)
 class Reservations:
     """Notes what is reserved."""
 
+    others = False
+
     def __init__(self) -> None:
         self.asked: list[float] = []
 
@@ -31,10 +33,10 @@ class Reservations:
 
 
 class Ladder:
-    """Runs out of memory at first."""
+    """Runs out of memory in its first evaluations."""
 
-    def __init__(self, judge: Judge, crowded: bool) -> None:
-        self.judge, self.crowded, self.evaluations = judge, crowded, 0
+    def __init__(self, judge: Judge, crowded: bool, *, short: int = 1) -> None:
+        self.judge, self.crowded, self.short, self.evaluations = judge, crowded, short, 0
         self.baselines = self
 
     def drop(self, digest: str) -> None:
@@ -45,7 +47,7 @@ class Ladder:
         with self.judge.access.at_full_shape(), self.judge.access.at_full_shape():  # reserved once
             self.judge.access.crowded = self.crowded
         builder = EvaluationBuilder()
-        if self.evaluations == 1:
+        if self.evaluations <= self.short:
             builder.short_of_memory = "the GPU's memory does not hold the full shape"
             return builder, ("correct", "right wherever it was compared; no speed is told")
         return builder, ("faster", "2.00x")
@@ -96,4 +98,15 @@ def test_a_reference_that_found_no_memory_is_run_again_before_it_is_told_that_it
     candidate = Candidate(source="def (", author="test", stage="algorithmic_structure", mode="seed")
     told = judge.evaluate(task, candidate, None, False)
     assert told.status == "unevaluable" and told.reason.startswith("does not fit: judging at full shape takes about 6")
-    assert len(runs) == (2 if crowded else 1)
+    assert len(runs) == (3 if crowded else 1)
+
+
+def test_what_runs_short_in_ample_memory_is_judged_with_nobody_else_at_work(judge: Judge, task: KernelTask) -> None:
+    """Judges take more than they reserve; one that is at work need not have been seen on the GPU."""
+    judge.gpu = ladder = Ladder(judge, crowded=False, short=2)  # type: ignore[assignment]
+    reservations: Any = judge.access.reservations
+    reservations.others = True
+    candidate = Candidate(source="def (", author="test", stage="algorithmic_structure", mode="seed")
+    told = judge.evaluate(task, candidate, None, False)
+    assert (told.status, ladder.evaluations) == ("faster", 3)
+    assert reservations.asked[-3:] == [0.0, 60.0, float("inf")]

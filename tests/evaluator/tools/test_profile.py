@@ -20,7 +20,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.tools.profile_rung import profile_candidate
 from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
-from egg_graph.evaluator.worker.profile_job import READY, REPORT, STEPS
+from egg_graph.evaluator.worker.profile_job import LOADED, READY, REPORT, STEPS
 from egg_graph.schema import Hardware, KernelResources, KernelTask
 from tests.evaluator.gpu.stand_ins import REFERENCE
 
@@ -60,13 +60,16 @@ profile_job.main(pathlib.Path(sys.argv[2]))
 WAITING = """
 import json, os, pathlib, sys, time
 part, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-go = folder / os.environ["EGG_GRAPH_GO"]
+case = folder / os.environ["EGG_GRAPH_CASE"]
 (folder / "ncu.ready").touch()
-while not go.exists():
+while not case.exists():
     time.sleep(0.01)
-payload = json.loads(go.read_text())
+payload = json.loads(case.read_text())
 (folder / "loaded").write_text(payload["precision"])
 (folder / "ncu.steps").write_text(f"loaded {time.time() - payload['begin']:.1f}\\n")
+(folder / "ncu.loaded").touch()
+while not case.with_suffix(".go").exists():
+    time.sleep(0.01)
 time.sleep(60 if part == "slow" else 0)
 """
 
@@ -150,7 +153,8 @@ def test_what_was_started_ahead_waits_for_the_go_and_then_needs_no_start(
     assert (profiler.folder / "kernels").read_text() == "regex:^(forward|k)$"
     assert (profiler.folder / "loaded").read_text() == "ieee"
     assert {"inputs.bin", "state.bin"} <= set(access.noted["when it was taken"])
-    assert "loaded" in set(access.noted["when it was given back"]) - set(access.noted["when it was taken"])
+    assert LOADED in set(access.noted["when it was taken"])
+    assert REPORT in set(access.noted["when it was given back"]) - set(access.noted["when it was taken"])
 
 
 def test_what_was_not_started_ahead_starts_before_the_gpu_is_taken(profiler: WaitingProfiler, problem: Problem) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,13 @@ if part == "dead":
     sys.exit("the tool does not know this GPU")
 folder = pathlib.Path(words[-2])
 (folder / f"sanitizer-{{tool}}.ready").touch()
-while not (folder / os.environ["EGG_GRAPH_GO"]).exists():
+case = folder / os.environ["EGG_GRAPH_CASE"]
+while not case.exists():
+    time.sleep(0.01)
+if part == "fails to load":
+    sys.exit("no such module")
+(folder / f"sanitizer-{{tool}}.loaded").touch()
+while not case.with_suffix(".go").exists():
     time.sleep(0.01)
 if part == "slow":
     report.with_suffix(".steps").write_text("imported 1.2\\nloaded 9.0\\n")
@@ -46,6 +53,20 @@ told = "" if part == "blind" else fault % "{planted}"
 told += fault % "k" if part == "found" else ""
 report.write_text("========= COMPUTE-SANITIZER\\n" + told + "========= ERROR SUMMARY: 1 error\\n")
 """
+
+
+class AccessTo(GpuAccess):
+    """Turns on a GPU that nobody else uses; when it is taken alone, all programs have loaded and none has run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        assert len(list(self.folder.glob("*.loaded"))) == len(TOOLS)
+        assert not list(self.folder.glob("*.steps")), "nothing is run before the go"
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +107,7 @@ def sanitized(
         with sanitizer_rung.WaitingSanitizer(fork_server, tmp_path) as sanitizer:
             sanitizer.start({"k"})
             sanitizer.wait_until_ready()
-            assert not list(tmp_path.glob("*.steps")), "nothing is run before the go"
-            sanitizer_rung.sanitize_candidate(sanitizer, GpuAccess(), small, builder)
+            sanitizer_rung.sanitize_candidate(sanitizer, AccessTo(tmp_path), small, builder)
         return builder
 
     return run
@@ -123,7 +143,7 @@ def test_a_tool_that_proved_nothing_is_not_taken_for_one_that_found_nothing(
 
 
 def test_what_one_tool_finds_fails_the_rung(sanitized: Callable[..., EvaluationBuilder]) -> None:
-    builder = sanitized(memcheck="found", racecheck="dead", initcheck="right")
+    builder = sanitized(memcheck="found", racecheck="dead", initcheck="fails to load")
     assert [(rung.name, rung.outcome) for rung in builder.rungs] == [("sanitizer", "failed")]
     assert [finding.kind for finding in builder.findings] == ["out_of_bounds"]
     assert "kernel k" in builder.findings[0].where

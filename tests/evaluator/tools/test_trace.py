@@ -58,7 +58,7 @@ def test_the_gpu_is_held_alone_only_for_the_traced_forward(
         def wait_until_ready(self) -> None:
             done.append("ready")
 
-        def go(self, case: dict[str, Any]) -> ChildExit:
+        def go(self) -> ChildExit:
             done.append("traced")
             return ChildExit("exit", 0, 0.0, {"answer": {**ANSWER, "launches": {"k": 1}}}, "")
 

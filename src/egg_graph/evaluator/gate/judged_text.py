@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from egg_graph.evaluator.gate.optional_imports import without_optional_imports
 from egg_graph.evaluator.gate.test_code import without_test_code
@@ -25,6 +26,7 @@ class JudgedText:
         return tests + "".join(f"; `{line}` fails: no such package is there" for line in self.imports)
 
 
+@lru_cache(maxsize=32)  # the gate, the folder of each job and the statement ask for the same text
 def judged_text(source: str) -> JudgedText:
     """Return what is judged and run of a candidate's source; what is no Python as it is."""
     shorter, tests = without_test_code(source)

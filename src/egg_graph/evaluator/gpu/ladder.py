@@ -189,7 +189,7 @@ class GpuLadder:
                 session = correct.living_session()
                 self._prepare_timing(problem, session)
             with self.access.measuring(), spending_on("timing"):
-                return self._timed(session, problem, builder)
+                return self._timed(session, problem, builder, finalist)
         finally:
             correct.close()
             torch.cuda.empty_cache()
@@ -260,7 +260,9 @@ class GpuLadder:
 
     # ----------------------------------------------------------------------------------------------------- timing
 
-    def _timed(self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder) -> Verdict | None:
+    def _timed(
+        self, session: WorkerSession, problem: Problem, builder: EvaluationBuilder, finalist: bool
+    ) -> Verdict | None:
         """Enter resources, share of own kernels and the timing; no speed for an answer that was never checked."""
         at_full = builder.outcome_of("correctness", shape="full")
         if at_full is not None and at_full.outcome == "skipped":
@@ -268,7 +270,7 @@ class GpuLadder:
         started = time.monotonic()
         try:
             baseline = self.baseline(problem)
-            result = time_candidate(session, problem, baseline, self.machine)
+            result = time_candidate(session, problem, baseline, self.machine, thorough=finalist)
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             builder.short_of_memory = f"the GPU's memory does not hold candidate and baseline at once ({error})"

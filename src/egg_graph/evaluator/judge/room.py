@@ -1,4 +1,7 @@
-"""Room on the GPU: a judge works in memory that it has reserved, and once more in more of it where that ran short.
+"""Room on the GPU: a judge works in memory that it has reserved; where that ran short, in more, and at last alone.
+
+A reservation keeps room free among judges that keep to theirs. None is held to it: a library's workspace, and memory
+that an allocator keeps in pieces, come on top.
 
 What needs little memory for most of its time reserves it in parts (`GpuAccess.at_full_shape`): others work meanwhile.
 """
@@ -40,7 +43,8 @@ class Room:
         in_parts: bool = False,
         short: Callable[[T], bool] = lambda answer: False,
     ) -> T:
-        """Work in reserved memory; once more, in more of it, if it ran short while others were at work.
+        """Work in reserved memory; if it ran short while others were at work, in more of it, and then with nobody else
+        at work.
 
         Args:
             problem: the task.
@@ -51,24 +55,34 @@ class Room:
 
         Raises:
             BadInput: if the reference fails at its own shape.
-            torch.OutOfMemoryError: if memory runs short with nobody else at work, or with more of it.
+            torch.OutOfMemoryError: if memory runs short with nobody else at work.
         """
         if self.access is None:
             return work()
-        self.access.crowded, plan = False, problem.memory_plan
+        plan = problem.memory_plan
         reserved = self._reserved_in_parts if in_parts else self._reserved
         wanted = nbytes or plan.usual_bytes
-        try:
-            with reserved(wanted):
-                answer = work()
-            if not (short(answer) and self.access.crowded):
-                return answer
-        except torch.OutOfMemoryError:
-            if not self.access.crowded:
-                raise
-        self.forget(problem.task.digest)
-        with reserved(max(wanted, AMPLE_PART * plan.capacity)):
+        for room in (reserved(wanted), reserved(max(wanted, AMPLE_PART * plan.capacity))):
+            self.access.crowded = False
+            try:
+                with room:
+                    answer = work()
+                if not (short(answer) and self._crowded):
+                    return answer
+            except torch.OutOfMemoryError:
+                if not self._crowded:
+                    raise
+            self.forget(problem.task.digest)
+        self.access.crowded = False
+        with self._alone():
             return work()
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether others were seen on the GPU, or are at work now and may hold its memory."""
+        assert self.access is not None
+        others = self.access.reservations
+        return self.access.crowded or (others is not None and others.others)
 
     def reserved(self, problem: Problem) -> AbstractContextManager[None]:
         """What the task usually takes, reserved for the block.
@@ -83,6 +97,16 @@ class Room:
         """Reserved memory for the block [bytes]; what PyTorch keeps for reuse goes back with it."""
         assert self.access is not None
         with self.access.reserved(nbytes):
+            try:
+                yield
+            finally:
+                torch.cuda.empty_cache()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The GPU alone for the block, when no other judge has memory reserved."""
+        assert self.access is not None
+        with self.access.alone_throughout():
             try:
                 yield
             finally:

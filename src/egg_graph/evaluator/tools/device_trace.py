@@ -128,7 +128,7 @@ def trace_forward(
             job.launch(write_case(problem, case, folder))
             job.wait_until_ready()
         with access.measuring():
-            end = job.go({})
+            end = job.go()
     if end.report is not None and isinstance(end.report.get("answer"), dict):
         return read_trace(end.report["answer"])
     finding = finding_of(end, limit=SECONDS)

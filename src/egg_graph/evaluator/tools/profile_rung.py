@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection
-from typing import Any
 
 from egg_graph.evaluator.device import ncu
 from egg_graph.evaluator.device.access import GpuAccess
@@ -29,7 +28,7 @@ def profile_candidate(
 ) -> None:
     """Add the rung `profile` and the stage's metrics.
 
-    The GPU is held alone only while the candidate runs: the profiler starts, and the case is written, before that.
+    The GPU is held alone only while the candidate runs: the profiler starts, and loads it, before that.
 
     Args:
         profiler: of the candidate; started ahead or not.
@@ -46,10 +45,10 @@ def profile_candidate(
     profiler.make_ready(own)
     with access.at_full_shape():
         with access.computing():
-            payload = write_case(problem, case, folder)
+            profiler.load(write_case(problem, case, folder))
         with access.measuring():
             with stopwatch() as took:
-                why = _profile_with_ncu(profiler, payload, own, builder)
+                why = _profile_with_ncu(profiler, own, builder)
             if not why:
                 statement = (
                     f"one steady-state forward profiled with Nsight Compute; metrics are those of "
@@ -81,13 +80,11 @@ def skip_profile(
     builder.profile = profile_from_compiler(builder.resources, stage, problem.task.target, why)
 
 
-def _profile_with_ncu(
-    profiler: WaitingProfiler, payload: dict[str, Any], own: Collection[str], builder: EvaluationBuilder
-) -> str:
+def _profile_with_ncu(profiler: WaitingProfiler, own: Collection[str], builder: EvaluationBuilder) -> str:
     """Profile with Nsight Compute; returns why there is no profile, empty if there is one."""
     if shutil.which("ncu") is None:
         return "ncu is not on the PATH"
-    end = profiler.go(payload)
+    end = profiler.go()
     report, log = (read_start(profiler.folder / name) for name in (REPORT, LOG))
     if ncu.DENIED in report or ncu.DENIED in log:
         return f"this machine denies the GPU's counters to its users ({ncu.DENIED})"

@@ -25,7 +25,15 @@ from egg_graph.evaluator.tools import sanitizer_report
 from egg_graph.evaluator.tools.job_files import read_start, read_steps, tell_steps, why_too_large, write_case
 from egg_graph.evaluator.tools.sanitizer_report import PLANTED, TOOLS, Tool
 from egg_graph.evaluator.tools.waiting_job import WaitingJob
-from egg_graph.evaluator.worker.sanitize_job import LAST_STEP, PROGRAM, log_of, ready_of, report_of, steps_of
+from egg_graph.evaluator.worker.sanitize_job import (
+    LAST_STEP,
+    PROGRAM,
+    loaded_of,
+    log_of,
+    ready_of,
+    report_of,
+    steps_of,
+)
 from egg_graph.schema import Finding
 
 RUNG: RungName = "sanitizer"
@@ -65,8 +73,9 @@ class WaitingSanitizer(WaitingJob):
     """
 
     def __init__(self, fork_server: ForkServer, folder: Path) -> None:
-        job, ready = "egg_graph.evaluator.worker.sanitize_job:run", [ready_of(tool) for tool in TOOLS]
-        super().__init__(fork_server, folder, job, ready, SECONDS + SLACK)
+        job = "egg_graph.evaluator.worker.sanitize_job:run"
+        ready, loaded = [ready_of(tool) for tool in TOOLS], [loaded_of(tool) for tool in TOOLS]
+        super().__init__(fork_server, folder, job, ready, SECONDS + SLACK, loaded=loaded)
         self.own: frozenset[str] = frozenset()
         """Names of the candidate's kernels; others may be among them that never run."""
 
@@ -84,8 +93,8 @@ def sanitize_candidate(
 ) -> None:
     """Add the rung `sanitizer`, and `sanitizer_rest` with the tools that told nothing.
 
-    They have the GPU alone: beside others they take many times as long, and what one of them has queued there may end
-    only if it goes on.
+    They run the forwards alone on the GPU: beside others these take many times as long, and what one of them has queued
+    there may end only if it goes on. They load the candidate beside others.
 
     Args:
         sanitizer: of the candidate; started ahead or not.
@@ -103,8 +112,10 @@ def sanitize_candidate(
     sanitizer.wait_until_ready()
     with access.computing():
         payload = write_case(problem, case, sanitizer.folder)
+        with spending_on("sanitizer"):
+            sanitizer.load(payload)
     with access.measuring(), spending_on("sanitizer"), stopwatch() as took:
-        end = sanitizer.go(payload)
+        end = sanitizer.go()
     results = [_result_of(tool, end, sanitizer.folder, sanitizer.own) for tool in TOOLS]
     findings = [finding for result in results for finding in result.findings]
     if findings:

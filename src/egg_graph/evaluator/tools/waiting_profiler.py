@@ -13,7 +13,7 @@ from egg_graph.evaluator.host.environment import clean_environment
 from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.tools.compiled_metrics import metrics_of
 from egg_graph.evaluator.tools.waiting_job import WaitingJob
-from egg_graph.evaluator.worker.profile_job import READY
+from egg_graph.evaluator.worker.profile_job import LOADED, READY
 from egg_graph.schema import StageName
 
 PROFILE_SECONDS = 40.0
@@ -30,7 +30,7 @@ class WaitingProfiler(WaitingJob):
 
     def __init__(self, fork_server: ForkServer, folder: Path, stage: StageName | None) -> None:
         job = "egg_graph.evaluator.worker.profile_job:run"
-        super().__init__(fork_server, folder, job, [READY], PROFILE_SECONDS)
+        super().__init__(fork_server, folder, job, [READY], PROFILE_SECONDS, loaded=[LOADED])
         self.stage = stage
         self.kernels: frozenset[str] = frozenset()
         """Names of the kernels that it looks at."""

@@ -1,9 +1,10 @@
 """Run a candidate's forward under the tools of compute-sanitizer, side by side, in one confined job.
 
 The job starts each tool, which starts `python -m egg_graph.evaluator.worker.sanitize_job FOLDER TOOL`. That program
-imports PyTorch, which opens no GPU, and waits until the judge sends the case. All share the candidate's folder, and
-with it what it has compiled. PyTorch's caching allocator is off: every tensor is an allocation of the driver, so a tool
-knows where each tensor ends.
+imports PyTorch, which opens no GPU, and waits until the judge sends the case; it loads that, and waits for the go.
+
+All share the candidate's folder, and with it what it has compiled. PyTorch's caching allocator is off: every tensor is
+an allocation of the driver, so a tool knows where each tensor ends.
 """
 
 from __future__ import annotations
@@ -50,36 +51,42 @@ def steps_of(folder: Path, tool: str) -> Path:
 
 
 def ready_of(tool: str) -> str:
-    """Name of the file in the folder that is there once a tool's program waits for the go."""
+    """Name of the file in the folder that is there once a tool's program waits for the case."""
     return f"sanitizer-{tool}.ready"
 
 
+def loaded_of(tool: str) -> str:
+    """Name of the file in the folder that is there once a tool's program has loaded the case."""
+    return f"sanitizer-{tool}.loaded"
+
+
 def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
-    """Start tools, which wait for the go, and let them work side by side for at most `payload["seconds"]` from then on.
+    """Start tools, which load the case and wait for the go, and let them work side by side for at most
+    `payload["seconds"]` from then on.
 
     Args:
         payload: `tools`, `kernels` (names of those to look at), `seconds` and `python_path`.
         folder: holds the candidate.
-        channel: socket on which the go comes (see `waiting_program`).
+        channel: socket on which case and go come (see `waiting_program`).
 
     Returns:
         `status`: each tool's exit status by name; None for one that was not done. It ends with this job.
     """
     offered = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
-    go = waiting_program.new_go(folder)
-    started = {tool: _start(tool, payload, folder, offered, go) for tool in payload["tools"]}
-    if waiting_program.pass_on(channel, go, partial(_some_wait, started, folder)):
+    case = waiting_program.new_case(folder)
+    started = {tool: _start(tool, payload, folder, offered, case) for tool in payload["tools"]}
+    if waiting_program.pass_on(channel, case, partial(_some_wait, started, folder)):
         _wait(list(started.values()), payload["seconds"])
     return {"status": {tool: process.poll() for tool, process in started.items()}}
 
 
-def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str, go: Path) -> subprocess.Popen[bytes]:
+def _start(tool: str, payload: dict[str, Any], folder: Path, offered: str, case: Path) -> subprocess.Popen[bytes]:
     temporary = folder / "tmp" / tool
     temporary.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
         "PYTHONPATH": payload["python_path"],
-        waiting_program.GO: go.name,
+        waiting_program.CASE: case.name,
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "",
         "CUDA_MODULE_LOADING": "LAZY",
@@ -96,10 +103,11 @@ def _any_runs(processes: Sequence[subprocess.Popen[bytes]]) -> bool:
 
 
 def _some_wait(started: Mapping[str, subprocess.Popen[bytes]], folder: Path) -> bool:
-    """Whether any program is there to wait for the go. One that has ended is as ready as it will ever be."""
+    """Whether any program is there to wait. One that has ended is as ready as it will ever be."""
     for tool, process in started.items():
         if process.poll() is not None:
             (folder / ready_of(tool)).touch()
+            (folder / loaded_of(tool)).touch()
     return _any_runs(list(started.values()))
 
 
@@ -141,16 +149,17 @@ def main(folder: Path, tool: str) -> None:
 
     from egg_graph.evaluator.worker import planted_fault
 
-    payload, steps = waiting_program.wait_for_go(folder, folder / ready_of(tool)), steps_of(folder, tool)
+    payload, steps = waiting_program.wait_for_case(folder, folder / ready_of(tool)), steps_of(folder, tool)
     single_forward.tell_step(steps, payload, "imported")
     tune_by_one_run()
     forward = single_forward.load_forward(folder, payload, drawn_on_host=True)
     single_forward.tell_step(steps, payload, "loaded")
+    go = waiting_program.wait_for_go(folder, folder / loaded_of(tool))
     forward()
     forward()
     torch.cuda.synchronize()
     planted_fault.commit(tool)
-    single_forward.tell_step(steps, payload, LAST_STEP)
+    single_forward.tell_step(steps, go, LAST_STEP)
 
 
 def tune_by_one_run() -> None:

@@ -38,7 +38,7 @@ def read_payload(file: Path) -> dict[str, Any]:
 
 
 def tell_step(file: Path, payload: dict[str, Any], step: str) -> None:
-    """Append one line to `file`: what is done now, and how long after the payload was written [s]."""
+    """Append one line to `file`: what is done now, and how long after `payload["begin"]` [s]."""
     with file.open("a") as steps:
         steps.write(f"{step} {time.time() - payload['begin']:.1f}\n")
 

@@ -22,6 +22,9 @@ SIZES = (1, 2, 4, 8, 14)
 """Numbers of calls that a burst may have."""
 EMPTY_SPIN_MS = 2.0
 """Spin before a burst without forwards, longer than the burst takes to queue [ms]."""
+ENOUGH_BURST_MS = 8.0
+"""Time of a burst of the baseline's forwards that needs no further calls [ms], but in a thorough measurement: what a
+burst costs the host once is then far below what the clocks may differ by. Every call takes new inputs."""
 LONGEST_BURST_MS = 200.0
 """About the longest time of one burst's forwards [ms]."""
 
@@ -68,7 +71,11 @@ def measure_bursts(
     longest_ms = max(median(samples.candidate_ms), queue_ms)
     warmup_calls = session.warmup_calls
     room = session.sets - warmup_calls
-    calls = max(size for size in SIZES if size == 1 or (size <= room and size * longest_ms <= LONGEST_BURST_MS))
+    sizes = [size for size in SIZES if size == 1 or (size <= room and size * longest_ms <= LONGEST_BURST_MS)]
+    calls = sizes[-1]
+    if not samples.thorough:
+        enough = ENOUGH_BURST_MS / median(samples.baseline_ms)  # the baseline's: all candidates have bursts of one size
+        calls = next((size for size in sizes if size > 1 and size >= enough), calls)
     numbers = range(warmup_calls, warmup_calls + calls)
     spin_ns = int(1e6 * min(2.0 * calls * queue_ms + 1.0, 2 * LONGEST_BURST_MS))
     with_forward: list[Burst] = []

@@ -62,7 +62,9 @@ class TimingResult:
     """Why nothing was timed, if neither candidate nor problem is to blame."""
 
 
-def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBaseline, machine: str) -> TimingResult:
+def time_candidate(
+    worker: WorkerSession, problem: Problem, baseline: PyTorchBaseline, machine: str, *, thorough: bool = False
+) -> TimingResult:
     """Load a candidate at full shape, record the launches of one forward, and time it against the baseline.
 
     Args:
@@ -70,6 +72,7 @@ def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBas
         problem: the task.
         baseline: PyTorch's forwards.
         machine: name of the GPU.
+        thorough: whether to measure on, and to compare the answers, where the verdict is clear.
 
     Raises:
         CandidateFailed: if a call does not come back.
@@ -87,7 +90,7 @@ def time_candidate(worker: WorkerSession, problem: Problem, baseline: PyTorchBas
         session = TimingSession(problem, baseline, shared, slower_ms=slower_ms)
         worker.ask("open_timing", **session.forms)
         checker = AnswerChecker(problem, baseline.case, machine, source_of(worker))
-        PairedMeasurement(worker, session, checker, result, latency).run()
+        PairedMeasurement(worker, session, checker, result, latency, thorough=thorough).run()
         result.findings += overrun_findings(shared.overruns())
         if result.findings:
             result.timing, result.skipped = None, ""
@@ -150,8 +153,11 @@ class PairedMeasurement:
         checker: AnswerChecker,
         result: TimingResult,
         latency: HostLatency,
+        *,
+        thorough: bool,
     ) -> None:
         self.worker, self.session, self.checker, self.result = worker, session, checker, result
+        self.thorough = thorough
         self.baseline, self.latency = session.baseline, latency
         self.warmup_ms: list[float] = []
         """Time of each warm-up call of the candidate so far [ms]."""
@@ -174,7 +180,7 @@ class PairedMeasurement:
 
     def _measure(self, *, again: bool = False) -> Measured | None:
         """Measure pairs and bursts once; None if an answer was wrong."""
-        samples = PairedSamples()
+        samples = PairedSamples(thorough=self.thorough)
         if not samples.collect(self._measure_block):
             return None
         bursts = measure_bursts(self.session, self.worker, samples, self._accept_burst, again=again)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from egg_graph.evaluator.gpu.timing.session import PairedBlock
-from egg_graph.evaluator.gpu.timing.statistics import median, spread
+from egg_graph.evaluator.gpu.timing.statistics import RESOLUTION, median, ratio_interval, spread
 
 FEWEST_PAIRS, MOST_PAIRS = 32, 120
 TIME_BOX_SECONDS = 1.5
@@ -16,15 +16,25 @@ FEWEST_STEADY, STEADY = 12, 0.0025
 """Pairs are steady if there are so many, and half of the interquartile range of their ratios is at most this part of
 the median. Steady pairs suffice within the time if there are `FEWEST_PAIRS`, and any number after it: gigabytes of
 inputs make a pair expensive."""
+CLEAR_WIDTH, CLEAR_DISTANCE = 0.02, 3.0
+"""Pairs are clear if the 95 % interval of the ratio is at most this part of the ratio wide, and the ratio is so many
+widths from 1: no further pair would change the verdict, and `FEWEST_PAIRS` suffice."""
+FEW_RESAMPLES = 400
+"""Bootstrap resamples of that interval, which is asked for after every block."""
 CEILING_SECONDS = 120.0
 """Time after which no further block begins once there are `FEWEST_AT_CEILING` pairs [s]; a note says so."""
 FEWEST_AT_CEILING = 5
 
 
 class PairedSamples:
-    """Recorded calls of both sides. The n-th calls of both are on the same inputs and make a pair."""
+    """Recorded calls of both sides. The n-th calls of both are on the same inputs and make a pair.
 
-    def __init__(self) -> None:
+    Args:
+        thorough: whether to measure on, within the time, where the verdict is clear.
+    """
+
+    def __init__(self, *, thorough: bool = False) -> None:
+        self.thorough = thorough
         self.block = 1
         """Pairs that were measured together."""
         self.candidate_ms: list[float] = []
@@ -51,9 +61,20 @@ class PairedSamples:
         ratios = [b / c for b, c in zip(self.baseline_ms, self.candidate_ms, strict=True)]
         return spread(ratios) <= STEADY * median(ratios)
 
+    @property
+    def clear(self) -> bool:
+        """Whether the verdict is beyond doubt."""
+        ratio, low, high = ratio_interval(
+            self.candidate_ms, self.baseline_ms, block=self.block, resamples=FEW_RESAMPLES
+        )
+        width = high - low
+        return width <= CLEAR_WIDTH * ratio and abs(ratio - 1) >= CLEAR_DISTANCE * width + RESOLUTION
+
     def _enough(self, *, overtime: bool) -> bool:
         """Whether further pairs would say no more than they cost."""
-        return (self.pairs >= FEWEST_PAIRS and (overtime or self.steady)) or (overtime and self.steady)
+        if self.pairs < FEWEST_PAIRS:
+            return overtime and self.steady
+        return overtime or self.steady or (not self.thorough and self.clear)
 
     def collect(self, measure_block: Callable[[], PairedBlock | None]) -> bool:
         """Measure blocks until there are enough pairs; returns False as soon as a block is None."""

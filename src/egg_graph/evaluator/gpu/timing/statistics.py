@@ -8,10 +8,12 @@ import numpy as np
 
 RESAMPLES = 4000
 """Number of bootstrap resamples."""
+RESOLUTION = 0.005
+"""Smallest relative difference that counts: identical work in two processes measures the same to within this."""
 
 
 def ratio_interval(
-    candidate: Sequence[float], baseline: Sequence[float], *, block: int = 1
+    candidate: Sequence[float], baseline: Sequence[float], *, block: int = 1, resamples: int = RESAMPLES
 ) -> tuple[float, float, float]:
     """Return the ratio of medians (baseline over candidate, so above 1 is a speedup) and its bootstrap 95 % interval.
 
@@ -22,13 +24,14 @@ def ratio_interval(
         candidate: time of the candidate [ms], one per pair.
         baseline: time of the baseline [ms], in the same order.
         block: pairs that were measured together; the number of pairs is a multiple of it.
+        resamples: number of bootstrap resamples.
 
     Returns:
         Ratio, lower and upper end of the interval.
     """
     c, b = np.asarray(candidate, float), np.asarray(baseline, float)
-    blocks = np.random.default_rng(0).integers(0, len(c) // block, (RESAMPLES, len(c) // block))
-    index = (blocks[:, :, None] * block + np.arange(block)).reshape(RESAMPLES, -1)
+    blocks = np.random.default_rng(0).integers(0, len(c) // block, (resamples, len(c) // block))
+    index = (blocks[:, :, None] * block + np.arange(block)).reshape(resamples, -1)
     ratios = np.median(b[index], axis=1) / np.median(c[index], axis=1)
     low, high = np.quantile(ratios, (0.025, 0.975))
     return float(np.median(b) / np.median(c)), float(low), float(high)
