@@ -34,9 +34,35 @@ class Unsure(ScriptedEvaluator):
         return found.model_copy(update={"status": "inconclusive"}) if finalist else found
 
 
+class Tied(ScriptedEvaluator):
+    """Measures every kernel as PyTorch's equal."""
+
+    high, by = 1.004, "events"
+
+    def evaluate(self, task, candidate, *, stage=None, finalist=False):
+        found = super().evaluate(task, candidate, stage=stage, finalist=finalist)
+        level = {"ratio": 1.0, "ratio_low": 0.99, "ratio_high": self.high, "clock": self.by}
+        return found.model_copy(update={"status": "inconclusive", "timing": found.timing.model_copy(update=level)})
+
+
+class Open(Tied):
+    """Its intervals leave open whether a kernel is faster."""
+
+    high = 1.03
+
+
+class Disputed(Tied):
+    """Its clocks disagree."""
+
+    by = "host"
+
+
 @pytest.mark.parametrize(
     ("word", "evaluator", "finalists", "says"),
     [
+        ("timed", Tied, 0, "right, but not faster with confidence"),
+        ("timed", Open, 1, "right, but not faster with confidence"),
+        ("timed", Disputed, 1, "right, but not faster with confidence"),
         ("slow", ScriptedEvaluator, 0, "right, but slower: 8 ms against 4 ms of PyTorch (eager)"),
         ("timed", Unsure, 1, "right, but not faster with confidence: 8 ms against 4 ms"),
     ],
@@ -45,8 +71,8 @@ def test_a_kernel_is_handed_over_only_if_it_is_faster_with_confidence(word, eval
     state, asked = run([kernel(word, 8)], worth=[False], evaluator=evaluator())
     assert (state["status"], state["kernel"], state["best"]) == ("reference_kept", "", None)
     assert state["verdict"].startswith("The reference is kept: the best kernel") and says in state["verdict"]
-    assert list(state["finalists"].values()) == ["inconclusive" if finalists else "slower"]
-    assert len(asked.finalists) == finalists, "what is known to be slower is not judged once more"
+    assert list(state["finalists"].values()) == ["slower" if word == "slow" else "inconclusive"]
+    assert len(asked.finalists) == finalists, "what is known to be no faster is not judged once more"
     assert "--accept right" in state["verdict"]
 
 

@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     judged: dict[str, Evaluation] = {}
     """The finalists' evaluations, by `Candidate.program` of the kernel that stood first."""
     finalists: dict[str, Status] = {}
-    """Status of each finalist, by `Candidate.id`; of one that was known to be slower, what it was judged before."""
+    """Status of each finalist, by `Candidate.id`; of one that was known to be no faster, what it was judged before."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class ConcludeNode:
         choice = partial(Choice, notes=notes, judged=judged, finalists=finalists)
         for finalist in _finalists(state)[:FINALISTS]:
             known = evaluation_of(state, finalist.id)
-            if known is not None and known.status == "slower" and context.accept == "faster":
+            if context.accept == "faster" and known is not None and _is_not_faster(known):
                 finalists[finalist.id] = known.status
                 return choice(None, None, not_faster=_not_faster(finalist, known))
             candidate, evaluation, note = await self._finish(context, state["task"], finalist)
@@ -132,6 +132,12 @@ def _fast_enough(evaluation: Evaluation, state: State, context: Context) -> bool
     """Whether a right kernel is handed over: it is faster with confidence, nothing is timed here, or any is wanted."""
     untimed = evaluation.timing is None and state["baseline"].eager_ms is None
     return context.accept == "right" or untimed or evaluation.status == "faster"
+
+
+def _is_not_faster(known: Evaluation) -> bool:
+    """Whether a kernel was measured already as no faster than PyTorch: a finalist's checks would change nothing."""
+    tied = known.status == "inconclusive" and known.timing is not None and not known.timing.may_be_faster
+    return known.status == "slower" or tied
 
 
 def _not_faster(candidate: Candidate, evaluation: Evaluation) -> str:

@@ -231,6 +231,10 @@ class Confirmation(Value):
     """Whether this interval and the first measurement's are compatible."""
 
 
+RESOLUTION = 0.005
+"""Smallest relative difference that counts: identical work in two processes measures the same to within this."""
+
+
 class Timing(Value):
     """Candidate against PyTorch at equal precision, their calls interleaved. Times are medians."""
 
@@ -278,6 +282,11 @@ class Timing(Value):
     """State of the GPU after the measurement."""
     confirmation: Confirmation | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def may_be_faster(self) -> bool:
+        """Whether the interval leaves it open that the candidate is faster; so does a clock that understates it."""
+        return self.clock != "events" or self.ratio_high > 1 + RESOLUTION
 
 
 class Metric(Value):

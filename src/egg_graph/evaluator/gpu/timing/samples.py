@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from egg_graph.evaluator.gpu.timing.session import PairedBlock
-from egg_graph.evaluator.gpu.timing.statistics import RESOLUTION, median, ratio_interval, spread
+from egg_graph.evaluator.gpu.timing.statistics import median, ratio_interval, spread
+from egg_graph.schema.evaluation import RESOLUTION
 
 FEWEST_PAIRS, MOST_PAIRS = 32, 120
 TIME_BOX_SECONDS = 1.5

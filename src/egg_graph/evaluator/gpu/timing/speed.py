@@ -10,8 +10,9 @@ from egg_graph.evaluator.gpu.timing.agreement import tell
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.samples import CEILING_SECONDS, FEWEST_PAIRS, PairedSamples
 from egg_graph.evaluator.gpu.timing.session import BLOCK_CALLS, TimingSession
-from egg_graph.evaluator.gpu.timing.statistics import RESOLUTION, median, ratio_interval
+from egg_graph.evaluator.gpu.timing.statistics import median, ratio_interval
 from egg_graph.schema import Clock, Status, Timing
+from egg_graph.schema.evaluation import RESOLUTION
 
 AUDIT_RATIO = 10.0
 """Speedup above which a note asks for a human."""

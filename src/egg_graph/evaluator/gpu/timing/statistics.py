@@ -8,8 +8,6 @@ import numpy as np
 
 RESAMPLES = 4000
 """Number of bootstrap resamples."""
-RESOLUTION = 0.005
-"""Smallest relative difference that counts: identical work in two processes measures the same to within this."""
 
 
 def ratio_interval(
