@@ -102,6 +102,15 @@ CASES: dict[str, Case] = {
         ({"Z": 4, "M": 37, "K": 50, "N": 71},),
         ("bf16/tma",),
     ),
+    "matrix_vector": Case(
+        product(
+            "return torch.relu(a @ b + c)", "torch.randn(M, K), torch.randn(K, 1), torch.randn(M, 1)", "a, b, c",
+            "M, K = 2048, 1048576",
+        ),
+        ("tf32/vector", "ieee/vector", "bf16/vector"),
+        ({"M": 37, "K": 5001}, {"M": 3, "K": 20}),
+        ("tf32/vector",),
+    ),
     "row_major_b": Case(
         product("return torch.relu(a @ b)", AB),
         ("tf32/pointer", "tf32/tma", "tf32/tma_registers", "bf16/tma"),

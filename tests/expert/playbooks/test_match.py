@@ -170,6 +170,14 @@ def test_long_sums_over_few_tiles_are_split() -> None:
     assert "tl.atomic" not in code.source
 
 
+@pytest.mark.parametrize("sizes", ["Z, M, K, N = 1, 2048, 1048576, 1", "Z, M, K, N = 1, 65536, 64, 1"])
+def test_a_vector_keeps_off_the_tensor_cores(sizes: str) -> None:
+    """Whose additions truncate, which biases a long sum."""
+    code = gemm(sizes)
+    assert "tl.dot" not in code.source and "gemm_BLOCK_N" not in code.config
+    assert all(code.config[knob] in values for knobs in code.space.values() for knob, values in knobs.items())
+
+
 def test_ieee_products_keep_off_the_tensor_cores() -> None:
     for variant in ("pointer", "tma", "tma_registers"):
         code = gemm("Z, M, K, N = 1, 512, 512, 512", variant, "ieee")

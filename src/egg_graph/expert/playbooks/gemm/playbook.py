@@ -10,6 +10,7 @@ from egg_graph.expert.playbooks.gemm.persistent import Ways, write_persistent
 from egg_graph.expert.playbooks.gemm.pointer import write_pointer
 from egg_graph.expert.playbooks.gemm.spec import GemmSpec
 from egg_graph.expert.playbooks.gemm.split_k import write_split_k
+from egg_graph.expert.playbooks.gemm.vector import write_vector
 from egg_graph.expert.playbooks.knobs import TMA_ARCHITECTURES
 from egg_graph.expert.playbooks.playbook import LIBRARY, Alternative, Expected, Playbook
 from egg_graph.schema import FP32, TF32, Hardware, Knob, Precision
@@ -31,7 +32,7 @@ class GemmPlaybook(Playbook):
         "four column chunks. wgmma takes fp32 operands only with K contiguous: pack any other layout once. Few "
         "output tiles and a long K: split K in two deterministic passes."
     )
-    variants = ("pointer", "tma", "tma_registers", "split_k")
+    variants = ("pointer", "tma", "tma_registers", "split_k", "vector")
     alternatives = (
         Alternative(
             "tma", "parallel_mapping", "persistent programs fed by TMA keep the tensor cores busy across tiles",
@@ -55,8 +56,11 @@ class GemmPlaybook(Playbook):
     complexity = 6
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
-        """Group the product at `start` with the pointwise chain behind it; `split_k` where only that fills the GPU."""
+        """Group the product at `start` with the pointwise chain behind it; `split_k` where only that fills the GPU, and
+        `vector` where b is one column."""
         group = group_at(graph, self.name, start, free, "pointer")
+        if group is not None and _is_vector(graph, group):
+            return Group(group.playbook, group.nodes, group.inputs, group.outputs, "vector")
         if group is not None and _starved(graph, group):
             return Group(group.playbook, group.nodes, group.inputs, group.outputs, "split_k")
         return group
@@ -111,7 +115,7 @@ class GemmPlaybook(Playbook):
         if ways is not None:
             source = write_persistent(spec, ways)
         else:
-            source = write_split_k(spec) if variant == "split_k" else write_pointer(spec)
+            source = WRITERS[variant](spec)
         prefixed, space = Tuning(config, tiles.space(config)).prefixed(name)
         return KernelCode(
             function=name,
@@ -127,6 +131,18 @@ class GemmPlaybook(Playbook):
             keeps=keeps,
             summary=f"{epilogue.formula}: one product with its tail in the epilogue, {variant}",
         )
+
+
+WRITERS = {"pointer": write_pointer, "split_k": write_split_k, "vector": write_vector}
+"""What writes the structures without TMA."""
+TILES = {"pointer": tiles.pointer_tile, "split_k": tiles.split_k_tile, "vector": tiles.vector_tile}
+"""What chooses their knobs."""
+
+
+def _is_vector(graph: CapturedGraph, group: Group) -> bool:
+    """Return whether b is one column, whatever the sizes."""
+    product = _product_of(graph, group)
+    return not product.batched and set(product.node.size(product.node.rank - 1)) == {1}
 
 
 def _tile_operands(graph: CapturedGraph, epilogue: Epilogue, product: Product) -> int:
@@ -177,11 +193,12 @@ def _ways(graph: CapturedGraph, product: Product, shape: tiles.ProductShape, var
 def _tile(shape: tiles.ProductShape, variant: str, ways: Ways | None) -> dict[str, Knob]:
     if ways is not None:
         return tiles.persistent_tile(shape, ways.swapped)
-    return tiles.split_k_tile(shape) if variant == "split_k" else tiles.pointer_tile(shape)
+    return TILES[variant](shape)
 
 
 def _helpers(variant: str, ways: Ways | None, round_tf32: bool) -> set[str]:
     if ways is None:
-        return ({"round_to_tf32"} if round_tf32 else set()) | (set() if variant == "split_k" else {"grouped_tile"})
+        grouped = {"grouped_tile"} if variant == "pointer" else set()
+        return grouped if variant == "vector" or not round_tf32 else grouped | {"round_to_tf32"}
     some = {"tensor_descriptor", "grouped_tile", "column_halves", "pack_rows", "round_to_tf32", "tma_ready"}
     return some | ({"tf32_descriptor"} if round_tf32 else set())

@@ -30,9 +30,9 @@ def {name}_kernel(
 
     part_ptrs = parts_ptr + ((matrix * SPLIT_K + share) * M + rows)[:, None] * N + cols[None, :]
     tl.store(part_ptrs, acc, mask=in_rows & in_cols)
+'''
 
-
-@triton.jit
+SUM = '''@triton.jit
 def {name}_sum_kernel(
     parts_ptr, out_ptr, M, N,{parameters}
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SPLIT_K: tl.constexpr,
@@ -75,15 +75,13 @@ LAUNCH = """    split_k = {split_k}
 
 def write_split_k(spec: GemmSpec) -> str:
     """Write both kernels and the wrapper."""
-    epilogue, batched = spec.epilogue, spec.batched
+    batched = spec.batched
     kernel = KERNEL.format(
         name=spec.name,
         strides="stride_az, stride_am, stride_ak, stride_bz, stride_bk, stride_bn",
         a=spec.rounded("a"),
         b=spec.rounded("b"),
         precision=spec.precision,
-        parameters=spec.epilogue_parameters,
-        epilogue=epilogue.call("acc", "rows", "cols", "matrix" if batched else ""),
     )
     launch = LAUNCH.format(
         name=spec.name,
@@ -95,4 +93,13 @@ def write_split_k(spec: GemmSpec) -> str:
         arguments=spec.epilogue_arguments,
         options=spec.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K", "num_warps", "num_stages"),
     )
-    return assemble(epilogue.source, kernel, spec.wrapper_head() + launch)
+    return assemble(spec.epilogue.source, kernel, write_sum(spec), spec.wrapper_head() + launch)
+
+
+def write_sum(spec: GemmSpec) -> str:
+    """Write the second pass, which adds the shares of a tile and applies the epilogue."""
+    return SUM.format(
+        name=spec.name,
+        parameters=spec.epilogue_parameters,
+        epilogue=spec.epilogue.call("acc", "rows", "cols", "matrix" if spec.batched else ""),
+    )

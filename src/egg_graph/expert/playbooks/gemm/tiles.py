@@ -90,17 +90,32 @@ def split_k_tile(shape: ProductShape) -> dict[str, Knob]:
     shares = 2
     while shape.tiles(block_m, block_n) * shares < 2 * shape.multiprocessors and shares * block_k * 8 < shape.K:
         shares *= 2
-    if shape.N == 1 and not shape.ieee:  # a vector: longer reads of fewer rows took 0.6 times the time on an H200
-        block_m, block_k = min(block_m, 32), 2 * block_k
     return {
         "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "SPLIT_K": shares, "num_warps": 4, "num_stages": 3,
     }  # fmt: skip
+
+
+def vector_tile(shape: ProductShape) -> dict[str, Knob]:
+    """Choose long reads of few rows, and shares of K for eight programs on every multiprocessor."""
+    block_m, block_k, shares = power_of_two(shape.M, 1, 8), power_of_two(shape.K, 32, 512), 1
+    while shape.tiles(block_m, 1) * shares < 8 * shape.multiprocessors and shares * block_k * 8 < shape.K:
+        shares *= 2
+    return {"BLOCK_M": block_m, "BLOCK_K": block_k, "SPLIT_K": shares, "num_warps": 4}
 
 
 def space(config: dict[str, Knob]) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
     """Return the values that each tuning stage may try for these knobs."""
     persistent = "PROGRAMS" in config
     k = int(config["BLOCK_K"])
+    if "BLOCK_N" not in config:  # a vector
+        return {
+            "parallel_mapping": {
+                "num_warps": (4, 8), "SPLIT_K": half_and_double(int(config["SPLIT_K"]), 1, 256),
+            },
+            "tensor_tiling": {
+                "BLOCK_M": half_and_double(int(config["BLOCK_M"]), 1, 32), "BLOCK_K": half_and_double(k, 32, 2048),
+            },
+        }  # fmt: skip
     choices: dict[StageName, dict[str, tuple[Knob, ...]]] = {
         "parallel_mapping": {"num_warps": (4, 8)},
         "tensor_tiling": {
