@@ -112,10 +112,7 @@ class GemmPlaybook(Playbook):
         config = _tile(shape, variant, ways)
         keeps = ways is not None and not product.batched and graph.is_parameter(product.b)
         spec = GemmSpec(name, product, epilogue, graph[group.outputs[0]], round_tf32, tf32x3, ieee, config, keeps)
-        if ways is not None:
-            source = write_persistent(spec, ways)
-        else:
-            source = WRITERS[variant](spec)
+        source = WRITERS[variant](spec) if ways is None else write_persistent(spec, ways)
         prefixed, space = Tuning(config, tiles.space(config)).prefixed(name)
         return KernelCode(
             function=name,
