@@ -20,6 +20,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 H200 = ROOT / "docs" / "results" / "examples_h200"
 
 
+def bench_of(name: str) -> Results:
+    path = ROOT / "docs" / "results" / f"{name}.json"
+    return read_results(json.loads(path.read_text(encoding="utf-8")), Results)
+
+
 def test_the_table_of_the_readme_is_the_one_that_was_written():
     written = [line for line in H200.with_suffix(".md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     assert len(written) >= 10
@@ -34,17 +39,23 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
 
 
 def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
-    path = ROOT / "docs" / "results" / "kernelbench_level2_h200.json"
-    results = read_results(json.loads(path.read_text(encoding="utf-8")), Results)
-    groups = Figures.of(results).groups
-    for group in groups:
+    levels = [bench_of(f"kernelbench_level{level}_h200") for level in (1, 2)]
+    for group in (group for results in levels for group in Figures.of(results).groups):
         mean, half = group.geometric_mean, group.fast["1.5"].value
         told = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) | {half:.0%} |"
         assert f"| {group.group} | {group.problems} | {group.right} | {group.usable} | {told}" in README
+    assert f"the {len(levels[0].rows)} of its 100 problems that had ended" in README
+    kept = [row for row in levels[0].rows if row.status == "reference_kept"]
+    assert f"{len(kept)} problems kept PyTorch" in README
+    results, groups = levels[1], Figures.of(levels[1]).groups
     ratios = [row.ratio for row in results.rows if row.ratio is not None]
     median, highest = groups[0].median.value, max(ratios)
     assert f"Median {median:.2f}, lowest kernel {min(ratios):.2f}, highest {highest:.1f} " in README
     assert f"the {len(results.rows)} of its problems that had ended" in README
+    more = Figures.of(bench_of("kernelbench_level2_more_h200")).groups
+    means = {group.group: group.geometric_mean for group in more}
+    told = f"{means['all'].value:.3f} ({means['all'].low:.3f} to {means['all'].high:.3f})"
+    assert f"geometric mean {told}, their six convolutions {means['any convolution'].value:.3f}" in README
 
 
 def test_what_the_page_says_of_convolutions_that_were_written_out_follows_from_both_benches():
