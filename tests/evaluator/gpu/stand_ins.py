@@ -69,6 +69,10 @@ class InProcess:
     def start(self, memory_fraction: float) -> None:
         self.ask("start", memory_fraction=memory_fraction)
 
+    @property
+    def has_processes(self) -> bool:
+        return self.alive
+
     def close(self) -> None:
         self.alive = False
 

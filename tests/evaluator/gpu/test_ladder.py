@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -247,6 +247,33 @@ def test_a_finalist_is_repeated_traced_and_watched_for_memory_faults(
     assert {"repeats", "sanitizer"} <= {rung.name for rung in builder.rungs}
     ladder.evaluate(problem, candidate(RIGHT), None)
     assert watched[1:] == [["end"]], "only a finalist is watched"
+
+
+@pytest.mark.parametrize("source", [RIGHT, RIGHT.replace("torch.relu", "torch.tanh")], ids=["right", "wrong"])
+def test_nobody_measures_while_a_candidates_process_ends(
+    ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str
+) -> None:
+    """The driver frees its memory then, and what runs on the GPU is slower meanwhile."""
+    lease, others, ended = Lease("GPU-x", folder=tmp_path, patience=20, quantum=0.0), list[Thread](), list[bool]()
+    measured, close = Event(), Session.close
+
+    def measure() -> None:
+        with GpuAccess(lease).measuring():
+            measured.set()
+
+    def close_beside_one_who_measures(self: Session) -> None:
+        if self.alive and not others:
+            others.append(Thread(target=measure))
+            others[0].start()
+            time.sleep(0.2)
+            ended.append(not measured.is_set())
+        close(self)
+
+    monkeypatch.setattr(Session, "close", close_beside_one_who_measures)
+    ladder.access = GpuAccess(lease)
+    ladder.evaluate(problem, candidate(source), None)
+    others[0].join(20)
+    assert ended == [True] and measured.is_set()
 
 
 def test_nobody_measures_while_a_sanitizer_has_the_gpu(

@@ -175,7 +175,16 @@ class GpuLadder:
             builder.fail("timing", [failure.finding], log=failure.log)
             return None
         finally:
+            self._close(correct)
+
+    def _close(self, correct: GpuCorrectness) -> None:
+        """End the candidate's processes and give their memory back, while nobody measures: both take the driver's time
+        on the whole GPU."""
+        if not correct.session.has_processes:
+            return
+        with self.access.computing():
             correct.close()
+            torch.cuda.empty_cache()
 
     def _at_full_shape(self, correct: GpuCorrectness, folder: Path, finalist: bool) -> Verdict | None:
         """The rungs at full shape: answers, integrity and timing."""
@@ -191,8 +200,7 @@ class GpuLadder:
             with self.access.measuring(), spending_on("timing"):
                 return self._timed(session, problem, builder, finalist)
         finally:
-            correct.close()
-            torch.cuda.empty_cache()
+            self._close(correct)
 
     def _session(self, folder: Path) -> WorkerSession:
         return WorkerSession(self.base.jobs.compiling, folder, self.base.jobs.timeout, MemoryLimit(MEMORY_FRACTION))

@@ -90,6 +90,11 @@ class WorkerSession:
         """Whether commands can still be given."""
         return self.exit_socket is not None
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether the worker, or a blank one that was prepared, has not ended."""
+        return self.alive or self._prepared is not None
+
     def start(self, memory_fraction: float) -> None:
         """Open the GPU; nothing of the candidate runs yet, so its time limit does not count.
 

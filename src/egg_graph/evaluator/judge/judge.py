@@ -272,7 +272,7 @@ class Judge:
         if self.gpu is not None:
             self.gpu.baselines.clear()
             gc.collect()
-            torch.cuda.empty_cache()
+            self.access.give_back()
 
     def _evaluate(self, problem: Problem, candidate: Candidate, stage: StageName | None, finalist: bool) -> Evaluated:
         """Evaluate again, alone and on clean workers, what the machine or a neighbour may have spoiled.

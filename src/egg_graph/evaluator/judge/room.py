@@ -100,7 +100,7 @@ class Room:
             try:
                 yield
             finally:
-                torch.cuda.empty_cache()
+                self.access.give_back()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Room:
             try:
                 yield
             finally:
-                torch.cuda.empty_cache()
+                self.access.give_back()
 
     @contextmanager
     def _reserved_in_parts(self, nbytes: float) -> Iterator[None]:
@@ -122,7 +122,7 @@ class Room:
                 yield
             finally:
                 self.access.wanted = 0.0
-                torch.cuda.empty_cache()
+                self.access.give_back()
 
 
 def does_not_fit(problem: Problem, error: torch.OutOfMemoryError) -> str:
