@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from egg_graph.evaluator.device.access import RESERVABLE_PART
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.judge.judge import Judge
 from egg_graph.evaluator.problem.memory_plan import GIB, MemoryPlan
@@ -79,7 +80,7 @@ def test_a_kernel_is_judged_again_where_others_may_have_taken_the_memory(
     assert told.status == ("faster" if crowded else "correct")
     usual = PLAN.usual_bytes / GIB
     asked = judge.access.reservations.asked  # type: ignore[union-attr]
-    survey, once, more = [usual], [0.0, usual], [0.0, 60.0]
+    survey, once, more = [PLAN.baseline_bytes / GIB], [0.0, usual], [0.0, 60.0]
     assert asked == survey + once + (more if crowded else [])
 
 
@@ -110,3 +111,12 @@ def test_what_runs_short_in_ample_memory_is_judged_with_nobody_else_at_work(judg
     told = judge.evaluate(task, candidate, None, False)
     assert (told.status, ladder.evaluations) == ("faster", 3)
     assert reservations.asked[-3:] == [0.0, 60.0, float("inf")]
+
+
+def test_of_gigabytes_two_references_are_timed_at_a_time_and_one_kernel_judged() -> None:
+    """An elementwise operator on 6.4 GiB, on a GPU of 140 GiB."""
+    plan = MemoryPlan(compulsory_bytes=12.8 * GIB, capacity=140 * GIB)
+    reservable = RESERVABLE_PART * plan.capacity
+    assert 2 * plan.baseline_bytes <= reservable < plan.usual_bytes + plan.baseline_bytes
+    small = MemoryPlan(compulsory_bytes=0.01 * GIB, capacity=140 * GIB)
+    assert small.baseline_bytes < small.usual_bytes < 3 * GIB

@@ -191,7 +191,7 @@ class Judge:
             with self.access.measuring(), spending_on("timing"):
                 return gpu.baseline(problem)
 
-        return self.room.work(problem, measure)
+        return self.room.work(problem, measure, nbytes=problem.memory_plan.baseline_bytes)
 
     def _tuned(self, task: KernelTask, operators: tuple[str, ...], baseline: PyTorchBaseline) -> TunedBaseline:
         """Tuned PyTorch of a task, measured once; tried again where a busy GPU kept it from being measured."""
@@ -327,7 +327,7 @@ class Judge:
             return problem.untimed_baseline
         with spending_on("correctness"), _reference_in_time():
             _ = problem.shapes  # found without a GPU, and so before its memory is reserved
-        return self.room.work(problem, lambda: self._surveyed(problem))
+        return self.room.work(problem, lambda: self._surveyed(problem), nbytes=problem.memory_plan.baseline_bytes)
 
     def _surveyed(self, problem: Problem) -> Baseline:
         """Survey the reference before any candidate, within `REFERENCE_SECONDS`.

@@ -3,6 +3,7 @@
 | who | holds at once, in sizes of inputs and answer together |
 | --- | --- |
 | judge, while a case is made | inputs and answer, both once more in fp64: 3 |
+| judge, while PyTorch is timed | inputs as drawn and as packed, the answer, what fp32 takes for 16 bits: 3 to 4 |
 | judge and candidate, while one is compared | those, the shared inputs and the candidate's answer: 4 to 5 |
 | judge and candidate, while both sides are timed | encrypted, decrypted and plain inputs, both answers twice: 5 to 6 |
 
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 LEAST, USUAL = 3.0, 6.0
 """Memory for judging at full shape, in sizes of inputs, weights and answer together: what the judge's own part needs at
 the least, and what it usually takes with both sides' forwards."""
+BASELINE = 4.0
+"""Memory for the reference alone, surveyed and timed, in the same sizes."""
 GIB = float(1 << 30)
 RESERVED = 8.0
 """Memory to reserve, in the same sizes: with what usual references allocate on their way."""
@@ -49,6 +52,11 @@ class MemoryPlan:
         """
         ample, usual = RESERVED * self.compulsory_bytes, USUAL * self.compulsory_bytes
         return DRIVER_BYTES + (ample if ample <= self.capacity / 2 else max(usual, self.capacity / 2))
+
+    @property
+    def baseline_bytes(self) -> float:
+        """What to reserve for the reference alone, the driver's part included [bytes]."""
+        return min(self.usual_bytes, BASELINE * self.compulsory_bytes + DRIVER_BYTES)
 
     @property
     def least_bytes(self) -> float:
