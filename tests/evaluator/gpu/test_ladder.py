@@ -16,6 +16,7 @@ from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.device.lease import Lease
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder
 from egg_graph.evaluator.gpu import ladder as gpu_ladder
+from egg_graph.evaluator.gpu import profiles
 from egg_graph.evaluator.gpu.ladder import GpuLadder
 from egg_graph.evaluator.gpu.timing.measurement import TimingResult
 from egg_graph.evaluator.host.fork_server import ChildExit
@@ -144,7 +145,7 @@ def profilers_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         def close(self) -> None:
             self.done.append("end")
 
-    monkeypatch.setattr(gpu_ladder, "WaitingProfiler", Profiler)
+    monkeypatch.setattr(profiles, "WaitingProfiler", Profiler)
     return done
 
 
@@ -348,18 +349,18 @@ def test_metrics_of_another_stage_are_taken_without_another_verdict(
 
     monkeypatch.setattr(gpu_ladder, "profile_candidate", profile_candidate)
     kernel = KernelResources(kernel="k", target="sm_90", grid=(4,), num_warps=4, num_stages=2)
-    ladder.profiling = True
+    ladder.profiles.profiling = True
     taken = ladder.profile(problem, candidate(RIGHT), "tensor_tiling", (kernel,), 0.5)
-    assert (taken.source, taken.kernel) == ("ncu", "k in tensor_tiling") and ladder.fastest == {}
-    ladder.profiling = False
+    assert (taken.source, taken.kernel) == ("ncu", "k in tensor_tiling") and ladder.profiles.fastest == {}
+    ladder.profiles.profiling = False
     told = ladder.profile(problem, candidate(RIGHT), "tensor_tiling", (kernel,), 0.5)
     assert (told.source, told.why) == ("compiled", "profiling is off")
 
 
 def test_only_a_faster_kernel_is_profiled(ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     profiled: list[float] = []
-    ladder.profiling = True
-    monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[4].timing.candidate_ms))
+    ladder.profiles.profiling = True
+    monkeypatch.setattr(profiles, "profile_candidate", lambda *a: profiled.append(a[4].timing.candidate_ms))
     started = profilers_of(monkeypatch)
     ladder.evaluate(problem, candidate(RIGHT), None)
     ladder.evaluate(problem, candidate(RIGHT + "\n"), None)
@@ -374,8 +375,8 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiled: list[str] = []
-    ladder.profiling = "finalists"
-    monkeypatch.setattr(gpu_ladder, "profile_candidate", lambda *a: profiled.append(a[3].name))
+    ladder.profiles.profiling = "finalists"
+    monkeypatch.setattr(profiles, "profile_candidate", lambda *a: profiled.append(a[3].name))
     started = profilers_of(monkeypatch)
     monkeypatch.setattr(gpu_ladder, "trace_candidate", lambda *a: None)
     builder, _ = ladder.evaluate(problem, candidate(RIGHT), None)
@@ -389,7 +390,7 @@ def test_where_nobody_reads_metrics_a_finalist_alone_is_profiled(
 def test_a_profiler_is_started_for_what_is_right_so_far_and_always_ended(
     ladder: GpuLadder, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ladder.profiling = True
+    ladder.profiles.profiling = True
     started = profilers_of(monkeypatch)
     ladder.evaluate(problem, candidate(RIGHT.replace("relu", "sigmoid")), None)
     assert started == [["end"]]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from egg_graph.evaluator.aot.resources import occupancy
 from egg_graph.evaluator.device.access import GpuAccess
 from egg_graph.evaluator.evidence.builder import EvaluationBuilder, stopwatch
 from egg_graph.evaluator.evidence.findings import rejecting
@@ -24,7 +23,9 @@ from egg_graph.evaluator.gpu import integrity
 from egg_graph.evaluator.gpu.arena import MemoryLimit
 from egg_graph.evaluator.gpu.correctness import GpuCorrectness
 from egg_graph.evaluator.gpu.interpreter_runs import InterpreterRuns, findings_at
+from egg_graph.evaluator.gpu.launch_resources import launch_resources
 from egg_graph.evaluator.gpu.memory_peaks import baseline_peak
+from egg_graph.evaluator.gpu.profiles import Profiles
 from egg_graph.evaluator.gpu.shapes_ahead import ShapesAhead
 from egg_graph.evaluator.gpu.timing.baseline import PyTorchBaseline
 from egg_graph.evaluator.gpu.timing.measurement import time_candidate
@@ -35,16 +36,13 @@ from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.task_cache import TaskCache
 from egg_graph.evaluator.protocol import Profiling
 from egg_graph.evaluator.spending import spending_on
-from egg_graph.evaluator.tools.job_files import LARGEST_CASE
 from egg_graph.evaluator.tools.profile_rung import profile_candidate, skip_profile
 from egg_graph.evaluator.tools.sanitizer_rung import WaitingSanitizer, sanitize_candidate
 from egg_graph.evaluator.tools.trace_rung import trace_candidate
-from egg_graph.evaluator.tools.waiting_profiler import WaitingProfiler
 from egg_graph.schema import (
     Candidate,
     KernelResources,
     KernelTask,
-    Knob,
     Profile,
     StageName,
     Status,
@@ -61,20 +59,6 @@ def _baselines() -> TaskCache[PyTorchBaseline]:
     return TaskCache(BASELINES_PART * torch.cuda.mem_get_info()[1])
 
 
-@dataclass(frozen=True)
-class Fastest:
-    """The fastest kernel of a task, and its profile."""
-
-    milliseconds: float
-    candidate: Candidate
-    stage: StageName | None
-    profile: Profile
-
-    def is_of(self, candidate: Candidate, stage: StageName | None) -> bool:
-        """Whether the profile is this kernel's, for this stage."""
-        return (self.candidate.source, self.stage) == (candidate.source, stage)
-
-
 @dataclass
 class GpuLadder:
     """The rungs on a GPU."""
@@ -82,11 +66,12 @@ class GpuLadder:
     base: GpulessLadder
     machine: str
     access: GpuAccess = field(default_factory=GpuAccess)
-    profiling: Profiling = False
+    profiling: InitVar[Profiling] = False
     baselines: TaskCache[PyTorchBaseline] = field(default_factory=_baselines)
     """Measured baselines, by task."""
-    fastest: dict[str, Fastest] = field(default_factory=dict)
-    """The fastest kernel so far, by task; only a faster one is profiled."""
+
+    def __post_init__(self, profiling: Profiling) -> None:
+        self.profiles = Profiles(self.base.jobs.compiling, self.access, profiling)
 
     # ------------------------------------------------------------------------------------------ the whole evaluation
 
@@ -100,12 +85,12 @@ class GpuLadder:
         interpreter_runs = InterpreterRuns(self.base, problem, candidate)
         with (
             self.base.jobs.job_folder(candidate) as folder,
-            self._profiler(folder, stage) as profiler,
+            self.profiles.profiler(folder, stage) as profiler,
             WaitingSanitizer(self.base.jobs.compiling, folder) as sanitizer,
         ):
 
             def prepare() -> None:
-                self._start_profiler(profiler, problem, candidate, finalist)
+                self.profiles.start_ahead(profiler, problem, candidate, finalist)
                 if finalist:
                     sanitizer.start(functions_of(candidate.source))
 
@@ -123,7 +108,7 @@ class GpuLadder:
             if finalist:
                 with self.access.at_full_shape(), spending_on("timing"):
                     self._trace(problem, folder, builder)
-            self._profile(problem, candidate, builder, profiler, finalist)
+            self.profiles.add(profiler, problem, candidate, lambda: self.baseline(problem).case, builder, finalist)
             if finalist and not builder.failed:
                 sanitize_candidate(sanitizer, self.access, problem, builder)
         return builder, verdict
@@ -182,9 +167,12 @@ class GpuLadder:
         on the whole GPU."""
         if not correct.session.has_processes:
             return
-        with self.access.computing():
-            correct.close()
-            torch.cuda.empty_cache()
+        try:
+            with self.access.computing():
+                correct.close()
+                torch.cuda.empty_cache()
+        finally:
+            correct.close()  # where there was no turn in time
 
     def _at_full_shape(self, correct: GpuCorrectness, folder: Path, finalist: bool) -> Verdict | None:
         """The rungs at full shape: answers, integrity and timing."""
@@ -333,85 +321,13 @@ class GpuLadder:
             triton_share: share of the GPU time that these take.
         """
         builder = EvaluationBuilder(resources=resources, triton_share=triton_share)
-        if not self.profiling:
+        if not self.profiles.profiling:
             skip_profile(builder, stage, problem, "profiling is off")
         elif not self.base.gate(candidate, builder):
             skip_profile(builder, stage, problem, "the static gate rejects the kernel")
         else:
-            with self.base.jobs.job_folder(candidate) as folder, self._profiler(folder, stage) as profiler:
+            with self.base.jobs.job_folder(candidate) as folder, self.profiles.profiler(folder, stage) as profiler:
                 with self.access.computing():
                     case = self.compiled_baseline(problem).case
                 profile_candidate(profiler, self.access, problem, case, builder)
         return builder.profile
-
-    def _profile(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        builder: EvaluationBuilder,
-        profiler: WaitingProfiler,
-        finalist: bool,
-    ) -> None:
-        """Profile a kernel that is faster than any before it; once for a kernel and its stage."""
-        stage = profiler.stage
-        if not self.profiling or builder.failed or builder.timing is None:
-            return
-        if self.profiling == "finalists" and not finalist:
-            skip_profile(builder, stage, problem, "only finalists are")
-            return
-        milliseconds, best = builder.timing.candidate_ms, self.fastest.get(problem.task.digest)
-        if best is not None and best.is_of(candidate, stage):
-            builder.profile = best.profile
-            builder.passed("profile", "this kernel's profile of before")
-            return
-        if best is not None and milliseconds >= best.milliseconds:
-            skip_profile(builder, stage, problem, "an earlier kernel of this task is faster")
-            return
-        with spending_on("profile"):
-            profile_candidate(profiler, self.access, problem, self.baseline(problem).case, builder)
-        self.fastest[problem.task.digest] = Fastest(milliseconds, candidate, stage, builder.profile)
-
-    def _profiler(self, folder: Path, stage: StageName | None) -> WaitingProfiler:
-        return WaitingProfiler(self.base.jobs.compiling, folder, stage)
-
-    def _start_profiler(
-        self, profiler: WaitingProfiler, problem: Problem, candidate: Candidate, finalist: bool
-    ) -> None:
-        """Start the profiler ahead if the candidate is to be profiled should it turn out to be the fastest."""
-        best = self.fastest.get(problem.task.digest)
-        wanted = self.profiling is True or (self.profiling == "finalists" and finalist)
-        known = best is not None and best.is_of(candidate, profiler.stage)
-        if wanted and not known and problem.forward_summary.compulsory_bytes <= LARGEST_CASE:
-            profiler.start(functions_of(candidate.source))
-
-
-def launch_resources(entry: dict[str, Any], task: KernelTask) -> KernelResources:
-    """The resources of a launch as a worker tells it (`describe_launch`), with the occupancy on the task's target.
-
-    Raises:
-        KeyError, TypeError, ValueError: if the worker told no such thing.
-    """
-    grid = tuple(int(n) for n in entry["grid"])
-    shared, registers = int(entry["shared"]), entry["registers"]
-    return KernelResources(
-        kernel=str(entry["kernel"]),
-        target=task.target.arch,
-        grid=grid,
-        num_warps=int(entry["num_warps"]),
-        num_stages=int(entry["num_stages"]),
-        constexprs=_constexprs(entry.get("constexprs")),
-        registers=registers,
-        spill_bytes=4 * int(entry["spills"] or 0),
-        shared_bytes=shared,
-        shared_limit=int(task.target.figure("shared_memory_per_block")),
-        occupancy=occupancy(task.target, warps=int(entry["num_warps"]), registers=int(registers), shared=shared)
-        if registers
-        else None,
-    )
-
-
-def _constexprs(told: object) -> dict[str, Knob]:
-    """The constants of a launch as a worker tells them; nothing of what is none."""
-    if not isinstance(told, dict):
-        return {}
-    return {str(name): value for name, value in told.items() if isinstance(value, int | str)}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from egg_graph.evaluator.aot.pruning import any_pruned
 from egg_graph.evaluator.device.access import give_way
-from egg_graph.evaluator.gpu.ladder import launch_resources
+from egg_graph.evaluator.gpu.launch_resources import launch_resources
 from egg_graph.evaluator.gpu.timing.statistics import median
 from egg_graph.evaluator.gpu.worker_session import CandidateFailed, WorkerSession
 from egg_graph.evaluator.host.fork_server import GLANCE
