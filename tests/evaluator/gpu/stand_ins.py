@@ -1,6 +1,7 @@
 """Stand-ins for the GPU: memory of this process is shared memory, and the worker lives in the judge's process."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ class InProcess:
 
     def start(self, memory_fraction: float) -> None:
         self.ask("start", memory_fraction=memory_fraction)
+
+    def paused(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @property
     def has_processes(self) -> bool:

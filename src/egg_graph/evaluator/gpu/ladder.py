@@ -164,11 +164,11 @@ class GpuLadder:
 
     def _close(self, correct: GpuCorrectness) -> None:
         """End the candidate's processes and give their memory back, while nobody measures: both take the driver's time
-        on the whole GPU."""
+        on the whole GPU. They are stopped until then."""
         if not correct.session.has_processes:
             return
         try:
-            with self.access.computing():
+            with correct.session.paused(), self.access.computing():
                 correct.close()
                 torch.cuda.empty_cache()
         finally:
