@@ -57,9 +57,8 @@ def _on_gpu(problem: Problem) -> dict[str, Any]:
         with access.computing():
             return _at_full_shape(problem, _surveyed(problem))
 
-    plan = problem.memory_plan
     try:
-        told = room.work(problem, judged, nbytes=plan.least_bytes + plan.compulsory_bytes)
+        told = room.work(problem, judged, nbytes=lambda plan: plan.least_bytes + plan.compulsory_bytes)
     except torch.OutOfMemoryError as error:
         told = {"verdict": "evaluable", "full_shape": does_not_fit(problem, error)}
     return {**told, "peak_bytes": torch.cuda.max_memory_reserved()}

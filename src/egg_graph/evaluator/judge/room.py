@@ -15,12 +15,23 @@ from typing import TypeVar
 import torch
 
 from egg_graph.evaluator.device.access import GpuAccess
+from egg_graph.evaluator.problem.memory_plan import MemoryPlan
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.evaluator.problem.reference import one_line
 
 T = TypeVar("T")
 AMPLE_PART = 0.6
 """Reserve this fraction of the GPU's memory where less did not suffice."""
+
+
+def usual_bytes(plan: MemoryPlan) -> float:
+    """What judging a kernel usually takes [bytes]."""
+    return plan.usual_bytes
+
+
+def baseline_bytes(plan: MemoryPlan) -> float:
+    """What the reference alone takes [bytes]."""
+    return plan.baseline_bytes
 
 
 class Room:
@@ -39,7 +50,7 @@ class Room:
         problem: Problem,
         work: Callable[[], T],
         *,
-        nbytes: float = 0.0,
+        nbytes: Callable[[MemoryPlan], float] = usual_bytes,
         in_parts: bool = False,
         short: Callable[[T], bool] = lambda answer: False,
     ) -> T:
@@ -49,7 +60,7 @@ class Room:
         Args:
             problem: the task.
             work: what to do; it raises torch.OutOfMemoryError where memory runs short, or answers so.
-            nbytes: memory to reserve [bytes]; what the task usually takes if 0.
+            nbytes: memory to reserve, from the task's plan [bytes].
             in_parts: whether the work reserves its memory itself, for its parts at full shape.
             short: whether an answer says that memory ran short.
 
@@ -61,7 +72,7 @@ class Room:
             return work()
         plan = problem.memory_plan
         reserved = self._reserved_in_parts if in_parts else self._reserved
-        wanted = nbytes or plan.usual_bytes
+        wanted = nbytes(plan)
         for room in (reserved(wanted), reserved(max(wanted, AMPLE_PART * plan.capacity))):
             self.access.crowded = False
             try:
