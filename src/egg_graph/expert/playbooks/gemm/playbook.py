@@ -30,7 +30,8 @@ class GemmPlaybook(Playbook):
         "truncation is a bias. On Hopper the fastest structure is one program per multiprocessor, operands by TMA, "
         "tiles of 128 x 256 x 32 (fp32) or 128 x 256 x 64 (16 bit), 8 warps, 3 to 4 stages, the tile stored in "
         "four column chunks. wgmma takes fp32 operands only with K contiguous: pack any other layout once. Few "
-        "output tiles and a long K: split K in two deterministic passes."
+        "output tiles and a long K: split K in two deterministic passes. A matrix times one vector: fp32 sums without "
+        "tensor cores, which bias a long one."
     )
     variants = ("pointer", "tma", "tma_registers", "split_k", "vector")
     alternatives = (
