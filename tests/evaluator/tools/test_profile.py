@@ -37,7 +37,7 @@ python, watched = words[words.index("-P") - 1], {real!r} if part == "real" else 
 status = subprocess.run([python, "-P", "-c", watched, part, str(folder)]).returncode
 if part == "silent":
     sys.exit(status)
-if part == "lacking" and "launch__grid_size" in words[words.index("--metrics") + 1]:
+if part.startswith("lacking") and "launch__grid_size" in words[words.index("--metrics") + 1]:
     report.write_text("==ERROR== Failed to find metric launch__grid_size\\n")
 elif status == 0:
     report.write_text({table!r})
@@ -65,6 +65,9 @@ case = folder / os.environ["EGG_GRAPH_CASE"]
 while not case.exists():
     time.sleep(0.01)
 payload = json.loads(case.read_text())
+if part == "lacking early" and not (folder / "started").exists():
+    (folder / "started").touch()
+    sys.exit(1)
 (folder / "loaded").write_text(payload["precision"])
 (folder / "ncu.steps").write_text(f"loaded {time.time() - payload['begin']:.1f}\\n")
 (folder / "ncu.loaded").touch()
@@ -172,8 +175,12 @@ def test_a_kernel_that_the_source_does_not_name_is_looked_at_all_the_same(
     assert (profiler.folder / "kernels").read_text() == "regex:^(k)$"
 
 
-def test_a_gpu_that_lacks_a_metric_gives_the_others(profiler: WaitingProfiler, problem: Problem, player: Path) -> None:
-    (player / "part").write_text("lacking")
+@pytest.mark.parametrize("part", ["lacking", "lacking early"])
+def test_a_gpu_that_lacks_a_metric_gives_the_others(
+    profiler: WaitingProfiler, problem: Problem, player: Path, part: str
+) -> None:
+    """Told once the forward has run, or while the candidate is loaded, ahead of the go."""
+    (player / "part").write_text(part)
     builder, _ = profiled(profiler, problem)
     assert builder.profile.metrics["gpu__time_duration.sum"].value == 1500
     assert builder.profile.metrics["launch__grid_size"].missing == "this GPU has no such metric"

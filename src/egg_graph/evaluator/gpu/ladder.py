@@ -160,13 +160,12 @@ class GpuLadder:
             builder.fail("timing", [failure.finding], log=failure.log)
             return None
         finally:
-            self._close(correct)
+            if correct.session.has_processes:
+                self._close(correct)
 
     def _close(self, correct: GpuCorrectness) -> None:
         """End the candidate's processes and give their memory back, while nobody measures: both take the driver's time
         on the whole GPU. They are stopped until then."""
-        if not correct.session.has_processes:
-            return
         try:
             with correct.session.paused(), self.access.computing():
                 correct.close()

@@ -29,7 +29,7 @@ from egg_graph.evaluator.host.fork_server import ForkServer
 from egg_graph.evaluator.judge.compile_ahead import compiled_ahead
 from egg_graph.evaluator.judge.compile_cache import compiled_driver
 from egg_graph.evaluator.judge.gpu_screening import TOGETHER, bytes_of_sweep, ready_at_once, screen_on_gpu
-from egg_graph.evaluator.judge.room import Room, baseline_bytes, does_not_fit
+from egg_graph.evaluator.judge.room import Room, does_not_fit
 from egg_graph.evaluator.judge.screening import screen_without_gpu
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
@@ -191,7 +191,7 @@ class Judge:
             with self.access.measuring(), spending_on("timing"):
                 return gpu.baseline(problem)
 
-        return self.room.work(problem, measure, nbytes=baseline_bytes)
+        return self.room.work(problem, measure, nbytes=lambda plan: plan.baseline_bytes)
 
     def _tuned(self, task: KernelTask, operators: tuple[str, ...], baseline: PyTorchBaseline) -> TunedBaseline:
         """Tuned PyTorch of a task, measured once; tried again where a busy GPU kept it from being measured."""
@@ -327,7 +327,7 @@ class Judge:
             return problem.untimed_baseline
         with spending_on("correctness"), _reference_in_time():
             _ = problem.shapes  # found without a GPU, and so before its memory is reserved
-        return self.room.work(problem, lambda: self._surveyed(problem), nbytes=baseline_bytes)
+        return self.room.work(problem, lambda: self._surveyed(problem), nbytes=lambda plan: plan.baseline_bytes)
 
     def _surveyed(self, problem: Problem) -> Baseline:
         """Survey the reference before any candidate, within `REFERENCE_SECONDS`.

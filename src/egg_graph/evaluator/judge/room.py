@@ -24,16 +24,6 @@ AMPLE_PART = 0.6
 """Reserve this fraction of the GPU's memory where less did not suffice."""
 
 
-def usual_bytes(plan: MemoryPlan) -> float:
-    """What judging a kernel usually takes [bytes]."""
-    return plan.usual_bytes
-
-
-def baseline_bytes(plan: MemoryPlan) -> float:
-    """What the reference alone takes [bytes]."""
-    return plan.baseline_bytes
-
-
 class Room:
     """One judge's room.
 
@@ -50,7 +40,7 @@ class Room:
         problem: Problem,
         work: Callable[[], T],
         *,
-        nbytes: Callable[[MemoryPlan], float] = usual_bytes,
+        nbytes: Callable[[MemoryPlan], float] = lambda plan: plan.usual_bytes,
         in_parts: bool = False,
         short: Callable[[T], bool] = lambda answer: False,
     ) -> T:

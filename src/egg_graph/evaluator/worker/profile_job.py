@@ -53,7 +53,7 @@ def run(payload: dict[str, Any], folder: Path, channel: int) -> dict[str, Any]:
         for _ in range(2):
             words = command(folder, payload["kernels"], metrics)
             watched = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
-            if not case.exists():
+            if not waiting_program.go_of(case).exists():
                 waiting_program.pass_on(channel, case, partial(_runs, watched))
             status, report = watched.wait(), folder / REPORT
             unknown = ncu.unknown_metrics(report.read_text(errors="replace")) if report.exists() else ()

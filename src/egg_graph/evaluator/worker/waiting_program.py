@@ -35,7 +35,8 @@ def go_of(case: Path) -> Path:
 
 
 def pass_on(channel: int, case: Path, waits: Callable[[], bool]) -> bool:
-    """Wait for the judge's case and go, and pass them on; False if the programs end before.
+    """Wait for the judge's case and go, and pass them on; False if the programs end before. What was passed on to
+    programs that ended is there for those that are started in their place, and only the rest is waited for.
 
     Args:
         channel: socket on which both come, a line each; the first is the payload of `tools.job_files.write_case`.
@@ -43,9 +44,10 @@ def pass_on(channel: int, case: Path, waits: Callable[[], bool]) -> bool:
         waits: whether a program still waits.
     """
     with os.fdopen(channel, "rb", buffering=0, closefd=False) as judge:
-        if not _is_told(channel, waits):
-            return False
-        single_forward.write_payload(case, json.loads(judge.readline()))
+        if not case.exists():
+            if not _is_told(channel, waits):
+                return False
+            single_forward.write_payload(case, json.loads(judge.readline()))
         if not _is_told(channel, waits):
             return False
         go_of(case).touch()

@@ -1,5 +1,7 @@
 """Matrix products with a fused pointwise epilogue: linear, matmul, mm, bmm, addmm, baddbmm."""
 
+from dataclasses import replace
+
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode, Tuning
 from egg_graph.expert.playbooks.gemm import tiles
@@ -60,11 +62,11 @@ class GemmPlaybook(Playbook):
         """Group the product at `start` with the pointwise chain behind it; `split_k` where only that fills the GPU, and
         `vector` where b is one column."""
         group = group_at(graph, self.name, start, free, "pointer")
-        if group is not None and _is_vector(graph, group):
-            return Group(group.playbook, group.nodes, group.inputs, group.outputs, "vector")
-        if group is not None and _starved(graph, group):
-            return Group(group.playbook, group.nodes, group.inputs, group.outputs, "split_k")
-        return group
+        if group is None:
+            return None
+        if _is_vector(graph, group):
+            return replace(group, variant="vector")
+        return replace(group, variant="split_k") if _starved(graph, group) else group
 
     def preferred_variant(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Begin with TMA for large products: on an H200 it took half the pointer structure's time at TF32."""

@@ -62,10 +62,12 @@ LAUNCH = """    split_k = {split_k}
         a, b, parts, M, N, K, {strides},
 {options}
     )
-    {name}_sum_kernel[({matrices} * triton.cdiv(M, 16) * triton.cdiv(N, 64),)](
+"""
+
+SUM_LAUNCH = """    {name}_sum_kernel[({matrices} * triton.cdiv(M, {block_m}) * triton.cdiv(N, {block_n}),)](
         parts, out, M, N,{arguments}
-        BLOCK_M=16,
-        BLOCK_N=64,
+        BLOCK_M={block_m},
+        BLOCK_N={block_n},
         SPLIT_K=split_k,
         num_warps=4,
     )
@@ -90,10 +92,11 @@ def write_split_k(spec: GemmSpec) -> str:
         block_m=spec.knob("BLOCK_M"),
         block_n=spec.knob("BLOCK_N"),
         strides=spec.strides() if batched else "0, a.stride(0), a.stride(1), 0, b.stride(0), b.stride(1)",
-        arguments=spec.epilogue_arguments,
         options=spec.launch_options("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K", "num_warps", "num_stages"),
     )
-    return assemble(spec.epilogue.source, kernel, write_sum(spec), spec.wrapper_head() + launch)
+    return assemble(
+        spec.epilogue.source, kernel, write_sum(spec), spec.wrapper_head() + launch + write_sum_launch(spec, 16, 64)
+    )
 
 
 def write_sum(spec: GemmSpec) -> str:
@@ -102,4 +105,15 @@ def write_sum(spec: GemmSpec) -> str:
         name=spec.name,
         parameters=spec.epilogue_parameters,
         epilogue=spec.epilogue.call("acc", "rows", "cols", "matrix" if spec.batched else ""),
+    )
+
+
+def write_sum_launch(spec: GemmSpec, block_m: int, block_n: int) -> str:
+    """Write the wrapper's launch of the second pass, with a tile a program, and its return."""
+    return SUM_LAUNCH.format(
+        name=spec.name,
+        matrices="matrices" if spec.batched else "1",
+        block_m=block_m,
+        block_n=block_n,
+        arguments=spec.epilogue_arguments,
     )

@@ -5,7 +5,7 @@ it was beyond the error budget of TF32 on an H200.
 """
 
 from egg_graph.expert.playbooks.gemm.spec import GemmSpec, assemble
-from egg_graph.expert.playbooks.gemm.split_k import write_sum
+from egg_graph.expert.playbooks.gemm.split_k import write_sum, write_sum_launch
 
 KERNEL = '''@triton.jit
 def {name}_kernel(
@@ -33,14 +33,6 @@ LAUNCH = """    split_k = {split_k}
         a, b, parts, M, K, a.stride(0), a.stride(1), b.stride(0),
 {options}
     )
-    {name}_sum_kernel[(triton.cdiv(M, 64),)](
-        parts, out, M, N,{arguments}
-        BLOCK_M=64,
-        BLOCK_N=1,
-        SPLIT_K=split_k,
-        num_warps=4,
-    )
-    return out
 """
 
 
@@ -50,8 +42,9 @@ def write_vector(spec: GemmSpec) -> str:
         name=spec.name,
         split_k=spec.knob("SPLIT_K"),
         block_m=spec.knob("BLOCK_M"),
-        arguments=spec.epilogue_arguments,
         options=spec.launch_options("BLOCK_M", "BLOCK_K", "SPLIT_K", "num_warps"),
     )
     kernel = KERNEL.format(name=spec.name)
-    return assemble(spec.epilogue.source, kernel, write_sum(spec), spec.wrapper_head() + launch)
+    return assemble(
+        spec.epilogue.source, kernel, write_sum(spec), spec.wrapper_head() + launch + write_sum_launch(spec, 64, 1)
+    )
