@@ -108,6 +108,9 @@ def test_a_run_with_memory_stores_its_winner_and_the_next_sweep_is_a_short_one(t
     values = [9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0]
     text = tunable("timed", 9.0, STAGE, values)
     assert optimized(tmp_path, text) == ([values], [])
+    (folder,) = (tmp_path / "runs").iterdir()
+    again = text.replace("CONFIG = {'NUMBER': 9.0}", "CONFIG = {'NUMBER': 2.0}")
+    assert (folder / "tunable.py").read_text() == again != text, "a run of optimize leaves what tune takes"
     assert not (tmp_path / "data").exists(), "without memory nothing is kept"
     assert optimized(tmp_path, text, store=InMemoryStore()) == ([values], [])
     (kept,) = read_store(tmp_path / "data" / "egg-graph" / "winners.json")

@@ -79,8 +79,9 @@ def optimize(
 ) -> None:
     """Optimize one PyTorch module, and say what was proven about the kernel.
 
-    Shows each stage and attempt as it happens; leaves kernel.py, evidence.json, history.jsonl and report.html in
-    runs/<id>/. Set EGG_MODEL instead of --model to use the same model every time.
+    Shows each stage and attempt as it happens; leaves kernel.py, tunable.py (the same with CONFIG and SPACE, for
+    `tune`), evidence.json, history.jsonl and report.html in runs/<id>/. Set EGG_MODEL instead of --model to use the
+    same model every time.
 
     At the limit of a budget the run ends with the best kernel so far; --resume with a higher one goes on with it.
     Ctrl-C and SIGTERM stop a run before the next request to a model; it can be resumed.

@@ -22,7 +22,7 @@ WIDE = 110
 
 def show_sweep(console: Console, run: "Run") -> None:
     """Print the configurations of a run of `tune` as one table, and what the winner gains."""
-    from egg_graph.runs.tune_results import TUNABLE
+    from egg_graph.runs.tunable import TUNABLE
     from egg_graph.runs.winner import last_sweep
 
     sweep = last_sweep(run)

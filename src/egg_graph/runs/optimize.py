@@ -29,6 +29,7 @@ from egg_graph.runs.recorded_memory import recorded_memory
 from egg_graph.runs.reopening import reopen
 from egg_graph.runs.request_log import FolderLog, written_drafts
 from egg_graph.runs.results import Run, make_run, write_results
+from egg_graph.runs.tunable import write_tunable
 from egg_graph.runs.tune_results import end_tune
 from egg_graph.runs.winner import store_winner
 from egg_graph.schema import BadInput, ModelRefused, Precision, Principle
@@ -250,6 +251,7 @@ async def _run_to_end(
         ledger = await in_thread(history.read_ledger, folder)
         run = make_run(folder, saved.values, ledger)  # type: ignore[arg-type]
         await in_thread(write_results, run)
+        await in_thread(write_tunable, run)
         await in_thread(partial(end_tune, run, await in_thread(read_request, folder), worked=worked))
         if worked and remembers:
             await in_thread(store_winner, run, [user_store()])

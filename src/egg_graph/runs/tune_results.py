@@ -1,18 +1,15 @@
-"""What a run of `tune` leaves beside the results of `optimize`: tunable.py, and its winner in the stores."""
+"""What a run of `tune` leaves beside the results of `optimize`: its winner in the stores."""
 
 from pathlib import Path
 from typing import Any
 
-from egg_graph.runs.files import ANEW, cannot_write, write_whole
 from egg_graph.runs.folder import change_request
 from egg_graph.runs.results import Run
-from egg_graph.runs.winner import handed_over, store_winner
+from egg_graph.runs.winner import store_winner
 from egg_graph.tuning import user_store
 
 TUNE = "tune"
 """Key of run.json that makes a run one of `tune`: `{"store_out": path or None, "stored": whether it has ended}`."""
-TUNABLE = "tunable.py"
-"""File in the run's folder: the tuned kernel with CONFIG and SPACE, for another sweep."""
 
 
 def note_tune(request: dict[str, Any], store_out: Path | None) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def note_tune(request: dict[str, Any], store_out: Path | None) -> dict[str, Any]
 
 
 def end_tune(run: Run, request: dict[str, Any], *, worked: bool) -> None:
-    """Write tunable.py and the winner of a run of `tune`; do nothing for another run.
+    """Store the winner of a run of `tune`; do nothing for another run.
 
     A run that had ended and is only read again stores nothing: a later run may have stored a better winner.
 
@@ -37,28 +34,12 @@ def end_tune(run: Run, request: dict[str, Any], *, worked: bool) -> None:
 
     Raises:
         BadInput: if a store is damaged or cannot be written.
-        InfrastructureError: if tunable.py or run.json cannot be written, or another process holds a store.
+        InfrastructureError: if run.json cannot be written, or another process holds a store.
     """
     note = request.get(TUNE)
     if note is None:
         return
-    _write_tunable(run)
     if note["stored"] and not worked:
         return
     store_winner(run, (user_store(), *([] if note["store_out"] is None else [Path(note["store_out"])])))
     change_request(run.folder, {**request, TUNE: {**note, "stored": True}})
-
-
-def _write_tunable(run: Run) -> None:
-    """Write the kernel that was handed over as it was before its knobs became plain constants.
-
-    Raises:
-        InfrastructureError: if the file cannot be written.
-    """
-    kernel = handed_over(run)
-    if kernel is None:
-        return
-    try:
-        write_whole(run.folder / TUNABLE, kernel.source)
-    except OSError as error:
-        raise cannot_write(run.folder, error, ANEW) from error

@@ -37,7 +37,8 @@ def swept_attempt(run: Run) -> Attempt | None:
 def handed_over(run: Run) -> Candidate | None:
     """The kernel of the run, as it was judged before its knobs became plain constants; None without one."""
     best = run.state.get("best")
-    return next((a.candidate for a in run.attempts if best and a.candidate.id in (best.parent, best.id)), None)
+    judged = {attempt.candidate.id: attempt.candidate for attempt in run.attempts}
+    return None if best is None else judged.get(best.id) or judged.get(best.parent or "")
 
 
 def winner_of(run: Run) -> Winner | None:

@@ -332,6 +332,16 @@ CASES: dict[str, Case] = {
         ({"B": 1, "H": 6},),
         ("ieee/",),
     ),
+    "pooling_rolling": Case(
+        module(
+            "x = torch.relu(F.avg_pool2d(x, (3, 5), 1, (1, 2), count_include_pad=False)) * w[:, None, None]; "
+            "return F.max_pool2d(F.avg_pool2d(x, 4, 1, ceil_mode=True), (5, 2), (1, 1), (2, 1), dilation=(1, 2)) - 1",
+            "B, H = 16, 61", "torch.randn(B, 8, H, H + 3), torch.randn(8)", arguments="x, w",
+        ),
+        ("ieee/", "bf16/"),
+        ({"B": 2, "H": 9}, {"B": 1, "H": 20}),
+        ("ieee/",),
+    ),
     "pooling_unaligned": Case(
         module(
             "x = F.avg_pool2d(F.group_norm(x, 4, w), 3); return F.max_pool2d(x, 2)",

@@ -27,6 +27,9 @@ class PoolingWriter:
         Unfusable: if an output has another shape than the pooling, or the elementwise work cannot be indexed.
     """
 
+    knobs: tuple[str, ...] = ("LINES", "BLOCK")
+    """Sizes of a program's tile."""
+
     def __init__(self, graph: CapturedGraph, nodes: frozenset[str], name: str) -> None:
         found = [p for p in (pooling_at(graph, n) for n in graph.ordered(nodes)) if p is not None]
         if len(found) != 1:
@@ -38,7 +41,7 @@ class PoolingWriter:
             raise Unfusable("an output has another shape than the pooling")
         self.axes = "dhw"[-self.pooling.rank :]
         self.constants: dict[str, Vector] = {}
-        self.span = span_of(self.pooling, graph[self.pooling.x].size(graph[self.pooling.x].rank - 1))
+        self.span = self._span(graph[self.pooling.x].size(graph[self.pooling.x].rank - 1))
         body = self.body = PoolBody(graph, nodes, self.pooling, self.span)
         body.before = []
         for part in self.span.parts:
@@ -55,14 +58,18 @@ class PoolingWriter:
 
     def code(self, target: Hardware | None = None) -> KernelCode:
         """Write the source."""
-        sources, tuning = (self._kernel(), self._wrapper()), _tuning(self.pooling, self.span, multiprocessors(target))
+        sources, tuning = (self._kernel(), self._wrapper()), self._tuning(multiprocessors(target))
         return self.wrapper.code(self.outputs, sources, tuning, f"one pass over the windows: {self.doc}")
+
+    def _span(self, length: Vector) -> Span:
+        """Choose how lanes lie along the last dimension, of which `length` has the input's sizes."""
+        return span_of(self.pooling, length)
 
     def _joined(self, part: str, value: str) -> str:
         """Join a part with one more row. Lanes outside the input matter only where a window can have them."""
         pooling = self.pooling
         if self.span.guards or any(pooling.is_bounded(dim) for dim in range(pooling.rank)):
-            value = f"tl.where(inside{part}, {value}, {_start(pooling.is_max)})"
+            value = f"tl.where(inside{part}, {value}, {start_of(pooling.is_max)})"
         return f"part{part} = " + (f"propagate_max(part{part}, {value})" if pooling.is_max else f"part{part} + {value}")
 
     def _size(self, name: str, values: Vector) -> str:
@@ -75,12 +82,7 @@ class PoolingWriter:
     def _kernel(self) -> str:
         body, last, span = self.body, self.axes[-1], self.span
         lines = [
-            "pid = tl.program_id(0)",
-            f"blocks = tl.cdiv(OUT_{last}, BLOCK)",
-            "begin = pid % blocks * BLOCK",
-            f"{last} = begin + tl.arange(0, BLOCK)[None, :]",
-            "if WIDE:  # more elements than 32 bits can count",
-            "    pid = pid.to(tl.int64)",
+            *self._columns(),
             "lines = (pid // blocks) * LINES + tl.arange(0, LINES)[:, None]",
             "line_mask = lines < n_lines",
             f"offsets = lines * OUT_{last} + {last}",
@@ -89,20 +91,36 @@ class PoolingWriter:
             f"planes = plane{span.tail}",
             f"plane_mask = line_mask{span.tail}",
             *span.columns(self._size, self._input(len(self.axes) - 1)),
-            *(f"part{p} = tl.full({span.shape}, {_start(self.pooling.is_max)}, tl.float32)" for p in span.parts),
+            *(f"part{p} = tl.full({span.shape}, {start_of(self.pooling.is_max)}, tl.float32)" for p in span.parts),
             *self.head,
             *self._rows(),
             *span.join(self.pooling.is_max),
             *([] if self.pooling.is_max else [f"pool = pool / {self._divisor()}"]),
             *body.lines,
         ]  # fmt: skip
-        lanes = ["LANES"] if isinstance(span, Windows) else []
+        return kernel(f"{self.name}_kernel", self._arguments(), f"{self.doc}, LINES x BLOCK outputs a program.", lines)
+
+    def _columns(self) -> list[str]:
+        """Name the program's columns."""
+        last = self.axes[-1]
+        return [
+            "pid = tl.program_id(0)",
+            f"blocks = tl.cdiv(OUT_{last}, BLOCK)",
+            "begin = pid % blocks * BLOCK",
+            f"{last} = begin + tl.arange(0, BLOCK)[None, :]",
+            "if WIDE:  # more elements than 32 bits can count",
+            "    pid = pid.to(tl.int64)",
+        ]
+
+    def _arguments(self) -> list[str]:
+        """Name the kernel's parameters."""
+        body = self.body
+        lanes = ["LANES"] if isinstance(self.span, Windows) else []
         constants = [*body.sizes.values(), *self.constants, *(f"OUT_{a}" for a in self.axes), *lanes]
-        arguments = [
+        return [
             *(f"{body.label(root)}_ptr" for root in body.roots), *(f"{label}_ptr" for label in self.labels),
-            "n_lines", *body.numbers.values(), *(f"{c}: tl.constexpr" for c in (*constants, "LINES", "BLOCK", "WIDE")),
+            "n_lines", *body.numbers.values(), *(f"{c}: tl.constexpr" for c in (*constants, *self.knobs, "WIDE")),
         ]  # fmt: skip
-        return kernel(f"{self.name}_kernel", arguments, f"{self.doc}, LINES x BLOCK outputs a program.", lines)
 
     def _places(self) -> list[str]:
         """Write where the windows of the tile begin, and the plane that each line belongs to."""
@@ -179,6 +197,9 @@ class PoolingWriter:
             parts.append(taps if is_whole else f"(tl.minimum(from_{axis} + {taps}, {end}) - {begin})")
         return f"({' * '.join(parts)})"
 
+    def _tuning(self, machine: int) -> Tuning:
+        return _tuning(self.pooling, self.span, machine)
+
     def _wrapper(self) -> str:
         wrapper, pooling, name = self.wrapper, self.pooling, self.name
         source = self.graph[pooling.x]
@@ -203,22 +224,26 @@ class PoolingWriter:
             wrapper.know(f"out_{axis}", pooling.node.size(pooling.node.rank - pooling.rank + dim))
         lines += [f"{lb} = {wrapper.allocation(o)}" for lb, o in zip(self.labels, self.outputs, strict=True)]
         last = self.axes[-1]
-        block, tall = f'CONFIG["{name}_BLOCK"]', f'CONFIG["{name}_LINES"]'
+        knob = {k: f'CONFIG["{name}_{k}"]' for k in self.knobs}
         lines += [
-            f"n_lines = {self.labels[0]}.numel() // out_{last}",
-            f"grid = (triton.cdiv(n_lines, {tall}) * triton.cdiv(out_{last}, {block}),)",
+            f"n_lines = {self._count()}",
+            f"grid = (triton.cdiv(n_lines, {knob['LINES']}) * triton.cdiv(out_{last}, {knob['BLOCK']}),)",
         ]
         most = f"max({wrapper.size(source.numel)}, {self.labels[0]}.numel(), 2 * n_lines)"
         arguments = [
             *wrapper.labels, *self.labels, "n_lines", *wrapper.runtime_numbers(), *wrapper.constants(),
             *(f"{c}={wrapper.size(values)}" for c, values in self.constants.items()),
-            *(f"OUT_{a}=out_{a}" for a in self.axes), *self._lanes(), f"LINES={tall}", f"BLOCK={block}",
-            f"WIDE={most} > 2**31",
+            *(f"OUT_{a}=out_{a}" for a in self.axes), *self._lanes(),
+            *(f"{k}={text}" for k, text in knob.items()), f"WIDE={most} > 2**31",
             f'num_warps=CONFIG["{name}_num_warps"]',
         ]  # fmt: skip
         lines += call(f"{name}_kernel[grid]", arguments, indent=4)
         lines.append(f"return {', '.join(self.labels)}")
         return wrapper.function(f"{self.doc}.", lines)
+
+    def _count(self) -> str:
+        """Return how many lines the grid is made of, as the wrapper's text."""
+        return f"{self.labels[0]}.numel() // out_{self.axes[-1]}"
 
     def _lanes(self) -> list[str]:
         """Return the launch's argument for the lanes of a window, where lanes beside each other share one."""
@@ -229,7 +254,8 @@ class PoolingWriter:
         return [f"LANES={lanes}"]
 
 
-def _start(is_max: bool) -> str:
+def start_of(is_max: bool) -> str:
+    """Return what joining begins with, as kernel text."""
     return 'float("-inf")' if is_max else "0.0"
 
 
@@ -254,10 +280,7 @@ def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
         tile, warps = tile // 2, warps // 2
     tile = max(tile, 16)
     widest = 64 if shares else tile
-    width = shape[-1]
-    blocks = [b for b in (512, 256, 128, 64, 32, 16) if b < 2 * width and b <= max(widest, 16)] or [16]
-    padded = {b: -(-width // b) * b for b in blocks}
-    block = next(b for b in blocks if padded[b] <= MOST_PADDED * min(padded.values()))
+    block = fitting_block(shape[-1], max(widest, 16))
     lines = max(1, tile // block)
     return Tuning(
         {"LINES": lines, "BLOCK": block, "num_warps": warps},
@@ -266,3 +289,10 @@ def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
             "tensor_tiling": {"BLOCK": half_and_double(block, 16, 512)},
         },
     )
+
+
+def fitting_block(width: int, widest: int) -> int:
+    """Return the widest block of columns, up to `widest`, of which few lie beyond a line of `width`."""
+    blocks = [b for b in (512, 256, 128, 64, 32, 16) if b < 2 * width and b <= widest] or [16]
+    padded = {b: -(-width // b) * b for b in blocks}
+    return next(b for b in blocks if padded[b] <= MOST_PADDED * min(padded.values()))
