@@ -2,13 +2,15 @@
 
 import json
 
+import pytest
 import torch
 
-from egg_graph.bench.figures import Figures
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.values import Results
 from egg_graph.bench.writing import read_results
+from egg_graph.schema import BadInput
 from tests.lab.figures import read_figures
+from tests.lab.joined import join, joined_results
 from tests.lab.model_seeds import SeedResults, seeds_page, summarize_seeds
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
@@ -39,23 +41,33 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
 
 
 def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
-    levels = [bench_of(f"kernelbench_level{level}_h200") for level in (1, 2)]
-    for group in (group for results in levels for group in Figures.of(results).groups):
+    written = ROOT / "docs" / "results" / "kernelbench_levels_1_2_h200.json"
+    data = json.loads(written.read_text(encoding="utf-8"))
+    files = [written.parent / f"{source['file']}.json" for source in data["sources"]]
+    joined, merged, figures = joined_results(files, written, data["of"])
+    assert data["rows"] == joined.model_dump(mode="json")["rows"] and data["summary"] == figures.summary()
+    for group in figures.groups:
         mean, half = group.geometric_mean, group.fast["1.5"].value
         told = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) | {half:.0%} |"
         assert f"| {group.group} | {group.problems} | {group.right} | {group.usable} | {told}" in README
-    assert f"the {len(levels[0].rows)} of its 100 problems that had ended" in README
-    kept = [row for row in levels[0].rows if row.status == "reference_kept"]
-    assert f"{len(kept)} problems kept PyTorch" in README
-    results, groups = levels[1], Figures.of(levels[1]).groups
-    ratios = [row.ratio for row in results.rows if row.ratio is not None]
-    median, highest = groups[0].median.value, max(ratios)
-    assert f"Median {median:.2f}, lowest kernel {min(ratios):.2f}, highest {highest:.1f} " in README
-    assert f"the {len(results.rows)} of its problems that had ended" in README
-    more = Figures.of(bench_of("kernelbench_level2_more_h200")).groups
-    means = {group.group: group.geometric_mean for group in more}
-    told = f"{means['all'].value:.3f} ({means['all'].low:.3f} to {means['all'].high:.3f})"
-    assert f"geometric mean {told}, their six convolutions {means['any convolution'].value:.3f}" in README
+    everything, ratios = figures.groups[0], [row.ratio for row in merged.rows if row.ratio is not None]
+    kept = [row for row in merged.rows if row.status == "reference_kept"]
+    products = [row for row in kept if row.operator_class == "matrix product"]
+    told = " ".join(README.split())
+    assert f"{len(merged.rows)} of the {joined.of} problems of levels 1 and 2" in told
+    assert f"The other {joined.of - len(merged.rows)} were not measured" in told
+    assert f"Median {everything.median.value:.2f}, lowest kernel handed over {min(ratios):.2f}" in told
+    assert f"highest {max(ratios):.1f} (" in told
+    assert f"against fp32 eager {everything.against['eager fp32'].value:.2f}" in told
+    assert f"{len(kept)} problems kept PyTorch, {len(products)} of them products" in told
+    assert sum(row.status == "unevaluable" for row in merged.rows) == 5 and "Five cannot be judged" in told
+
+
+def test_benches_that_differ_in_more_than_code_are_not_joined(tmp_path):
+    results = ROOT / "docs" / "results"
+    with pytest.raises(BadInput, match="differ in more than their code"):
+        join([results / "kernelbench_level1_h200.json", results / "kernelbench_level2_h100.json"], tmp_path / "x", 200)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_the_page_says_of_convolutions_that_were_written_out_follows_from_both_benches():

@@ -583,6 +583,19 @@ def briefs(out: Annotated[Path | None, OUT] = None) -> None:
 
 
 @lab.command()
+def joined(
+    files: Annotated[list[Path], typer.Argument(help="Results of benches (.json); a later one's row counts.")],
+    of: Annotated[int, typer.Option(min=1, help="How many problems there are, measured or not.")],
+    out: Annotated[Path, typer.Option(help="Results: .json, and a page .md beside it.")],
+) -> None:
+    """Join benches that differ in nothing but their code into one table; each row names its bench."""
+    from tests.lab.joined import join
+
+    results = join(files, out, of)
+    typer.echo(f"{len(results.rows)} of {of} problems from {len(results.sources)} benches: {out.with_suffix('.md')}")
+
+
+@lab.command()
 def figures(
     folder: Annotated[Path, typer.Argument(help="Folder with trust_*.json files.")] = Path("docs/results"),
     page: Annotated[Path | None, typer.Option(help="Page to put them on, in place of those that are there.")] = None,

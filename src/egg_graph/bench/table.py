@@ -66,7 +66,7 @@ def markdown(results: Results, figures: Figures) -> str:
     timed = any(row.kernel_ms is not None for row in rows)
     lines = [f"# {results.name}", "", *headline(results, figures.groups[0]), ""]
     if timed:
-        lines += [*_groups(figures.groups), "", *_baselines(figures.groups[0]), ""]
+        lines += [*group_table(figures.groups), "", *baseline_table(figures.groups[0]), ""]
         lines += [*_kernelbench(figures.kernelbench), ""]
     lines += _ablations(figures.ablations)
     lines += _failures(rows)
@@ -118,7 +118,7 @@ def _tuned_missing(results: Results) -> str:
     return next((row.tuned for row in rows if row.tuned), "no problem came so far")
 
 
-def _groups(groups: tuple[Statistics, ...]) -> list[str]:
+def group_table(groups: tuple[Statistics, ...]) -> list[str]:
     """The statistics by group. Failures and kept references count as 1.0."""
     told = (
         "Ratio to the better of eager and torch.compile at equal precision; a problem without a kernel counts as 1.0."
@@ -137,7 +137,8 @@ def _group(group: Statistics) -> list[str]:
     return [*counts, *means, quartiles, *fast, roofline]
 
 
-def _baselines(all_rows: Statistics) -> list[str]:
+def baseline_table(all_rows: Statistics) -> list[str]:
+    """Geometric means of all rows, against each baseline."""
     cells = [
         [name, _with_interval(all_rows.against[name]) if name in all_rows.against else NOT_MEASURED]
         for name in BASELINES
