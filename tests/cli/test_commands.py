@@ -170,7 +170,7 @@ def test_optimize_shows_each_step_and_leaves_everything(egg, reference, monkeypa
         "error 1.0e-07 of 1.0e-05",
         "3 ms (1.33x)",
         "2 ms (2.00x)",
-        "better",
+        "best so far",
         "of 2 configurations",
         "proven",
         "the script says so",

@@ -6,12 +6,12 @@ from rich.console import Console
 
 from egg_graph.cli.optimize import spent_words
 from egg_graph.cli.verdict import show_verdict
-from egg_graph.schema import Check, Evaluation, Ledger, Timing, TunedBaseline, TunedTrial
+from egg_graph.schema import Check, Evaluation, Finding, Ledger, Rung, Timing, TunedBaseline, TunedTrial
 
 
 def shown(tuned=None, **fields) -> str:
     console = Console(file=io.StringIO(), width=160)
-    evaluation = Evaluation(candidate="c", task="t", status="correct", reason="right", **fields)
+    evaluation = Evaluation(**{"candidate": "c", "task": "t", "status": "correct", "reason": "right", **fields})
     show_verdict(console, evaluation, title="title", tuned=tuned)
     return console.file.getvalue()
 
@@ -39,6 +39,25 @@ def test_what_is_not_preserved_stands_under_a_heading_of_its_own():
     assert "not preserved" not in shown()
     text = shown(not_preserved=("infinities (minus_infinite inputs: got nan)",))
     assert text.index("not preserved") < text.index("infinities (minus_infinite inputs: got nan)")
+
+
+def test_what_decided_a_verdict_is_told_once():
+    message, where, cure = "3 of 4 elements are off", "the output", "look at the mask"
+    reason = f"{message} ({where})"
+    text = shown(
+        reason=reason,
+        status="incorrect",
+        findings=(
+            Finding(kind="wrong_values", message=message, where=where, cure=cure),
+            Finding(kind="register_spill", message="8 bytes spill", where="kernel k"),
+        ),
+        rungs=(
+            Rung(name="small", outcome="failed", statement=reason),
+            Rung(name="large", outcome="skipped", statement="no"),
+        ),
+    )
+    assert text.count(message) == text.count(where) == text.count(cure) == 1
+    assert "told above" in text and "8 bytes spill" in text and "kernel k" in text and "- no" in text
 
 
 def test_the_worst_check_is_told_with_its_inputs():

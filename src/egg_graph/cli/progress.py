@@ -166,11 +166,12 @@ class Progress:
         elif event.get("status") == "skipped":
             self._line(f"[bold]{name}[/]  [dim]{plain(event.get('reason', ''))}[/]")
         else:
-            ended = str(event.get("status", "")).replace("_", " ")
+            ended = "ended" if event.get("status") == "improved" else str(event.get("status", "")).replace("_", " ")
             self._unfruitful_sweep()
             told = event.get("reason") and event.get("status") != "no_kernel"  # the coder has said why there is none
             left = f"; left: {plain(event['reason'])}" if told else ""
-            self._detail("", f"[dim]{plain(ended)}{left}[/]")
+            if left or ended != "ended":
+                self._detail("", f"[dim]{plain(ended)}{left}[/]")
 
     def _role(self, event: Any) -> None:
         status, reason = str(event.get("status", "")), plain(event.get("reason", ""))
@@ -213,7 +214,7 @@ class Progress:
         status = str(event["status"])
         figures = f"[{color(status)}]{status:<13}[/] {_error(event)}  {_time(event)}"
         mark = (
-            "[green]better[/]"
+            "[green]best so far[/]"
             if event.get("improved")
             else ("[dim]the same program as before[/]" if event.get("repeated") else "")
         )

@@ -30,7 +30,8 @@ def show_verdict(console: Console, evaluation: Evaluation, *, title: str, tuned:
         f"[bold {color(evaluation.status)}]{evaluation.status}[/]  {plain(evaluation.reason)}",
     ]
     parts += _list("proven", evaluation.proven, "[green]+[/]")
-    parts += _list("not proven", evaluation.not_proven, "[yellow]-[/]")
+    gaps = tuple(line for line in evaluation.not_proven if line != evaluation.reason)
+    parts += _list("not proven", gaps, "[yellow]-[/]")
     parts += _list("not preserved", evaluation.not_preserved, "[yellow]-[/]")
     parts += _findings(evaluation)
     if (numbers := _numbers(evaluation, tuned)).row_count:
@@ -52,8 +53,9 @@ def _findings(evaluation: Evaluation) -> list[RenderableType]:
         return []
     table = Table.grid(padding=(0, 1))
     for finding in evaluation.findings:
-        table.add_row(f"  [red]{finding.kind}[/]", plain(finding.message))
-        if finding.where:
+        told = finding.message in evaluation.reason
+        table.add_row(f"  [red]{finding.kind}[/]", "told above" if told else plain(finding.message))
+        if finding.where and not (told and finding.where in evaluation.reason):
             table.add_row("", f"[dim]where[/] {plain(finding.where)}")
         if finding.cure:
             table.add_row("", f"[dim]cure[/]  {plain(finding.cure)}")
