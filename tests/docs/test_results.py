@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from egg_graph.bench.statistics import summarize
+from egg_graph.bench.table import furthest
 from egg_graph.bench.values import Results
 from egg_graph.bench.writing import read_results
 from egg_graph.schema import BadInput
@@ -61,6 +62,15 @@ def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
     assert f"against fp32 eager {everything.against['eager fp32'].value:.2f}" in told
     assert f"{len(kept)} problems kept PyTorch, {len(products)} of them products" in told
     assert sum(row.status == "unevaluable" for row in merged.rows) == 5 and "Five cannot be judged" in told
+
+
+def test_the_page_on_room_names_the_twenty_that_are_furthest_from_the_roofline():
+    written = ROOT / "docs" / "results" / "kernelbench_levels_1_2_h200.json"
+    sources = json.loads(written.read_text(encoding="utf-8"))["sources"]
+    _, merged, _ = joined_results([written.parent / f"{source['file']}.json" for source in sources], written, 200)
+    page = (ROOT / "docs" / "room.md").read_text(encoding="utf-8")
+    told = [line.split(" | ")[:2] for line in page.splitlines() if line.startswith("| level")]
+    assert told == [[f"| {row.name.split('_')[0]}", f"{row.of_roofline:.1%}"] for row in furthest(merged.rows)]
 
 
 def test_benches_that_differ_in_more_than_code_are_not_joined(tmp_path):

@@ -518,6 +518,15 @@ CASES: dict[str, Case] = {
         ("tf32/",),
         ({"B": 2, "N": 20, "H": 3},),
     ),
+    "convolution_transposed_groups": Case(  # half of each step over innermost channels is padding
+        convolution(
+            "nn.ConvTranspose3d(c, n, (3, 2, 5), (2, 1, 2), 1, groups=2)", "torch.randn(B, C, H, H, H + 1)", "1, 1, 1",
+            few=16,
+        ),
+        ("tf32/channels_last", "tf32/planes", "bf16/channels_last"),
+        ({"B": 2, "N": 20, "H": 4}, {"B": 1, "N": 12, "H": 3}),
+        ("tf32/channels_last",),
+    ),
     "convolution_transposed_dilated": Case(
         convolution(
             "nn.ConvTranspose2d(c, n, (3, 5), (s, 3), (1, 0), (0, 1), groups=2, dilation=2)",

@@ -107,7 +107,13 @@ class ConvolutionPlaybook(Playbook):
         return tuple(v for v in self.variants if structure_of(graph, convolution, v) == v)
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
-        """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them."""
+        """Return the survey: the rules of `tiles.structure_for` are fitted to it, and no library came near them.
+
+        Between `FEWEST_MOVED` and `FEW_CHANNELS` channels it read the input of a transposed convolution one way alone.
+        """
+        shape = shape_of(graph, _convolution_of(graph, group))
+        if shape.transposed and tiles.FEWEST_MOVED <= shape.channels_in < tiles.FEW_CHANNELS:
+            return ""
         return survey_of(graph, group, precision, target, TF32)
 
     def write(

@@ -24,7 +24,9 @@ LARGEST_HELD_TILE = 128 * 128
 SMALLEST_TILE = (64, 32)
 """Rows that one instruction of the tensor cores has, and columns below which operands are read too often."""
 FEW_CHANNELS = 16
-"""Below this many input channels of a group, channels and taps are one index of the sum."""
+"""Below this many input channels of a group, channels and taps are one index of the sum, unless asked otherwise."""
+FEWEST_MOVED = 8
+"""Input channels of a group below which most lanes of a step over innermost channels would be idle."""
 CHANNELS_WORTH_MOVING = 32
 """From this many input channels on, one pass that puts the channels innermost pays for itself in wide loads, if every
 number is read for several taps; in three dimensions without strides, which have many, from `FEW_CHANNELS` on."""
@@ -62,7 +64,7 @@ class Shape:
 
 def structure_for(shape: Shape, wish: str = "") -> Structure:
     """Return the structure to read the input with: the one wished for where it fits, else the one that pays."""
-    if shape.channels_in < FEW_CHANNELS:
+    if shape.channels_in < (FEWEST_MOVED if wish == "channels_last" else FEW_CHANNELS):
         return "flat"
     if wish in ("planes", "channels_last"):
         return "planes" if wish == "planes" else "channels_last"
