@@ -57,7 +57,7 @@ class RollingWriter(PoolingWriter):
             "plane_mask = strip_mask",
             *(f"{row} = {start}" for row in self._kept),
             *self.head,
-            "for i in tl.static_range(RUN + " + f"{len(self._kept)}):",
+            f"for i in tl.static_range(RUN + {len(self._kept)}):",
             f"    in_h = begin_h + i{self._less_padding(-2)}",
             f"    part = {start}",
             *(f"    {line}" for line in self._row()),
@@ -82,35 +82,35 @@ class RollingWriter(PoolingWriter):
 
     def _row(self) -> list[str]:
         """Join one row of the input into `part`, along the last dimension and along that ahead of the rows."""
-        pooling, pad = self.pooling, ""
-        lines = [f"strip_row = strip_mask & (in_h >= 0) & (in_h < {self._input(pooling.rank - 2)})"]
-        row, mask = "plane", "strip_row"
-        if pooling.rank == 3:
-            lines.append(self._taps(0, "in_d = from_d + i_d"))
-            pad, row = "    ", f"(plane * {self._input(0)} + in_d)"
-            if pooling.is_bounded(0):
-                lines.append(f"{pad}row_mask_d = strip_row & (in_d >= 0) & (in_d < {self._input(0)})")
-                mask = "row_mask_d"
-        lines.append(f"{pad}rows = {row} * {self._input(pooling.rank - 2)} + in_h")
-        lines += [f"{pad}{line}" for line in self._taps(pooling.rank - 1, "in_w = from_w + i_w").split("\n")]
-        pad, length = pad + "    ", self._input(pooling.rank - 1)
-        bounded = pooling.is_bounded(pooling.rank - 1)
-        reach = f"(in_w >= 0) & (in_w < {length})" if bounded else "(w < OUT_w)"
-        return [
-            *"\n".join(lines).split("\n"),
-            f"{pad}inside = {mask} & {reach}",
-            f"{pad}at = rows * {length} + in_w",
-            *(f"{pad}{line}" for line in self.tap),
-        ]
+        rank, height = self.pooling.rank, self._input(self.pooling.rank - 2)
+        lines = [f"strip_row = strip_mask & (in_h >= 0) & (in_h < {height})"]
+        if rank == 2:
+            return [*lines, f"rows = plane * {height} + in_h", *self._taps("strip_row")]
+        depth, mask, inner = self._input(0), "strip_row", []
+        if self.pooling.is_bounded(0):
+            mask = "row_mask_d"
+            inner.append(f"row_mask_d = strip_row & (in_d >= 0) & (in_d < {depth})")
+        inner += [f"rows = (plane * {depth} + in_d) * {height} + in_h", *self._taps(mask)]
+        return [*lines, *self._loop_over(0), *(f"    {line}" for line in inner)]
 
-    def _taps(self, dim: int, place: str) -> str:
-        """Write the head of the loop over one dimension of the window."""
+    def _taps(self, mask: str) -> list[str]:
+        """Join the numbers of a row that belong to a window, where `mask` says that there is a row."""
+        last = self.pooling.rank - 1
+        length = self._input(last)
+        reach = f"(in_w >= 0) & (in_w < {length})" if self.pooling.is_bounded(last) else "(w < OUT_w)"
+        body = [f"inside = {mask} & {reach}", f"at = rows * {length} + in_w", *self.tap]
+        return [*self._loop_over(last), *(f"    {line}" for line in body)]
+
+    def _loop_over(self, dim: int) -> list[str]:
+        """Write the head of the loop over one dimension of the window, and the place in the input."""
         axis, taps = self.axes[dim], self.pooling.taps
         few = prod(t[0] for d, t in enumerate(taps) if d != self.pooling.rank - 2) <= MOST_UNROLLED
         step = self._size(f"D_{axis}", self.pooling.dilation[dim])
         count = self._size(f"K_{axis}", taps[dim])
-        head = f"for i_{axis} in {'tl.static_range' if few else 'range'}({count}):"
-        return f"{head}\n    {place}{'' if step == '1' else f' * {step}'}"
+        return [
+            f"for i_{axis} in {'tl.static_range' if few else 'range'}({count}):",
+            f"    in_{axis} = from_{axis} + i_{axis}{'' if step == '1' else f' * {step}'}",
+        ]
 
     def _output(self) -> list[str]:
         """Join the rows of a window, and store what follows."""
