@@ -336,10 +336,10 @@ CASES: dict[str, Case] = {
         module(
             "x = torch.relu(F.avg_pool2d(x, (3, 5), 1, (1, 2), count_include_pad=False)) * w[:, None, None]; "
             "return F.max_pool2d(F.avg_pool2d(x, 4, 1, ceil_mode=True), (5, 2), (1, 1), (2, 1), dilation=(1, 2)) - 1",
-            "B, H = 16, 61", "torch.randn(B, 8, H, H + 3), torch.randn(8)", arguments="x, w",
+            "B, C, H = 16, 8, 61", "torch.randn(B, C, H, H + 3), torch.randn(C)", arguments="x, w",
         ),
         ("ieee/", "bf16/"),
-        ({"B": 2, "H": 9}, {"B": 1, "H": 20}),
+        ({"B": 2, "H": 9}, {"B": 1, "C": 3, "H": 20}),
         ("ieee/",),
     ),
     "pooling_unaligned": Case(

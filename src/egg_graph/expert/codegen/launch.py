@@ -59,9 +59,21 @@ class Wrapper:
 
     def shape(self, name: str) -> str:
         """Write a tensor's shape as a tuple display."""
-        node = self.graph[name]
-        dims = [self.size(node.size(d)) for d in range(node.rank)]
+        dims = [self._dimension(name, d) for d in range(self.graph[name].rank)]
         return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+    def _dimension(self, name: str, dim: int) -> str:
+        """Write one size of a tensor. What no capture varied is read off an operand that has it at the same place.
+
+        Small sizes, such as 8 channels, are the same in all captures, and no constant of the module for that.
+        """
+        node = self.graph[name]
+        size = node.size(dim)
+        if len(set(size)) == 1:
+            for label, tensor in zip(self.labels, self.tensors, strict=True):
+                if self.graph[tensor].rank == node.rank and self.graph[tensor].size(dim) == size:
+                    return f"{label}.shape[{dim}]"
+        return self.size(size)
 
     def allocation(self, name: str) -> str:
         """Write the allocation of an output: `empty_like` where an operand has its shape, else `empty`."""
