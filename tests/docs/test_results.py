@@ -5,13 +5,14 @@ import json
 import pytest
 import torch
 
+from egg_graph.bench.figures import Figures
 from egg_graph.bench.statistics import summarize
 from egg_graph.bench.table import furthest
 from egg_graph.bench.values import Results
 from egg_graph.bench.writing import read_results
 from egg_graph.schema import BadInput
 from tests.lab.figures import read_figures
-from tests.lab.joined import join, joined_results
+from tests.lab.joined import JoinedResults, join, joined_results
 from tests.lab.model_seeds import SeedResults, seeds_page, summarize_seeds
 from tests.lab.survey import read_survey, summary, survey_page
 from tests.lab.survey_process import in_a_thread, switched, turned
@@ -41,11 +42,18 @@ def test_the_summary_of_the_readme_follows_from_the_rows():
     assert f"Geometric mean {summary.geometric_mean.value:.2f}, median {summary.median.value:.2f}" in README
 
 
+LEVELS_1_2 = ROOT / "docs" / "results" / "kernelbench_levels_1_2_h200.json"
+
+
+def levels_1_2() -> tuple[JoinedResults, Results, Figures]:
+    data = json.loads(LEVELS_1_2.read_text(encoding="utf-8"))
+    files = [LEVELS_1_2.parent / f"{source['file']}.json" for source in data["sources"]]
+    return joined_results(files, LEVELS_1_2, data["of"])
+
+
 def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
-    written = ROOT / "docs" / "results" / "kernelbench_levels_1_2_h200.json"
-    data = json.loads(written.read_text(encoding="utf-8"))
-    files = [written.parent / f"{source['file']}.json" for source in data["sources"]]
-    joined, merged, figures = joined_results(files, written, data["of"])
+    data = json.loads(LEVELS_1_2.read_text(encoding="utf-8"))
+    joined, merged, figures = levels_1_2()
     assert data["rows"] == joined.model_dump(mode="json")["rows"] and data["summary"] == figures.summary()
     for group in figures.groups:
         mean, half = group.geometric_mean, group.fast["1.5"].value
@@ -65,9 +73,7 @@ def test_what_the_readme_says_of_kernelbench_follows_from_the_rows():
 
 
 def test_the_page_on_room_names_the_twenty_that_are_furthest_from_the_roofline():
-    written = ROOT / "docs" / "results" / "kernelbench_levels_1_2_h200.json"
-    sources = json.loads(written.read_text(encoding="utf-8"))["sources"]
-    _, merged, _ = joined_results([written.parent / f"{source['file']}.json" for source in sources], written, 200)
+    _, merged, _ = levels_1_2()
     page = (ROOT / "docs" / "room.md").read_text(encoding="utf-8")
     told = [line.split(" | ")[:2] for line in page.splitlines() if line.startswith("| level")]
     assert told == [[f"| {row.name.split('_')[0]}", f"{row.of_roofline:.1%}"] for row in furthest(merged.rows)]

@@ -11,20 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from egg_graph.bench.figures import Figures
+from egg_graph.bench.journal import TERMS
 from egg_graph.bench.table import baseline_table, group_table, headline
 from egg_graph.bench.values import Results, Row
 from egg_graph.bench.writing import markdown_table, read_results, write_results
 from egg_graph.schema import BadInput, Environment, Value
 
-AGREE: dict[str, Any] = {
-    "model": True,
-    "parts": True,
-    "judge": True,
-    "precision": True,
-    "target": True,
-    "settings": True,
-    "environment": {"gpu", "driver", "cuda", "torch", "triton", "python"},
-}
+MAY_DIFFER = ("suite", "version", "code", "runs_dir")
+"""Terms of a bench that need not be the same in all of them."""
+AGREE: dict[str, Any] = {name: part for name, part in TERMS.items() if name not in MAY_DIFFER}
 """What must be the same in every bench."""
 
 

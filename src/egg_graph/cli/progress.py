@@ -166,12 +166,14 @@ class Progress:
         elif event.get("status") == "skipped":
             self._line(f"[bold]{name}[/]  [dim]{plain(event.get('reason', ''))}[/]")
         else:
-            ended = "ended" if event.get("status") == "improved" else str(event.get("status", "")).replace("_", " ")
+            status = str(event.get("status", ""))
             self._unfruitful_sweep()
-            told = event.get("reason") and event.get("status") != "no_kernel"  # the coder has said why there is none
+            told = event.get("reason") and status != "no_kernel"  # the coder has said why there is none
             left = f"; left: {plain(event['reason'])}" if told else ""
-            if left or ended != "ended":
-                self._detail("", f"[dim]{plain(ended)}{left}[/]")
+            if status != "improved":
+                self._detail("", f"[dim]{plain(status.replace('_', ' '))}{left}[/]")
+            elif left:  # the attempt itself was marked
+                self._detail("", f"[dim]ended{left}[/]")
 
     def _role(self, event: Any) -> None:
         status, reason = str(event.get("status", "")), plain(event.get("reason", ""))

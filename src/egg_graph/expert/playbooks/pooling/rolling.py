@@ -11,14 +11,14 @@ from egg_graph.expert.codegen.launch import kernel
 from egg_graph.expert.playbooks.knobs import half_and_double
 from egg_graph.expert.playbooks.pooling.match import Pooling
 from egg_graph.expert.playbooks.pooling.spans import Span, Taps
-from egg_graph.expert.playbooks.pooling.writer import MOST_UNROLLED, PoolingWriter, fitting_block, start_of
+from egg_graph.expert.playbooks.pooling.writer import PoolingWriter, fitting_block, start_of
 
 MOST_KEPT = 8
-"""Rows of a window up to which a program keeps them."""
+"""Most rows that a window may have: a program keeps all but one in registers."""
 TILE = 512
-"""Outputs beside each other in a program."""
+"""Outputs that a program computes side by side, all strips together."""
 RUN = 16
-"""Output rows that a program walks."""
+"""Output rows of a strip, which one program walks down."""
 
 
 def rolls(pooling: Pooling) -> bool:
@@ -76,10 +76,6 @@ class RollingWriter(PoolingWriter):
             lines.append(f"from_d = d * {stride}{self._less_padding(0)}")
         return [*lines, f"from_w = w{self._less_padding(-1)}"]
 
-    def _less_padding(self, dim: int) -> str:
-        padding = self.pooling.padding[dim]
-        return f" - {self._size(f'P_{self.axes[dim]}', padding)}" if any(padding) else ""
-
     def _row(self) -> list[str]:
         """Join one row of the input into `part`, along the last dimension and along that ahead of the rows."""
         rank, height = self.pooling.rank, self._input(self.pooling.rank - 2)
@@ -91,26 +87,18 @@ class RollingWriter(PoolingWriter):
             mask = "row_mask_d"
             inner.append(f"row_mask_d = strip_row & (in_d >= 0) & (in_d < {depth})")
         inner += [f"rows = (plane * {depth} + in_d) * {height} + in_h", *self._taps(mask)]
-        return [*lines, *self._loop_over(0), *(f"    {line}" for line in inner)]
+        return [*lines, *self._loop(0), *(f"    {line}" for line in inner)]
 
     def _taps(self, mask: str) -> list[str]:
         """Join the numbers of a row that belong to a window, where `mask` says that there is a row."""
         last = self.pooling.rank - 1
-        length = self._input(last)
-        reach = f"(in_w >= 0) & (in_w < {length})" if self.pooling.is_bounded(last) else "(w < OUT_w)"
-        body = [f"inside = {mask} & {reach}", f"at = rows * {length} + in_w", *self.tap]
-        return [*self._loop_over(last), *(f"    {line}" for line in body)]
+        body = [f"inside = {mask} & {self._reach()}", f"at = rows * {self._input(last)} + in_w", *self.tap]
+        return [*self._loop(last), *(f"    {line}" for line in body)]
 
-    def _loop_over(self, dim: int) -> list[str]:
-        """Write the head of the loop over one dimension of the window, and the place in the input."""
-        axis, taps = self.axes[dim], self.pooling.taps
-        few = prod(t[0] for d, t in enumerate(taps) if d != self.pooling.rank - 2) <= MOST_UNROLLED
-        step = self._size(f"D_{axis}", self.pooling.dilation[dim])
-        count = self._size(f"K_{axis}", taps[dim])
-        return [
-            f"for i_{axis} in {'tl.static_range' if few else 'range'}({count}):",
-            f"    in_{axis} = from_{axis} + i_{axis}{'' if step == '1' else f' * {step}'}",
-        ]
+    def _loads(self, dim: int) -> int:
+        """Count a lane's loads in the loops of one row."""
+        taps = self.pooling.taps
+        return prod(t[0] for d, t in enumerate(taps) if d != self.pooling.rank - 2)
 
     def _output(self) -> list[str]:
         """Join the rows of a window, and store what follows."""

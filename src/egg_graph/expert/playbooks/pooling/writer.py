@@ -9,7 +9,7 @@ from egg_graph.expert.codegen.indexing import OFFSETS, Unfusable, Vector
 from egg_graph.expert.codegen.launch import Wrapper, call, describe, kernel
 from egg_graph.expert.playbooks.knobs import half_and_double, multiprocessors, power_of_two
 from egg_graph.expert.playbooks.pooling.body import PoolBody, tap
-from egg_graph.expert.playbooks.pooling.match import Pooling, pooling_at
+from egg_graph.expert.playbooks.pooling.match import pooling_at
 from egg_graph.expert.playbooks.pooling.spans import Span, Taps, Windows, span_of
 from egg_graph.schema import Hardware
 
@@ -132,10 +132,19 @@ class PoolingWriter:
             lines.append(f"{axis} = ({text} % OUT_{axis}).to(tl.int32)")
         starts = isinstance(self.span, Taps) or (not self.pooling.is_max and "from_w" in self._divisor())
         for dim, axis in enumerate(self.axes if starts else before):
-            stride, padding = self._size(f"S_{axis}", self.pooling.stride[dim]), self.pooling.padding[dim]
-            shift = f" - {self._size(f'P_{axis}', padding)}" if any(padding) else ""
-            lines.append(f"from_{axis} = {axis} * {stride}{shift}")
+            stride = self._size(f"S_{axis}", self.pooling.stride[dim])
+            lines.append(f"from_{axis} = {axis} * {stride}{self._less_padding(dim)}")
         return lines
+
+    def _less_padding(self, dim: int) -> str:
+        """Write the subtraction of one dimension's padding; nothing where it has none."""
+        padding = self.pooling.padding[dim]
+        return f" - {self._size(f'P_{self.axes[dim]}', padding)}" if any(padding) else ""
+
+    def _reach(self) -> str:
+        """Write which columns of a window's numbers are the input's, where a lane reads them one by one."""
+        last = len(self.axes) - 1
+        return f"(in_w >= 0) & (in_w < {self._input(last)})" if self.pooling.is_bounded(last) else "(w < OUT_w)"
 
     def _rows(self) -> list[str]:
         """Write one loop for each dimension of the window before the last, and the loads of a row inside them."""
@@ -158,21 +167,25 @@ class PoolingWriter:
         if isinstance(self.span, Taps):
             lines += self._loop(last, pad)
             pad += "    "
-            bound = f"(in_w >= 0) & (in_w < {length})" if self.pooling.is_bounded(last) else "(w < OUT_w)"
-            lines.append(f"{pad}reach = {bound}")
+            lines.append(f"{pad}reach = {self._reach()}")
         for part in self.span.parts:
             lines.append(f"{pad}inside{part} = {rows_mask} & reach{part}")
             lines.append(f"{pad}at{part} = {rows} * {length} + in_w{part}")
         return [*lines, *(f"{pad}{line}" for line in self.tap)]
 
-    def _loop(self, dim: int, pad: str) -> list[str]:
-        """Write the head of the loop over one dimension of the window, and the place in the input."""
-        axis, taps = self.axes[dim], self.pooling.taps
+    def _loads(self, dim: int) -> int:
+        """Count a lane's loads in the loops over the window from this dimension on."""
+        taps = self.pooling.taps
         inner = taps[dim:] if isinstance(self.span, Taps) else taps[dim:-1]
-        unrolled = prod(t[0] for t in inner) * len(self.span.parts) <= MOST_UNROLLED
+        return prod(t[0] for t in inner) * len(self.span.parts)
+
+    def _loop(self, dim: int, pad: str = "") -> list[str]:
+        """Write the head of the loop over one dimension of the window, and the place in the input."""
+        axis = self.axes[dim]
+        loop = "tl.static_range" if self._loads(dim) <= MOST_UNROLLED else "range"
         step = self._size(f"D_{axis}", self.pooling.dilation[dim])
         return [
-            f"{pad}for i_{axis} in {'tl.static_range' if unrolled else 'range'}({self._size(f'K_{axis}', taps[dim])}):",
+            f"{pad}for i_{axis} in {loop}({self._size(f'K_{axis}', self.pooling.taps[dim])}):",
             f"{pad}    in_{axis} = from_{axis} + i_{axis}{'' if step == '1' else f' * {step}'}",
         ]
 
@@ -198,7 +211,29 @@ class PoolingWriter:
         return f"({' * '.join(parts)})"
 
     def _tuning(self, machine: int) -> Tuning:
-        return _tuning(self.pooling, self.span, machine)
+        """Choose the widest block that wastes few columns, and as many lines as fill the warps with loads of 16 bytes.
+
+        Args:
+            machine: Multiprocessors of the target.
+        """
+        pooling, span, shape = self.pooling, self.span, self.pooling.node.shape
+        shares = not pooling.is_partition and pooling.rank > 1
+        warps = 8 if shares else 4
+        lanes = max(32 * warps if not isinstance(span, Windows) else 1, 256 * warps // power_of_two(span.held))
+        tile = min(lanes, 64 * warps if not isinstance(span, Windows) else lanes) * span.outputs
+        while warps > 1 and prod(shape) < 4 * machine * tile:
+            tile, warps = tile // 2, warps // 2
+        tile = max(tile, 16)
+        widest = 64 if shares else tile
+        block = fitting_block(shape[-1], max(widest, 16))
+        lines = max(1, tile // block)
+        return Tuning(
+            {"LINES": lines, "BLOCK": block, "num_warps": warps},
+            {
+                "parallel_mapping": {"num_warps": (2, 4, 8), "LINES": half_and_double(lines, 1, 64)},
+                "tensor_tiling": {"BLOCK": half_and_double(block, 16, 512)},
+            },
+        )
 
     def _wrapper(self) -> str:
         wrapper, pooling, name = self.wrapper, self.pooling, self.name
@@ -261,34 +296,6 @@ def start_of(is_max: bool) -> str:
 
 def _product(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"({' * '.join(names)})"
-
-
-def _tuning(pooling: Pooling, span: Span, machine: int) -> Tuning:
-    """Choose the widest block that wastes few columns, and as many lines as fill the warps with loads of 16 bytes.
-
-    Args:
-        pooling: The pooling.
-        span: How lanes lie along its last dimension.
-        machine: Multiprocessors of the target.
-    """
-    shape = pooling.node.shape
-    shares = not pooling.is_partition and pooling.rank > 1
-    warps = 8 if shares else 4
-    lanes = max(32 * warps if not isinstance(span, Windows) else 1, 256 * warps // power_of_two(span.held))
-    tile = min(lanes, 64 * warps if not isinstance(span, Windows) else lanes) * span.outputs
-    while warps > 1 and prod(shape) < 4 * machine * tile:
-        tile, warps = tile // 2, warps // 2
-    tile = max(tile, 16)
-    widest = 64 if shares else tile
-    block = fitting_block(shape[-1], max(widest, 16))
-    lines = max(1, tile // block)
-    return Tuning(
-        {"LINES": lines, "BLOCK": block, "num_warps": warps},
-        {
-            "parallel_mapping": {"num_warps": (2, 4, 8), "LINES": half_and_double(lines, 1, 64)},
-            "tensor_tiling": {"BLOCK": half_and_double(block, 16, 512)},
-        },
-    )
 
 
 def fitting_block(width: int, widest: int) -> int:
