@@ -18,6 +18,8 @@ class Case:
     """Structure forced upon the first group."""
     budget: float = 2e-6
     """Relative L2 error: a few units in the last place of fp32."""
+    dropped: tuple[str, ...] = ()
+    """Groups that are left to PyTorch, one after the other."""
     wrappers: int = 0
     """Functions that its groups share, where some are written alike."""
 
@@ -58,6 +60,13 @@ e = x**3 + (x * x + 0.1) ** 1.5 + 1.0 / (x * x + 1.0) + torch.clamp(x, -0.3) + t
 f = torch.where(x > 0.1, x, 2.0 * x) + torch.maximum(x, -x) + torch.minimum(x, 0.5 * x) + torch.erf(x) + (x > 0).float()
 return a + b + c + d + e + f
 """
+
+NORMS_BEHIND_A_CONVOLUTION = module(
+    "return self.last(F.relu(self.norm(torch.tanh(self.convolution(x)))))",
+    init="self.convolution = nn.Conv2d(C, 12, 3)\nself.norm = nn.GroupNorm(4, 12)\nself.last = nn.BatchNorm2d(12)",
+    inputs="torch.randn(N, C, H, W)",
+    sizes="N, C, H, W = 3, 10, 12, 22",
+)
 
 CASES: dict[str, Case] = {
     "activations": Case(module(ACTIVATIONS, sizes="N, C = 48, 150"), ("pointwise",)),
@@ -156,7 +165,7 @@ CASES: dict[str, Case] = {
             inputs="torch.randn(N, C, H, W)",
             sizes="N, C, H, W = 2, 4, 12, 10",
         ),
-        ("convolution", "statistics", "planes") * 2,
+        ("convolution", "join", "planes") * 2,
         left=("add",) * 2,
         wrappers=3,
     ),
@@ -187,7 +196,7 @@ CASES: dict[str, Case] = {
             inputs="torch.randn(N, C, H, W)",
             sizes="N, C, H, W = 4, 10, 67, 63",
         ),
-        ("statistics", "planes"),
+        ("statistics", "join", "planes"),
         left=("add",),
     ),
     "statistics_of_large_numbers": Case(
@@ -196,7 +205,22 @@ CASES: dict[str, Case] = {
             inputs="torch.randn(N, C, H, W) + 3e4",
             sizes="N, C, H, W = 4, 10, 12, 20",
         ),
-        ("statistics",),
+        ("statistics", "join"),
+    ),
+    "norms_behind_the_library": Case(
+        NORMS_BEHIND_A_CONVOLUTION,
+        ("statistics", "join", "statistics", "planes", "join"),
+        left=("conv2d", "add"),
+        dropped=("convolution",),
+    ),
+    "joined_by_the_library": Case(
+        NORMS_BEHIND_A_CONVOLUTION,
+        ("pointwise", "planes", "planes", "pointwise", "pointwise"),
+        left=(
+            "conv2d", "parts", "mean_of_parts", "var_of_parts", "add", "parts", "mean_of_parts", "var_of_parts",
+            "var_of_parts",
+        ),
+        dropped=("convolution", "statistics_1", "statistics", "join_1", "join"),
     ),
     "batch_norm_into_others": Case(
         module(
@@ -206,7 +230,7 @@ CASES: dict[str, Case] = {
             inputs="torch.randn(N, C, W)",
             sizes="N, C, W = 4, 12, 34",
         ),
-        ("statistics", "pooling", "statistics", "row"),
+        ("statistics", "join", "pooling", "statistics", "join", "row"),
         left=("add",),
     ),
     "statistics": Case(

@@ -23,7 +23,7 @@ from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.module import write_module
-from egg_graph.expert.playbooks.convolution.layout import lay_out_channels
+from egg_graph.expert.playbooks.convolution.layout import prepare
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS
 from tests.expert.references import CASES, Case
@@ -32,12 +32,12 @@ from tests.expert.references import CASES, Case
 @cache
 def captured(source: str) -> CapturedGraph:
     """The graph of a reference, captured once for all structures forced upon it."""
-    return lay_out_channels(fold_linear_steps(export_graph(source, "ieee")))
+    return prepare(fold_linear_steps(export_graph(source, "ieee")))
 
 
 def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
     graph = captured(case.source)
-    plan = make_plan(graph, PLAYBOOKS)
+    plan = make_plan(graph, PLAYBOOKS, None, case.dropped)
     if case.variant:
         plan = make_plan(graph, PLAYBOOKS, {next(iter(plan.groups)): case.variant})
     path = folder / f"{name}.py"

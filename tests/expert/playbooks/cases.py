@@ -535,6 +535,39 @@ CASES: dict[str, Case] = {
         ("tf32/",),
         ({"B": 2, "N": 20, "H": 7},),
     ),
+    "convolution_before_a_batch_norm": Case(
+        module(
+            "return self.norm(F.silu(self.conv(x)))", "B, C, N, H = 16, 32, 64, 34", "torch.randn(B, C, H, H + 2)",
+            init="c, n; self.conv = nn.Conv2d(c, n, 3, padding=1, groups=2); self.norm = nn.BatchNorm2d(n)",
+            init_args="C, N",
+        ),
+        ("tf32/planes", "tf32/channels_last", "bf16/channels_last"),
+        ({"B": 3, "C": 32, "N": 40, "H": 13}, {"B": 2, "N": 6, "H": 5}),
+        ("tf32/planes",),
+    ),
+    "convolution_of_few_channels_before_norms": Case(
+        module(
+            "y = self.norm(self.conv(x)); return self.last(self.conv_2(y))",
+            "B, C, N, H = 8, 8, 64, 66", "torch.randn(B, C, H, H + 1)",
+            init="c, n; self.conv = nn.Conv2d(c, 12, 3); self.norm = nn.InstanceNorm2d(12); "
+            "self.conv_2 = nn.Conv2d(12, n, (3, 5)); self.last = nn.BatchNorm2d(n)",
+            init_args="C, N",
+        ),
+        ("tf32/padded", "ieee/padded"),
+        ({"B": 2, "C": 3, "N": 19, "H": 17}, {"B": 1, "C": 2, "N": 70, "H": 9}),
+        ("tf32/padded",),
+    ),
+    "convolution_transposed_before_a_group_norm": Case(  # a tile lies in one sample
+        module(
+            "return self.norm(F.gelu(self.conv(x))) * 2", "B, C, N, G, H = 8, 32, 64, 8, 48",
+            "torch.randn(B, C, H, H + 2)",
+            init="c, n, g; self.conv = nn.ConvTranspose2d(c, n, (3, 4), (3, 2), 1); self.norm = nn.GroupNorm(g, n)",
+            init_args="C, N, G",
+        ),
+        ("tf32/planes", "tf32/channels_last", "ieee/planes"),
+        ({"B": 3, "C": 16, "N": 24, "H": 7}, {"B": 2, "C": 20, "N": 40, "H": 13}),
+        ("tf32/channels_last",),
+    ),
     "convolution_depthwise": Case(
         convolution("nn.Conv2d(c, c, (3, 5), s, (1, 0), groups=c)", "torch.randn(B, C, H, H - 1)", "1, 1", tail="c"),
         ("tf32/",),
@@ -554,6 +587,7 @@ def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, 
     from egg_graph.expert.capture.export import export_graph
     from egg_graph.expert.capture.folds import fold_linear_steps
     from egg_graph.expert.codegen.module import write_module
+    from egg_graph.expert.playbooks.convolution.layout import prepare
     from egg_graph.expert.playbooks.planner import make_plan, write_kernels
     from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
 
@@ -561,7 +595,7 @@ def write_candidate(name: str, kind: str, folder: Path, graphs: dict[tuple[str, 
     reference = CASES[name].reference
     dtype = POLICY_DTYPE.get(precision, "float32")
     if (name, dtype) not in graphs:
-        graphs[name, dtype] = fold_linear_steps(export_graph(reference, precision))
+        graphs[name, dtype] = prepare(fold_linear_steps(export_graph(reference, precision)))
     graph = graphs[name, dtype]
     groups = make_plan(graph, PLAYBOOKS).groups
     chosen = {g: variant for g, group in groups.items() if variant in playbooks_by_name()[group.playbook].variants}

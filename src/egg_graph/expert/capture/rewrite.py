@@ -29,12 +29,12 @@ def new_node(name: str, op: str, args: tuple[JsonValue, ...], shapes: Shapes) ->
     """Return an fp32 node whose elements lie in row-major order.
 
     Args:
-        op: `aten.<name>.<overload>`; `aten.` may be left out.
+        op: `aten.<name>.<overload>`; `aten.` may be left out. Or an operator of our own, `expert.<name>.default`.
     """
     stride = [1] * len(shapes[0])
     for dim in range(len(stride) - 1, 0, -1):
         stride[dim - 1] = stride[dim] * shapes[0][dim]
-    op = f"aten.{op.removeprefix('aten.')}"
+    op = op if op.startswith(("aten.", "expert.")) else f"aten.{op}"
     return Node(name=name, op=op, args=args, shapes=shapes, dtype="float32", stride=tuple(stride))
 
 

@@ -8,6 +8,7 @@ from egg_graph.expert.capture.graph import Node, Placeholder, member
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.joining import joints
 from egg_graph.expert.codegen.launch import call
+from egg_graph.expert.codegen.parts import OF_PARTS, PARTS, is_by_sample
 from egg_graph.expert.codegen.plan import Plan, execution_order
 from egg_graph.expert.codegen.reference import CannotWrite
 from egg_graph.expert.codegen.sizes import Scope, forward_scope
@@ -83,7 +84,8 @@ class ForwardWriter:
     @property
     def helpers(self) -> set[str]:
         """Helpers that the statements call."""
-        return {d.function for d in self.graph.derived if any(f"{d.function}(" in line for line in self.lines)}
+        known = {d.function for d in self.graph.derived} | {"moments_of", "joined_moments"}
+        return {name for name in known if any(f"{name}(" in line for line in self.lines)}
 
     def text(self, name: str) -> str:
         """Return the expression for a tensor inside `forward`."""
@@ -105,7 +107,7 @@ class ForwardWriter:
         self.taken.add(wish)
         self.names[name] = wish
         shapes = self.graph[name].shapes
-        if shapes:
+        if shapes and self.graph[name].op != PARTS:
             self.scope.add_tensor(wish, shapes)
         return wish
 
@@ -224,6 +226,10 @@ class ForwardWriter:
             return f"{args[0]}.{node.base}({', '.join(args[1:])})"
         if node.base in ("detach", "alias", "lift_fresh_copy"):
             return args[0]
+        if node.op == PARTS:
+            return f"moments_of({args[0]}, {args[1]})"
+        if node.op in OF_PARTS:
+            return self._joined(node, args)
         if node.base == "channels_last":
             return f"{args[0]}.contiguous(memory_format=torch.channels_last)"
         if node.base in SYMBOLS:
@@ -233,6 +239,15 @@ class ForwardWriter:
         if node.base in TORCH:
             return f"torch.{node.base}({', '.join(args)})"
         return f"torch.ops.{node.op}({', '.join(args)})"
+
+    def _joined(self, node: Node, args: list[str]) -> str:
+        """Write the call that joins moments of parts without a kernel."""
+        groups, shape = "None", ["-1"] if node.rank == 1 else ["1", "-1", *("1" for _ in node.shape[2:])]
+        if is_by_sample(self.graph[node.inputs[0]]):
+            groups = self._number(list(node.size(1)), "the groups of a norm")
+            shape = ["-1", groups, *("1" for _ in node.shape[2:])]
+        correction = args[1] if len(args) > 1 else "None"
+        return f"joined_moments({args[0]}, {groups}, {correction}).view({', '.join(shape)})"
 
     def _arg(self, arg: JsonValue, node: Node) -> str:
         if isinstance(arg, list):

@@ -356,6 +356,24 @@ def join_moments(parts, degrees, dtype):
     join_moments_kernel[(parts.shape[0],)](parts, mean, var, parts.shape[1], degrees, BLOCK=512, num_warps=4)
     return mean, var
 ''',
+    "moments_of": '''def moments_of(x, by_sample):
+    """Count, mean, zero and squared deviations of every channel, of each sample or of all: [outer, channels, 1, 4]."""
+    dims = [d for d in range(x.dim()) if d > 1 or (d == 0 and not by_sample)]
+    var, mean = torch.var_mean(x.float(), dims, correction=0)
+    count = torch.full_like(mean, x.numel() // mean.numel())
+    return torch.stack([count, mean, torch.zeros_like(mean), var * count], -1).view(-1, x.shape[1], 1, 4)
+''',
+    "joined_moments": '''def joined_moments(parts, groups, correction):
+    """Mean, or variance where a correction is given, from the moments of parts [outer, channels, parts, 4]: of every
+    channel, or of every group of each sample's channels where there are groups."""
+    rows = parts.reshape(parts.shape[0], groups, -1, 4) if groups else parts.transpose(0, 1).flatten(1, 2)
+    count, mean, rest, squares = rows.unbind(-1)
+    total, mean = count.sum(-1, keepdim=True), mean + rest
+    middle = (count * mean).sum(-1, keepdim=True) / total
+    if correction is None:
+        return middle
+    return (squares + count * (mean - middle) ** 2).sum(-1, keepdim=True) / (total - correction)
+''',
 }  # fmt: skip
 """Source by name; a module holds its helpers in this order."""
 

@@ -1,6 +1,6 @@
 """Write the wrapper around a kernel: make operands contiguous, read sizes off them, allocate outputs, launch."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pydantic import JsonValue
 
@@ -14,11 +14,18 @@ from egg_graph.expert.codegen.sizes import Scope
 class Wrapper:
     """Writes one wrapper function, around one kernel or around several that share labels.
 
+    Args:
+        graph: The captured graph.
+        body: The kernel's.
+        name: Of the function.
+        more: The bodies of further kernels.
+        unsized: Tensors whose sizes are not those of the graph, so that none is read off them.
+
     Raises:
         Unfusable: if the kernel reads no tensor, so that there is no device to run on.
     """
 
-    def __init__(self, graph: CapturedGraph, body: Body, name: str, *more: Body) -> None:
+    def __init__(self, graph: CapturedGraph, body: Body, name: str, *more: Body, unsized: Collection[str] = ()) -> None:
         roots = dict.fromkeys(root for one in (body, *more) for root in one.roots)
         if not roots:
             raise Unfusable("a kernel without a tensor to read has no device to run on")
@@ -32,7 +39,9 @@ class Wrapper:
         self._parameters: list[str] = []
         self.in_place: dict[str, str] = {}
         """Nodes that are written into an operand, and the operand's label."""
-        self._scope = Scope.of_tensors(graph, zip(self.labels, self.tensors, strict=True))
+        pairs = zip(self.labels, self.tensors, strict=True)
+        self._sized = [(label, tensor) for label, tensor in pairs if tensor not in unsized]
+        self._scope = Scope.of_tensors(graph, self._sized)
 
     def know(self, text: str, values: Vector) -> None:
         """Have further sizes written by a variable of the wrapper."""
@@ -70,7 +79,7 @@ class Wrapper:
         node = self.graph[name]
         size = node.size(dim)
         if len(set(size)) == 1:
-            for label, tensor in zip(self.labels, self.tensors, strict=True):
+            for label, tensor in self._sized:
                 if self.graph[tensor].rank == node.rank and self.graph[tensor].size(dim) == size:
                     return f"{label}.shape[{dim}]"
         return self.size(size)
@@ -80,7 +89,7 @@ class Wrapper:
         node = self.graph[name]
         same_dtype = [lb for lb, t in zip(self.labels, self.tensors, strict=True) if self.graph[t].dtype == node.dtype]
         dtype = f"{same_dtype[0]}.dtype" if same_dtype and node.is_float else f"torch.{node.dtype}"
-        for label, tensor in zip(self.labels, self.tensors, strict=True):
+        for label, tensor in self._sized:
             if self.graph[tensor].shapes == node.shapes:
                 same = self.graph[tensor].dtype == node.dtype
                 return f"torch.empty_like({label})" if same else f"torch.empty_like({label}, dtype={dtype})"

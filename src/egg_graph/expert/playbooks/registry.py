@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from egg_graph.expert.playbooks.attention.playbook import AttentionPlaybook
+from egg_graph.expert.playbooks.channels.join import JoinPlaybook
 from egg_graph.expert.playbooks.channels.layout import LayoutPlaybook
 from egg_graph.expert.playbooks.channels.planes import PlanesPlaybook
 from egg_graph.expert.playbooks.channels.statistics import StatisticsPlaybook
@@ -27,6 +28,7 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     ConvolutionPlaybook(),
     ScanPlaybook(),
     StatisticsPlaybook(),
+    JoinPlaybook(),
     LayoutPlaybook(),
     PoolingPlaybook(),
     RowPlaybook(),

@@ -16,6 +16,7 @@ an activation needs for each of them at the same time would spill. A tail that r
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.playbooks.convolution import moments
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tile
 
@@ -39,7 +40,8 @@ def implicit_tile(rank: int) -> Tile:
 def write_implicit(spec: Spec) -> str:
     """Write the kernel."""
     arguments = [
-        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters, "BATCH", *(["C"] if spec.any_channels else []),
+        "x_ptr", "w_ptr", "out_ptr", *moments.parameter(spec), *spec.tail.parameters, "BATCH",
+        *(["C"] if spec.any_channels else []),
         *(f"{name}: tl.constexpr" for name in (*_channels(spec), "N", "GROUPS", *spec.gap, *spec.geometry)),
         *(f"{name}: tl.constexpr" for name in spec.lines("J_#")),
         *(["PHASES: tl.constexpr"] if spec.transposed else []),
@@ -67,8 +69,9 @@ def _store(spec: Spec, col: str, sums: str = "#", pieces: str = "PIECES") -> lis
     """Call the function that `_write_store` writes, for the columns from `col` on."""
     constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else [])]
     arguments = [
-        *(sums.replace("#", name) for name in _sums_passed(spec)), "out_ptr", *spec.tail.parameters,
-        "sample", "place", *spec.lines("o_#"), "in_rows", "group", col, "BATCH", *constants, pieces,
+        *(sums.replace("#", name) for name in _sums_passed(spec)), "out_ptr", *moments.passed(spec),
+        *spec.tail.parameters, "sample", "place", *spec.lines("o_#"), "in_rows", "group", col, "BATCH", *constants,
+        pieces,
     ]  # fmt: skip
     return call(f"{spec.name}_store", arguments)
 
@@ -77,8 +80,8 @@ def _write_store(spec: Spec) -> str:
     """Write the function that runs the tail on PIECES pieces of the columns and stores them."""
     constants = ["N", "GROUPS", *spec.gap, *spec.lines("OUT_#"), *(["PHASES"] if spec.transposed else []), "PIECES"]
     arguments = [
-        *_sums_passed(spec), "out_ptr", *spec.tail.parameters, "sample", "place", *spec.lines("o_#"), "in_rows",
-        "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
+        *_sums_passed(spec), "out_ptr", *moments.passed(spec), *spec.tail.parameters, "sample", "place",
+        *spec.lines("o_#"), "in_rows", "group", "col", "BATCH", *(f"{name}: tl.constexpr" for name in constants),
     ]  # fmt: skip
     halves = [f"    {name}_left, {name}_right = column_halves({name})" for name in _sums_passed(spec)]
     interleave = [
@@ -98,6 +101,7 @@ def _write_store(spec: Spec) -> str:
         *spec.tail.lines,
         *(all_channels if spec.tail.without_channels else []),
         f"tl.store({target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)",
+        *moments.stored_by_rows(spec),
     ]
     lines = [
         "if PIECES > 1:",
@@ -112,6 +116,17 @@ def _write_store(spec: Spec) -> str:
     return kernel(f"{spec.name}_store", arguments, doc, lines)
 
 
+def _row_numbers(spec: Spec, count: str, positions: str) -> list[str]:
+    """Number a tile's rows over all samples; where moments are by sample, a tile lies in one."""
+    if not moments.by_sample(spec):
+        return [f"rows = tile_m * {count} + tl.arange(0, {count})", f"in_rows = rows < BATCH * {positions}"]
+    return [
+        f"rows = tile_m % per_sample * {count} + tl.arange(0, {count})",
+        f"in_rows = rows < {positions}",
+        f"rows += tile_m // per_sample * {positions}",
+    ]
+
+
 def _place(spec: Spec) -> list[str]:
     """Decode the program's number into phase, group of channels and tile; the rows into sample and position."""
     lines = ["tile = tl.program_id(0)"]
@@ -124,14 +139,18 @@ def _place(spec: Spec) -> list[str]:
         f"PLACES: tl.constexpr = {spec.each('J_#', ' * ')}",
         f"PIXELS: tl.constexpr = {spec.each('IN_#', ' * ')}",
         f"ROWS: tl.constexpr = {'BLOCK_M // PHASES' if spec.transposed else 'BLOCK_M'}",
-        "tiles_m = tl.cdiv(BATCH * PLACES, ROWS)",
+        *(
+            ["per_sample: tl.constexpr = (PLACES + ROWS - 1) // ROWS", "tiles_m = BATCH * per_sample"]
+            if moments.by_sample(spec)
+            else ["tiles_m = tl.cdiv(BATCH * PLACES, ROWS)"]
+        ),
         "tiles_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N",
         "group = tile // (tiles_m * tiles_n)",
         "tile_m, tile_n = grouped_tile(tile % (tiles_m * tiles_n), tiles_m, tiles_n, GROUP_M)",
-        "rows = tile_m * ROWS + tl.arange(0, ROWS)",
+        *moments.numbered_parts(spec),
+        *_row_numbers(spec, "ROWS", "PLACES"),
         "cols = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)",
         "ks = tl.arange(0, BLOCK_K)",
-        "in_rows = rows < BATCH * PLACES",
         *(["in_cols = cols < N"] if spec.flat else []),
         "sample = (rows // PLACES).to(tl.int64)",
     ]
@@ -328,8 +347,7 @@ def _rows_of_all_phases(spec: Spec) -> list[str]:
     return [
         f"WIDTH: tl.constexpr = J_{last} * PHASES",
         "POSITIONS: tl.constexpr = PLACES * PHASES",
-        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
-        "in_rows = rows < BATCH * POSITIONS",
+        *_row_numbers(spec, "BLOCK_M", "POSITIONS"),
         "sample = (rows // POSITIONS).to(tl.int64)",
         *_coordinates([*spec.lines("j_#")[:-1], "step"], [*spec.lines("J_#")[:-1], "WIDTH"]),
         f"o_{last} = step * (S_{last} // PHASES) + own",
@@ -359,13 +377,32 @@ def write_implicit_wrapper(spec: Spec) -> str:
         block += " // phases"
     lines += spec.lines("j_# = triton.cdiv(out_#, s_#)" if spec.transposed else "j_# = out_#")
     lines.append(f"j_{last} += j_{last} % 2 if j_{last} > {SHORT} else 0  # so that positions have neighbours in pairs")
-    tiles_m = f"triton.cdiv(x.shape[0] * {spec.each('j_#', ' * ')}, {block})"
-    lines.append(f"tiles = {phases}groups * {tiles_m} * triton.cdiv(N, {spec.knob('BLOCK_N')})")
+    lines += _counted_tiles(spec, phases, block)
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "x.shape[0]", "C=C",
+        "x", "weight", "out", *moments.argument(spec), *spec.tail.arguments, "x.shape[0]", "C=C",
         *([f"WHOLE_C=C % {spec.knob('BLOCK_K')} == 0"] if spec.any_channels else []), "N=N", "GROUPS=groups",
         *spec.gap_argument, *spec.geometry_arguments, *spec.lines("J_#=j_#"),
         *(["PHASES=phases"] if spec.transposed else []), *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
-    lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), "return out"]
+    lines += [*call(f"{spec.name}_kernel[(tiles,)]", arguments, indent=4), moments.returned(spec)]
     return spec.wrapper(lines)
+
+
+def _counted_tiles(spec: Spec, phases: str, block: str) -> list[str]:
+    """Write the wrapper's lines that count tiles, and allocate what they leave.
+
+    Args:
+        spec: The convolution.
+        phases: Factors that count the phases of a transposed one.
+        block: Rows of a tile.
+    """
+    positions, tiles_n = spec.each("j_#", " * "), f"triton.cdiv(N, {spec.knob('BLOCK_N')})"
+    if not moments.by_sample(spec):
+        tiles_m = f"triton.cdiv(x.shape[0] * {positions}, {block})"
+        counted = [f"tiles_m = {tiles_m}", *moments.allocated_moments(spec, "1", f"{phases}tiles_m")]
+        return [*(counted if spec.tail.parts else []), f"tiles = {phases}groups * {tiles_m} * {tiles_n}"]
+    return [
+        f"per_sample = triton.cdiv({positions}, {block})",
+        *moments.allocated_moments(spec, "x.shape[0]", f"{phases}per_sample"),
+        f"tiles = {phases}groups * x.shape[0] * per_sample * {tiles_n}",
+    ]

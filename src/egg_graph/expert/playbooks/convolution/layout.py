@@ -9,6 +9,7 @@ from egg_graph.expert.codegen.expressions import is_pointwise
 from egg_graph.expert.playbooks.channels.layout import CHANNELS_LAST
 from egg_graph.expert.playbooks.channels.planes import is_by_channel
 from egg_graph.expert.playbooks.convolution.match import Convolution, convolution_at
+from egg_graph.expert.playbooks.convolution.norms import take_parts
 from egg_graph.expert.playbooks.convolution.playbook import structure_of
 from egg_graph.schema import KernelTask
 
@@ -23,8 +24,13 @@ def graph_of(task: KernelTask) -> CapturedGraph:
     if id(graph) not in _laid_out:
         if len(_laid_out) >= MOST_KEPT:
             _laid_out.clear()
-        _laid_out[id(graph)] = graph, lay_out_channels(graph)
+        _laid_out[id(graph)] = graph, prepare(graph)
     return _laid_out[id(graph)][1]
+
+
+def prepare(graph: CapturedGraph) -> CapturedGraph:
+    """Return the graph with operators of our own where groups share work: moments of parts, and moved channels."""
+    return lay_out_channels(take_parts(graph))
 
 
 def lay_out_channels(graph: CapturedGraph) -> CapturedGraph:

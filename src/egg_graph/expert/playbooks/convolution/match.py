@@ -9,6 +9,7 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, no
 from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
+from egg_graph.expert.codegen.parts import PARTS
 from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, anchor_of, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
@@ -163,7 +164,27 @@ def group_at(
             chain.append(node.name)
     while not _is_whole(graph, convolution, chain):
         chain.pop()
-    return Group.of(graph, playbook, set(chain), variant)
+    return Group.of(graph, playbook, {*chain, *_parts_left(graph, convolution, chain, free)}, variant)
+
+
+def _parts_left(
+    graph: CapturedGraph, convolution: Convolution, chain: list[str], free: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the moments of parts that are wanted of what a chain computes, if it is written in any case."""
+    outputs = graph.writes(chain)
+    if len(outputs) != 1 or graph[outputs[0]].shapes != convolution.node.shapes or convolution.is_depthwise(graph):
+        return ()
+    if any(reduces_channels(convolution.node, graph[n], graph[graph[n].inputs[0]]) for n in chain[1:]):
+        return ()
+    found = [n for n in graph.users[outputs[0]] if graph[n].op == PARTS and n in free]
+    if len(found) != 1 or graph.writes([*chain, *found]) != (outputs[0], found[0]):
+        return ()
+    return tuple(found)
+
+
+def parts_in(graph: CapturedGraph, group: Group) -> Node | None:
+    """Return the moments of parts that a group leaves beside its output; None for most."""
+    return next((graph[name] for name in group.outputs if graph[name].op == PARTS), None)
 
 
 def _is_whole(graph: CapturedGraph, convolution: Convolution, chain: list[str]) -> bool:

@@ -19,6 +19,7 @@ lie in one window lie in one run.
 """
 
 from egg_graph.expert.codegen.launch import call, kernel
+from egg_graph.expert.playbooks.convolution import moments
 from egg_graph.expert.playbooks.convolution.pixel_parts import allocated_parts, joined_parts, parts_of_tile
 from egg_graph.expert.playbooks.convolution.spec import Spec
 from egg_graph.expert.playbooks.convolution.tail import Dimension, Tail, Tile
@@ -87,7 +88,7 @@ def write_padded(spec: Spec) -> str:
     """Write the kernel."""
     names = ["N", "GROUPS", *spec.gap, "WIDTH", "REACH", "UNIT", *spec.lines("SIZE_#"), *spec.geometry]
     arguments = [
-        "x_ptr", "w_ptr", "out_ptr", *spec.tail.parameters,
+        "x_ptr", "w_ptr", "out_ptr", *moments.parameter(spec), *spec.tail.parameters,
         *(f"{name}: tl.constexpr" for name in (*names, "BLOCK_M", "BLOCK_N", "BLOCK_K", "RUN")),
     ]  # fmt: skip
     lines = [*_rows(spec), *(_walk(spec) if spec.tail.window else _loop(spec)), *_places(spec), *spec.tail.lines]
@@ -235,7 +236,15 @@ def _stored(spec: Spec) -> list[str]:
     lines = []
     if spec.tail.without_channels:
         lines += ["out_offsets = (sample * OUT_PIXELS + place)[None, :]", "inside = in_places[None, :]"]
-    return [*lines, f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)"]
+    lines.append(f"tl.store({spec.target}, {spec.tail.result}.to(out_ptr.dtype.element_ty), mask=inside)")
+    return [*lines, *(_moments(spec) if spec.tail.parts else [])]
+
+
+def _moments(spec: Spec) -> list[str]:
+    """Store the moments of the tile, which lies in one sample."""
+    channel = "sample * (GROUPS * N) + group * N + first_channel + tl.arange(0, BLOCK_N)"
+    part, count = f"({channel}) * tiles_m + tile % tiles_m", "tl.sum(in_places.to(tl.float32), axis=0)"
+    return moments.stored_moments(spec, part, "inside", count, "in_channels", axis=1)
 
 
 def _output_shape(spec: Spec) -> str:
@@ -275,14 +284,16 @@ def write_padded_wrapper(spec: Spec) -> str:
         ),
         f"tiles_m = triton.cdiv({places}, {spec.knob('BLOCK_M')})",
         *(allocated_parts(spec) if spec.tail.pixels else []),
+        *moments.allocated_moments(spec, "x_shape[0]", "tiles_m"),
         f"tiles = tiles_m * triton.cdiv(N, {spec.knob('BLOCK_N')})",
     ]  # fmt: skip
     arguments = [
-        "x", "weight", "out", *spec.tail.arguments, "N=N", "GROUPS=groups", *spec.gap_argument, "WIDTH=width",
+        "x", "weight", "out", *moments.argument(spec), *spec.tail.arguments, "N=N", "GROUPS=groups",
+        *spec.gap_argument, "WIDTH=width",
         "REACH=reach", "UNIT=unit",
         *spec.lines("SIZE_#=size_#"), *spec.geometry_arguments,
         *(f"{knob}={spec.knob(knob)}" for knob in spec.config),
     ]  # fmt: skip
     lines += call(f"{spec.name}_kernel[(x_shape[0] * groups * tiles,)]", arguments, indent=4)
-    lines += joined_parts(spec) if spec.tail.pixels else ["return out"]
+    lines += joined_parts(spec) if spec.tail.pixels else [moments.returned(spec)]
     return spec.wrapper(lines)

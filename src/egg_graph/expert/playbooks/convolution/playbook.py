@@ -243,7 +243,7 @@ def _spec(
         structure != "depthwise" and (structure == "padded" or read != "flat")
         and graph.is_parameter(convolution.weight),
         read in ("planes", "channels_last") and shape.channels_in % 16 == 0 and _has_many(graph),
-        structure != "depthwise" and not tail.reshapes and may_be_a_slice(graph, output.name),
+        structure != "depthwise" and not tail.reshapes and not tail.parts and may_be_a_slice(graph, output.name),
         graph[convolution.x].op == CHANNELS_LAST,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from egg_graph.expert.codegen.expressions import expression, literal, triton_dty
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.helpers import HELPERS
 from egg_graph.expert.codegen.reductions import whole_tile
-from egg_graph.expert.playbooks.convolution.match import Convolution, reduces_channels, reduces_pixels
+from egg_graph.expert.playbooks.convolution.match import Convolution, parts_in, reduces_channels, reduces_pixels
 from egg_graph.expert.playbooks.convolution.window import Window, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
 
@@ -70,6 +70,8 @@ class Tail:
     pixels: tuple[Node, ...] = ()
     """The outputs, where they are reductions of `result` over all pixels of a channel: a sum, a mean, or a mean and a
     variance."""
+    parts: Node | None = None
+    """The moments of parts that each tile leaves beside its output."""
     channels: str = ALL_CHANNELS
     """What lies between samples and space in the output's shape, as the wrapper's text."""
 
@@ -118,9 +120,11 @@ class TailWriter:
         else:
             bias = self._operand(self.convolution.bias, "0" + "1" + "0" * self.convolution.rank)
             self._assign(anchor.name, f"acc + {bias}")
+        self.tail.parts = parts_in(self.graph, self.group)
         for node in (self.graph[name] for name in self.group.nodes if name != anchor.name):
-            steps.append(node.base)
-            self._step(node)
+            if node is not self.tail.parts:
+                steps.append(node.base)
+                self._step(node)
         output = self.graph[tail.pixels[0].inputs[0] if tail.pixels else self.group.outputs[0]]
         tail.result = self.names[output.name]
         if output.shapes != self.anchor.shapes:
