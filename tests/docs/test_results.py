@@ -134,7 +134,7 @@ def test_the_page_of_the_survey_holds_it_against_the_present_rules():
     written = path.with_suffix(".md").read_text(encoding="utf-8")
     assert written == survey_page(results), f"write it anew: python -m tests.lab survey --out {path}"
     told = summary(results)
-    assert told["convolutions"] > 90
+    assert told["convolutions"] >= 90
     assert told["begun"] < told["now"] < told["best"] < 1.1 * told["now"], "the first choices are near the best"
 
 

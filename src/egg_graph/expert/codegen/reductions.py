@@ -36,6 +36,18 @@ class Space:
         """Return how an operand that varies along these of the three broadcasts to the whole (see `indexing.runs`)."""
         return merged([(outer, self.outer), (reduced, self.reduced), (inner, self.inner)])
 
+    def lines_together(self, pattern: tuple[Run, ...]) -> Vector | None:
+        """Return how many lines of the inner axis, whole groups of an outer one's, share an element of an operand.
+
+        None where an operand that broadcasts so is not constant along the inner axis.
+        """
+        if [kept for kept, _ in pattern] != [True, False]:
+            return None
+        lines = [outer * reduced for outer, reduced in zip(self.outer, self.reduced, strict=True)]
+        together = tuple(n // m if n % m == 0 else 0 for n, m in zip(lines, pattern[0][1], strict=True))
+        whole = all(n and reduced % n == 0 for n, reduced in zip(together, self.reduced, strict=True))
+        return together if whole else None
+
 
 def is_reduction(node: Node) -> bool:
     """Return whether a node is a reduction that a kernel here may compute (`check` says whether it does)."""

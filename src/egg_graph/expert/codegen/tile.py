@@ -177,7 +177,16 @@ class TileBody(Body):
         ):
             if name is not None and pattern == self.space.pattern(*flags):
                 return name
-        return None
+        return self._by_step(pattern, along) if self.names is COLUMNS else None
+
+    def _by_step(self, pattern: tuple[Run, ...], along: Index) -> Index | None:
+        """Find an operand that is constant along the inner axis once a step, or once for several: not an element."""
+        together = self.space.lines_together(pattern)
+        if together is None:
+            return None
+        line = f"(outer * n_steps + {along.text})"
+        text = line if set(together) == {1} else f"{line} // {self.size(together)}"
+        return Index(text, along.mask, along.tile)
 
     def _decode(self, pattern: tuple[Run, ...], index: Index) -> Index:
         """Find an operand that is constant along a row, or along a span of it, once a row or span: not an element."""

@@ -29,8 +29,8 @@ from egg_graph.schema import Hardware, Precision
 
 SURVEYED_PLANE = 126 * 126
 """Pixels of the shortest plane that was surveyed."""
-LEAST_BY_CHANNEL = 2
-"""Operands by channel from which on a chain is worth programs that each stay in one channel."""
+LEAST_BY_LINE = 2
+"""Operands by channel or by plane from which on a chain is worth programs that each stay in one channel."""
 
 
 class PlanesPlaybook(Playbook):
@@ -54,9 +54,9 @@ class PlanesPlaybook(Playbook):
     register_knobs = ("BLOCK", "ROWS")
 
     def match(self, graph: CapturedGraph, start: str, free: frozenset[str]) -> Group | None:
-        """Grow a chain from an elementwise node with an operand by channel; all its outputs have that node's shape."""
+        """Grow a chain from an elementwise node with an operand by channel or plane; outputs have that node's shape."""
         node = graph[start]
-        if not is_pointwise(node) or not any(is_by_channel(graph[i], node) for i in node.inputs):
+        if not is_pointwise(node) or not any(is_by_line(graph[i], node) for i in node.inputs):
             return None
 
         def may_join(name: str) -> bool:
@@ -72,8 +72,8 @@ class PlanesPlaybook(Playbook):
         if group is None:
             return None
         group = _trimmed(graph, group)
-        by_channel = [r for r in write(group).body.roots if is_by_channel(graph[r], node)]
-        return Group.of(graph, self.name, set(group)) if len(by_channel) >= LEAST_BY_CHANNEL else None
+        by_line = [r for r in write(group).body.roots if is_by_line(graph[r], node)]
+        return Group.of(graph, self.name, set(group)) if len(by_line) >= LEAST_BY_LINE else None
 
     def measured(self, graph: CapturedGraph, group: Group, precision: Precision, target: Hardware) -> str:
         """Return the survey for planes as long as those that moved at the rate of memory there."""
@@ -95,6 +95,18 @@ def is_by_channel(operand: Node, node: Node) -> bool:
         return operand.numel == node.size(1)
     try:
         return runs(operand.shapes, node.shapes) == space_of_channels(node).pattern(False, True, False)
+    except Unfusable:
+        return False
+
+
+def is_by_line(operand: Node, node: Node) -> bool:
+    """Return whether an operand is constant along every plane of a node with at least three dimensions."""
+    if is_by_channel(operand, node):
+        return True
+    if not node.shapes or node.rank < 3 or not operand.shapes or set(node.size(1)) == {1}:
+        return False
+    try:
+        return space_of_channels(node).lines_together(runs(operand.shapes, node.shapes)) is not None
     except Unfusable:
         return False
 

@@ -74,18 +74,10 @@ class ChannelBody(Body):
             of(True, True, False): Index("planes", "row_mask"),
             of(True, False, False): Index("samples", "row_mask"),
         }
-        return known.get(pattern) or self._by_group(pattern)
-
-    def _by_group(self, pattern: tuple[Run, ...]) -> Index | None:
-        """Name what varies by sample and by group of its channels; None for any other."""
-        if [kept for kept, _ in pattern] != [True, False]:
-            return None
-        sizes = zip(pattern[0][1], self.space.outer, self.space.reduced, strict=True)
-        per_group = [
-            (outer * reduced) // rows if (outer * reduced) % rows == 0 else 0 for rows, outer, reduced in sizes
-        ]
-        whole = all(n and reduced % n == 0 for n, reduced in zip(per_group, self.space.reduced, strict=True))
-        return Index(f"planes // {self.size(tuple(per_group))}", "row_mask") if whole else None
+        if pattern in known:
+            return known[pattern]
+        together = self.space.lines_together(pattern)  # by group of a sample's channels
+        return None if together is None else Index(f"planes // {self.size(together)}", "row_mask")
 
     def store_tile(self, label: str, value: str) -> None:
         """Write the tile's elements of a plane: whole vectors, then the edges that share a vector with a neighbour."""

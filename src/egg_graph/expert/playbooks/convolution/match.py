@@ -9,7 +9,7 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, no
 from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
-from egg_graph.expert.codegen.parts import PARTS
+from egg_graph.expert.codegen.parts import PARTS, is_by_sample
 from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, anchor_of, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
@@ -137,7 +137,14 @@ def channels_can_be_held(graph: CapturedGraph, convolution: Convolution) -> bool
 
 
 def group_at(
-    graph: CapturedGraph, playbook: str, start: str, free: frozenset[str], variant: str, reduces: bool = False
+    graph: CapturedGraph,
+    playbook: str,
+    start: str,
+    free: frozenset[str],
+    variant: str,
+    *,
+    reduces: bool = False,
+    batch_moments: bool = True,
 ) -> Group:
     """Group the convolution at `start` with as much of the chain behind it as leaves one output of floats.
 
@@ -149,6 +156,8 @@ def group_at(
         variant: The group's structure.
         reduces: Whether that structure can reduce over windows of pixels, and over all pixels (a sum, or a mean and a
             variance of the same).
+        batch_moments: Whether it should leave the moments of its tiles for a batch norm; for a norm of each sample it
+            does in any case.
     """
     convolution = convolution_at(graph, start)
     assert convolution is not None
@@ -164,7 +173,8 @@ def group_at(
             chain.append(node.name)
     while not _is_whole(graph, convolution, chain):
         chain.pop()
-    return Group.of(graph, playbook, {*chain, *_parts_left(graph, convolution, chain, free)}, variant)
+    parts = [p for p in _parts_left(graph, convolution, chain, free) if batch_moments or is_by_sample(graph[p])]
+    return Group.of(graph, playbook, {*chain, *parts}, variant)
 
 
 def _parts_left(

@@ -97,7 +97,9 @@ class ConvolutionPlaybook(Playbook):
         if convolution is None:
             return None
         structure = structure_of(graph, convolution, "")
-        return group_at(graph, self.name, start, free, structure, structure == "padded")
+        padded = structure == "padded"
+        moments = padded or tiles.leaves_moments(shape_of(graph, convolution))
+        return group_at(graph, self.name, start, free, structure, reduces=padded, batch_moments=moments)
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
