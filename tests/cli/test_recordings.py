@@ -5,13 +5,15 @@ import gzip
 import pytest
 from typer.testing import CliRunner
 
+from egg_graph.expert.roles.team import EmbeddedExpert
 from egg_graph.runs.replay import replay_run
 from egg_graph.schema import BadInput
 from tests.cli.test_model_runs_lab import KNOBS, advance, answer, source, trip
 from tests.graph.scripted import REFERENCE
 from tests.lab.commands import lab
 from tests.lab.model_runs import PlannedRun, begin_model_runs
-from tests.lab.recordings import left_out, read_recording, refresh_recording, write_recording
+from tests.lab.recordings import left_out, read_recording, refresh_recording, replay_recording, write_recording
+from tests.paths import ROOT
 
 TEXT = "# words of others\n" + REFERENCE.replace("16, 16", "16, 17")
 
@@ -44,6 +46,20 @@ def test_a_recording_replays_to_the_same_end(ended, tmp_path):
     read_recording(file, tmp_path / "run")
     assert not replay_run(tmp_path / "run").differs
     assert left_out(file) == ""
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests" / "recordings").glob("*.json.gz")), ids=lambda file: file.name)
+def test_runs_of_a_capable_model_on_a_gpu_end_as_they_did(file):
+    told = "a prompt is worded otherwise now: python -m tests.lab recordings --refresh tests/recordings/*.json.gz"
+    assert not replay_recording(file), told
+
+
+def test_a_replay_takes_the_contender_of_then(monkeypatch):
+    def not_asked(*_):
+        raise AssertionError("the embedded expert of today was asked")
+
+    monkeypatch.setattr(EmbeddedExpert, "write", not_asked)
+    assert not replay_recording(ROOT / "tests" / "recordings" / "cost_volume.json.gz")
 
 
 def test_a_reference_that_is_left_out_is_nowhere_in_it_and_is_needed(ended, tmp_path):

@@ -29,17 +29,17 @@ class ContenderNode:
 
         A usable one is the best kernel from then on, so that the run never ends with a worse one.
         """
-        candidate, why_none, usage = await self._draft(state)
+        context = resolve(runtime.context, state)
+        candidate, why_none, usage = await self._draft(state, context)
         if candidate is None:
             runtime.stream_writer(Event(event="contender", status="none", reason=why_none))
             return OutputState()
-        context, stage = resolve(runtime.context, state), candidate.stage
-        evaluation = await self.services.evaluate(context, state["task"], candidate, stage)
+        evaluation = await self.services.evaluate(context, state["task"], candidate, candidate.stage)
         attempt = Attempt(number=0, candidate=candidate, evaluation=evaluation, improved=evaluation.usable, usage=usage)
         runtime.stream_writer(attempt_event(attempt, repeated=False))
         return _judged(attempt, evaluation)
 
-    async def _draft(self, state: OutputState) -> tuple[Candidate | None, str, Usage]:
+    async def _draft(self, state: OutputState, context: Context) -> tuple[Candidate | None, str, Usage]:
         """The expert's kernel, why there is none, and what it cost.
 
         A fault of the machine while the expert writes is told like a reference that it does not know: the run needs no
@@ -56,7 +56,7 @@ class ContenderNode:
         )
         try:
             with ledger_entry("coder") as call:
-                author, draft = await self.services.write_contender(brief)
+                author, draft = await self.services.write_contender(brief, context)
                 call.answered(draft.usage)
         except InfrastructureError as error:
             return None, f"the embedded expert could not write a contender: {error}", Usage()

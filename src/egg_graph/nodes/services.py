@@ -247,13 +247,14 @@ class Services:
         """Return what the embedded expert's playbooks say about the reference's operators, by playbook."""
         return playbook_guidance(baseline.operators)
 
-    async def write_contender(self, brief: Brief) -> tuple[str, Draft]:
-        """The embedded expert's name and its draft for this brief.
+    async def write_contender(self, brief: Brief, context: Context) -> tuple[str, Draft]:
+        """The embedded expert's name and its draft for this brief: in a replay the one of then.
 
         Raises:
             InfrastructureError: if the machine failed.
         """
         with _LOCK:
             expert = self._expert = self._expert or resolve_team(None)
-        draft: Draft = await Call(expert.write, brief)
+        kept = getattr(self.get_evaluator(context), "contender_before", None)
+        draft: Draft = kept(expert.name) if kept is not None else await Call(expert.write, brief)
         return expert.name, draft

@@ -19,7 +19,18 @@ from egg_graph.calls import Call, arun, run
 from egg_graph.evaluator.protocol import Evaluator
 from egg_graph.runs.files import indented
 from egg_graph.runs.kept_files import KeptFiles
-from egg_graph.schema import BadInput, Baseline, Candidate, Evaluation, KernelTask, Knob, Profile, StageName, Trial
+from egg_graph.schema import (
+    BadInput,
+    Baseline,
+    Candidate,
+    Draft,
+    Evaluation,
+    KernelTask,
+    Knob,
+    Profile,
+    StageName,
+    Trial,
+)
 
 EVALUATIONS = "evaluations"
 """Folder of the evaluator's answers, in the run's folder."""
@@ -230,6 +241,14 @@ class ReplayEvaluator:
             return None
         config: dict[str, Knob] = self._read(_winner_file(candidate), "it remembers no winner")["answer"]
         return config
+
+    def contender_before(self, author: str) -> Draft:
+        """The contender that the run judged, written by the `author` of then: another version writes another kernel."""
+        for path in sorted(self._folder.glob("*-*.json")):
+            kept = self._read(path.name, "it has no contender").get("candidate")
+            if isinstance(kept, dict) and (kept["author"], kept["mode"]) == (author, "seed"):
+                return Draft(source=kept["source"], note=kept["plan"])
+        return Draft(problem="the run that is replayed had no contender")
 
     def _answer(self, kind: TypeAdapter[T], name: str, missing: str) -> T:
         found = self._read(name, missing)

@@ -109,11 +109,12 @@ def test_what_a_convolution_and_its_pooling_leave_is_one_launch_for_the_filter_a
         "convolution_mean_of_pixels/tf32/padded",
         "convolution_least_of_the_depth/tf32/padded",
         "convolution_greatest_of_windows/tf32/padded",
+        "convolution_of_few_channels_before_norms/tf32/padded",
     ],
 )
 def test_no_tile_that_is_reduced_has_runs_of_four_which_triton_3_6_reduces_wrongly(interpreted: Any, key: str) -> None:
-    runs = re.findall(r'"convolution_RUN": (\d|\[.*\])', Path(interpreted[key]["path"]).read_text())
-    assert len(runs) == 2 and not any("4" in run for run in runs), runs
+    runs = re.findall(r'"convolution\w*_RUN": (\d|\[.*\])', Path(interpreted[key]["path"]).read_text())
+    assert len(runs) >= 2 and not any("4" in run for run in runs), runs
 
 
 def test_phases_of_stride_two_are_written_without_gaps(compiled: Any) -> None:

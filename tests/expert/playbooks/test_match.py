@@ -15,6 +15,7 @@ from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.codegen.plan import Plan
 from egg_graph.expert.playbooks.convolution import tiles
+from egg_graph.expert.playbooks.convolution.layout import prepare
 from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.planner import make_plan, write_kernels
 from egg_graph.expert.playbooks.registry import PLAYBOOKS, playbooks_by_name
@@ -48,6 +49,23 @@ def gemm(sizes: str, variant: str = "", precision: str = "tf32", target: Hardwar
     group = playbook.match(graph, graph.nodes[0].name, frozenset(n.name for n in graph.nodes))
     assert group is not None
     return playbook.write(graph, replace(group, variant=variant or group.variant), "gemm", precision, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("norm", ["nn.BatchNorm2d(n)", "nn.GroupNorm(8, n)"])
+@pytest.mark.parametrize(
+    ("few", "channels", "leaves"), [(64, 64, True), (64, 128, False), (32, 128, True), (8, 128, True)]
+)
+def test_a_convolution_leaves_moments_where_they_cost_less_than_a_pass(
+    norm: str, few: int, channels: int, leaves: bool
+) -> None:
+    reference = module(
+        "return self.norm(self.conv(x))", f"B, C, N, H = 8, {few}, {channels}, 34", "torch.randn(B, C, H, H)",
+        init=f"c, n; self.conv = nn.Conv2d(c, n, 3); self.norm = {norm}", init_args="C, N",
+    )  # fmt: skip
+    plan = make_plan(prepare(capture(reference)), PLAYBOOKS)
+    written = write_kernels(plan, PLAYBOOKS, "tf32")
+    assert (len(written["convolution"].returns) == 2) == leaves
+    assert "join" in written if leaves else {"statistics", "row"} & set(written)
 
 
 @pytest.mark.skipif(not decomposer.KNOWN, reason="this PyTorch has other halves of run_decompositions: all is plain")

@@ -9,7 +9,7 @@ from egg_graph.expert.capture.graph import CapturedGraph, Node, by_dimension, no
 from egg_graph.expert.codegen.expressions import FLOATS, is_pointwise
 from egg_graph.expert.codegen.group import Group
 from egg_graph.expert.codegen.indexing import Vector
-from egg_graph.expert.codegen.parts import PARTS, is_by_sample
+from egg_graph.expert.codegen.parts import PARTS
 from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.convolution.window import MISREDUCED_RUN, anchor_of, window_at
 from egg_graph.expert.playbooks.gemm.match import dimensions
@@ -144,7 +144,7 @@ def group_at(
     variant: str,
     *,
     reduces: bool = False,
-    batch_moments: bool = True,
+    leaves_moments: bool = True,
 ) -> Group:
     """Group the convolution at `start` with as much of the chain behind it as leaves one output of floats.
 
@@ -156,8 +156,7 @@ def group_at(
         variant: The group's structure.
         reduces: Whether that structure can reduce over windows of pixels, and over all pixels (a sum, or a mean and a
             variance of the same).
-        batch_moments: Whether it should leave the moments of its tiles for a batch norm; for a norm of each sample it
-            does in any case.
+        leaves_moments: Whether it should leave the moments of its tiles for a norm behind it.
     """
     convolution = convolution_at(graph, start)
     assert convolution is not None
@@ -173,7 +172,7 @@ def group_at(
             chain.append(node.name)
     while not _is_whole(graph, convolution, chain):
         chain.pop()
-    parts = [p for p in _parts_left(graph, convolution, chain, free) if batch_moments or is_by_sample(graph[p])]
+    parts = _parts_left(graph, convolution, chain, free) if leaves_moments else ()
     return Group.of(graph, playbook, {*chain, *parts}, variant)
 
 

@@ -9,6 +9,7 @@ from egg_graph.expert.codegen.expressions import is_pointwise
 from egg_graph.expert.codegen.parts import is_statistic, of_parts, parts_of
 from egg_graph.expert.codegen.reductions import dimensions_of
 from egg_graph.expert.playbooks.convolution.match import convolution_at
+from egg_graph.expert.playbooks.convolution.playbook import leaves_moments
 
 
 def take_parts(graph: CapturedGraph) -> CapturedGraph:
@@ -56,10 +57,7 @@ def _splits_channels(x: Node, grouped: Node) -> bool:
 
 
 def _follows_a_convolution(graph: CapturedGraph, x: Node) -> bool:
-    """Return whether a tensor is a convolution's output, or elementwise work on one, that may leave its tiles' moments.
-
-    A depthwise one may not: its programs lie within a plane.
-    """
+    """Return whether a tensor is elementwise work on the output of a convolution that leaves its tiles' moments."""
     pending, seen, found = [x.name], {x.name}, set()
     while pending:
         node = graph[pending.pop()]
@@ -71,7 +69,7 @@ def _follows_a_convolution(graph: CapturedGraph, x: Node) -> bool:
         pending += new
         seen.update(new)
     convolution = convolution_at(graph, *found) if len(found) == 1 and not graph.is_placeholder(*found) else None
-    return convolution is not None and not convolution.is_depthwise(graph)
+    return convolution is not None and leaves_moments(graph, convolution)
 
 
 def _fresh(graph: CapturedGraph, name: str) -> str:

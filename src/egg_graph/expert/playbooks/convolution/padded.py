@@ -53,7 +53,8 @@ def padded_config(channels_out: int, tail: Tail) -> dict[str, Knob]:
     """
     channels = power_of_two(channels_out, 16, 128)
     if not tail.reduces:
-        return _config(128, channels, max(1, 64 // channels), 8 if channels > 64 else 4)
+        run = max(1, 64 // channels)
+        return _config(128, channels, 8 if tail.parts and run == MISREDUCED_RUN else run, 8 if channels > 64 else 4)
     run = max(tail.window.along_line if tail.window else 1, 2 if channels <= 64 else 1)
     if channels == 16 and tail.window is None:
         run = 8
@@ -71,11 +72,12 @@ def _config(rows: int, channels: int, run: int, num_warps: int) -> dict[str, Kno
 def padded_space(config: dict[str, Knob], tail: Tail) -> dict[StageName, dict[str, tuple[Knob, ...]]]:
     """Return the values that each tuning stage may try for these knobs, the likely winners first."""
     channels, least = int(config["BLOCK_N"]), tail.window.along_line if tail.window else 1
+    sums = tail.reduces or tail.parts is not None
     fitting = (run for run in (2, 1, 4, 8) if run == least or (run > least and run * channels <= 128))
     return {
         "parallel_mapping": {"num_warps": (4, 8)},
         "tensor_tiling": {
-            "RUN": tuple(run for run in fitting if not tail.reduces or run != MISREDUCED_RUN or run == least),
+            "RUN": tuple(run for run in fitting if run != MISREDUCED_RUN or run == least or not sums),
             "BLOCK_M": (128, 256, 64),
             "BLOCK_K": (32, 16, 64),
             "BLOCK_N": tuple(n for n in (channels, channels // 2, channels // 4) if n >= 16),

@@ -97,9 +97,8 @@ class ConvolutionPlaybook(Playbook):
         if convolution is None:
             return None
         structure = structure_of(graph, convolution, "")
-        padded = structure == "padded"
-        moments = padded or tiles.leaves_moments(shape_of(graph, convolution))
-        return group_at(graph, self.name, start, free, structure, reduces=padded, batch_moments=moments)
+        moments = leaves_moments(graph, convolution)
+        return group_at(graph, self.name, start, free, structure, reduces=structure == "padded", leaves_moments=moments)
 
     def structures(self, graph: CapturedGraph, group: Group, target: Hardware | None = None) -> tuple[str, ...]:
         """Return the structures that `write` does not replace by another."""
@@ -180,6 +179,14 @@ def structure_of(graph: CapturedGraph, convolution: Convolution, wish: str) -> s
         return "padded"
     structure = tiles.structure_for(shape_of(graph, convolution), "" if wish == "padded" else wish)
     return "planes" if structure == "flat" else structure
+
+
+def leaves_moments(graph: CapturedGraph, convolution: Convolution) -> bool:
+    """Return whether a convolution should leave the moments of its tiles for a norm behind it."""
+    structure = structure_of(graph, convolution, "")
+    if structure in ("depthwise", "padded"):
+        return structure == "padded"
+    return tiles.leaves_moments(shape_of(graph, convolution))
 
 
 def shape_of(graph: CapturedGraph, convolution: Convolution) -> tiles.Shape:
