@@ -13,6 +13,7 @@ from pydantic import PrivateAttr
 
 from egg_graph.agents.partial_answer import TOLD
 from egg_graph.schema import BadInput, Message, ModelRequest, Usage
+from egg_graph.schema.remaining import without_remaining
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 
@@ -89,7 +90,8 @@ def _miss(asked: ModelRequest, requests: Sequence[ModelRequest]) -> str:
         return f"{line}; the run asked nothing there"
     if any(request.key == asked.key for request in same):
         return f"{line}; the run asked this prompt, but less often"
-    then, now = ("\n".join(m.text for m in request.prompt).splitlines() for request in (same[-1], asked))
+    texts = (without_remaining("\n".join(m.text for m in request.prompt)) for request in (same[-1], asked))
+    then, now = (text.splitlines() for text in texts)
     for number, (before, here) in enumerate(zip_longest(then, now, fillvalue=""), start=1):
         if before != here:
             return f"{line}; its prompt was {before[:120]!r} in line {number}, and is {here[:120]!r}"
