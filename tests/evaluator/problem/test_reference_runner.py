@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from egg_graph.evaluator import load_reference
 from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.reference_runner import ReferenceRunner
+from egg_graph.schema import BadInput
 
 
 class Needs(nn.Module):
@@ -43,3 +45,26 @@ def test_fp32_stands_in_where_memory_does_not_hold_fp64():
 def test_a_reference_that_is_tied_to_its_dtype_cannot_be_judged():
     with pytest.raises(Unevaluable, match="declared precision only"):
         runner(float64=OTHER, float32=OTHER).exactly([torch.ones(4)])
+
+
+CONSTRUCTOR = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        raise torch.AcceleratorError("CUDA error: {}")
+
+    def forward(self, x):
+        return x
+
+def get_inputs():
+    return [torch.ones(4)]
+"""
+
+
+def test_a_gpu_that_others_filled_is_not_the_fault_of_a_reference():
+    with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+        load_reference(CONSTRUCTOR.format("out of memory")).model(0)
+    with pytest.raises(BadInput, match="illegal address"):
+        load_reference(CONSTRUCTOR.format("illegal address")).model(0)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from egg_graph.evaluator.problem.randint_ends import RandintEnds
 
+NO_MEMORY = "CUDA error: out of memory"
+"""What CUDA itself says where a process finds no memory to begin with; PyTorch's allocator says it otherwise."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -146,6 +149,8 @@ class Reference:
         except (BadInput, torch.OutOfMemoryError):
             raise
         except Exception as error:
+            if isinstance(error, torch.AcceleratorError) and NO_MEMORY in str(error):
+                raise torch.OutOfMemoryError(one_line(error)) from error  # CUDA itself found none to start with
             raise BadInput(f"reference: {what} fails{where_in(error, *self.paths)}: {one_line(error)}") from error
 
 
