@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any, Literal
 
 from egg_graph import optimize
@@ -230,7 +230,15 @@ def summary(results: FullSizeResults) -> dict[str, float | None]:
     judged = [row for row in results.rows if row.last is not None and row.last.full_shape == "passed"]
     timed = [row for row in judged if row.last is not None and row.last.ratio is not None]
     peak = max((row.peak_bytes for row in results.rows), default=0)
-    return {**medians, "judged_at_full_shape": len(judged), "timed": len(timed), "peak_gib": peak / GIB}
+    ratios = [row.last.ratio for row in timed if row.last is not None and row.last.ratio is not None]
+    return {
+        **medians,
+        "judged_at_full_shape": len(judged),
+        "timed": len(timed),
+        "geometric_mean": geometric_mean(ratios) if ratios else None,
+        "geometric_mean_pytorch_kept": geometric_mean([max(r, 1.0) for r in ratios]) if ratios else None,
+        "peak_gib": peak / GIB,
+    }
 
 
 def full_size_page(results: FullSizeResults) -> str:
@@ -252,6 +260,12 @@ def full_size_page(results: FullSizeResults) -> str:
         f"{told['peak_gib']:.1f} GiB, all processes together.",
         "",
     ]
+    if told["geometric_mean"] is not None and told["geometric_mean_pytorch_kept"] is not None:
+        lines += [
+            f"Ratio to the better of eager and torch.compile: geometric mean {told['geometric_mean']:.3f} of the timed, "
+            f"{told['geometric_mean_pytorch_kept']:.3f} where PyTorch is kept for a slower kernel.",
+            "",
+        ]
     return "\n".join([*lines, *markdown_table(header, rows)]) + "\n"
 
 

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from egg_graph.evaluator import hear_progress
 from egg_graph.expert import CannotCapture, EmbeddedExpert, capture_graph
-from egg_graph.expert.capture.export import export_graph
+from egg_graph.expert.capture.export import LARGE_GRAPH, export_graph
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.capture.process import _capture, running_process
+from egg_graph.expert.codegen.sizes import forward_scope
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import BadInput, InfrastructureError, KernelTask
 from tests.expert.references import CASES, IMAGE, module
@@ -203,6 +204,20 @@ def test_small_sizes_of_a_large_graph_are_told_apart_by_its_one_other_capture():
     batches, channels, rows, columns = zip(*graph["x"].shapes, strict=True)
     assert batches[0] == channels[0] and len({batches[1], channels[1], rows[1], columns[1]}) == 4, graph.knobs
     assert batches[1] != 8 != channels[1]
+
+
+def test_sizes_of_a_middling_graph_are_told_apart_by_two_other_captures():
+    """With one, a product of two sizes may grow as the width of a head does, and stand for it by chance."""
+    source = module(
+        "y = x.view(x.shape[0], -1, self.heads, x.shape[2] // self.heads)\n"
+        "for _ in range(12):\n    y = torch.tanh(y) + 1\nreturn y",
+        init="assert D % HEADS == 0 and T <= MOST\nself.heads = HEADS", inputs="torch.randn(N, T, D)",
+        sizes="N, MOST, T, D, HEADS = 128, 1024, 512, 768, 8",
+    )  # fmt: skip
+    graph = export_graph(source, "ieee")
+    assert len(graph.nodes) > LARGE_GRAPH and len(graph.knobs) == 3
+    width = graph["view"].size(3)
+    assert forward_scope(graph).express(width) == "(x.shape[2] // self.heads)", (graph.knobs, width)
 
 
 def test_a_batch_norm_over_planes_is_written_out_once_for_all_shapes():

@@ -64,6 +64,21 @@ def test_floats_that_stand_for_sizes(scope, values, text):
     assert scope.express_float(values) == text
 
 
+def test_the_correction_of_a_variance_is_known_of_millions_of_elements():
+    scope = Scope()
+    counts = (204801, 3071875, 7168200)
+    scope.add("x.numel()", counts)
+    assert scope.express_float(n / (n - 1) for n in counts) == "(x.numel() / max(x.numel() - 1, 1))"
+
+
+def test_a_product_that_is_the_same_everywhere_stands_in_no_expression():
+    scope = Scope()
+    scope.add_tensor("mask", ((1, 1, 1024), (1, 1, 5120), (1, 1, 7168)))
+    scope.add_tensor("x", ((512, 768), (1024, 5376), (1536, 8448)))
+    scope.add("heads", (8, 4, 4))
+    assert scope.express((96, 1344, 2112)) == "(x.shape[1] // heads)"
+
+
 def test_a_convolutions_output_follows_from_input_and_filter():
     """Rows - 1 + taps - 2 of padding; three captures would fit too many sums."""
     scope, fewer = Scope(), Scope()

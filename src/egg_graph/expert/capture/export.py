@@ -37,9 +37,14 @@ from egg_graph.schema import Precision
 
 SMALLEST_SIZE = 8
 """Do not vary integers up to this one: they are axes, kernel sizes and the like."""
-LARGE_GRAPH = 400
-"""Operators from which on a graph is captured at one shape beside the full one. An export takes seconds then; and in
-so many operators a size has a multiple of its own by which it is told from others."""
+LARGE_GRAPH = 24
+"""Operators from which on the evaluator's smaller shapes, whose search takes up to a minute for a network, are left out
+where two shapes are captured at which every size has a multiple of its own."""
+HUGE_GRAPH = 400
+"""Operators from which on one such shape is enough. An export takes ten seconds then."""
+FACTORS = {3: 5, 5: 7, 2: 3, 7: 11, 11: 13, 13: 17, 17: 19, 19: 23, 23: 29}
+"""Factors of sizes at the first such shape, in the order in which they are given out, and those at the second: each the
+next prime, so that what was larger stays larger."""
 ASSERTIONS = frozenset({torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_scalar.default})
 """Drop these checks, which the exporter adds: they compute nothing."""
 
@@ -74,6 +79,7 @@ def export_graph(source: str, precision: Precision) -> CapturedGraph:
     notes: list[str] = []
     form = forward_form(source, {})
     large = len(full.nodes) > LARGE_GRAPH
+    enough = 2 if len(full.nodes) > HUGE_GRAPH else 3
     for overrides in _other_shapes(source, form, large):
         if overrides in knobs:
             continue
@@ -90,7 +96,7 @@ def export_graph(source: str, precision: Precision) -> CapturedGraph:
             continue
         captures.append(smaller)
         knobs.append(overrides)
-        if large:
+        if large and len(captures) == enough:
             break
     if len(captures) == 1:
         notes.append("captured at one shape only: every size is a constant")
@@ -182,7 +188,9 @@ class _ProgramReader:
 def _other_shapes(source: str, form: Form | None, large: bool) -> Iterator[dict[str, int]]:
     """Yield the shapes to capture beside the full one, those that tell most first where the graph is large."""
     if large:
-        yield _varied(source, form, 1)
+        varied = _varied(source, form, 1)
+        yield varied
+        yield _varied_otherwise(source, varied)
     smaller_shapes = choose_shapes(source)
     yield from smaller_shapes
     yield _varied(source, form, SMALLEST_SIZE)
@@ -197,17 +205,24 @@ def _varied(source: str, form: Form | None, least: int) -> dict[str, int]:
     """
     full = shape_knobs(source)
     chosen: dict[str, int] = {}
-    primes = iter((3, 5, 2, 7, 11, 13, 17, 19, 23))
+    factors = iter(FACTORS)
     for name, value in full.items():
         if value <= least or name in chosen:
             continue
-        factor = next(primes, 3)
-        tied = [other for other in full if full[other] == value]
+        factor = next(factors, 3)
+        tied = [other for other in full if full[other] == value and value > SMALLEST_SIZE]
         # A size that has to divide another one cannot grow by a factor of its own; half of it still divides.
         trials = ({**chosen, **dict.fromkeys(names, other)} for other in (value * factor, value // 2) for names in
-                  ([name], tied))  # fmt: skip
+                  ([name], *([tied] if len(tied) > 1 else ())))  # fmt: skip
         chosen = next((trial for trial in trials if forward_form(source, trial, form) is not None), chosen)
     return chosen
+
+
+def _varied_otherwise(source: str, varied: dict[str, int]) -> dict[str, int]:
+    """Give the sizes that `_varied` multiplied other factors: two products that were equal by chance differ here."""
+    full = shape_knobs(source)
+    grown = {name: value // full[name] for name, value in varied.items() if value > full[name]}
+    return varied | {name: full[name] * FACTORS[factor] for name, factor in grown.items()}
 
 
 def _parted(source: str, form: Form | None, shapes: Sequence[dict[str, int]]) -> Iterator[dict[str, int]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from egg_graph.evaluator import report_progress
 from egg_graph.evaluator.spending import spending_on
+from egg_graph.expert.capture.copies import leave_copies_out
 from egg_graph.expert.capture.errors import CannotCapture
 from egg_graph.expert.capture.fold_activation import join_mish
 from egg_graph.expert.capture.folds import fold_linear_steps
@@ -56,7 +57,8 @@ def _capture(source: str, precision: str) -> CapturedGraph:
         raise BadInput(reply["bad_input"])
     if "cannot" in reply:
         raise CannotCapture(reply["cannot"])
-    return fold_linear_steps(join_mish(write_out_wide_attention(CapturedGraph.model_validate(reply["graph"]))))
+    graph = leave_copies_out(CapturedGraph.model_validate(reply["graph"]))
+    return fold_linear_steps(join_mish(write_out_wide_attention(graph)))
 
 
 class CaptureProcess:

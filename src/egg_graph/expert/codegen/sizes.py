@@ -13,6 +13,8 @@ from egg_graph.expert.codegen.indexing import Vector
 
 MOST_STRIDE = 8
 """The largest factor that is tried where a constant is added too."""
+ROUNDING = 2.0**-51
+"""Relative error of n / (n - 1) and of what it is computed from."""
 
 
 class Scope:
@@ -59,7 +61,8 @@ class Scope:
             for last in range(first + 2, rank + 1):
                 values = tuple(prod(s[first:last]) for s in shapes)
                 factors = " * ".join(f"{text}.shape[{d}]" for d in range(first, last))
-                self._products.setdefault(values, f"{text}.numel()" if last - first == rank else factors)
+                if len(set(values)) > 1:
+                    self._products.setdefault(values, f"{text}.numel()" if last - first == rank else factors)
 
     def express(self, values: Iterable[int]) -> str | None:
         """Return an expression that gives these values in the captures; None where none is found.
@@ -223,5 +226,7 @@ def _is_one_number(values: list[float]) -> bool:
 
 
 def _integer(value: float) -> int | None:
+    """Return the integer that a float is but for rounding: n / (n - 1) has few digits left of a large n."""
     nearest = round(value)
-    return nearest if abs(value - nearest) <= 1e-6 * max(1, isqrt(abs(nearest))) else None
+    rounding = max(1e-6, 1e-6 * isqrt(abs(nearest)), nearest * nearest * ROUNDING)
+    return nearest if abs(value - nearest) <= min(rounding, 0.4) else None

@@ -5,13 +5,13 @@ pooling), and neither have activations that `codegen.expressions` writes. A rule
 operator.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from egg_graph.expert.capture.decompose.einsum import einsum
 from egg_graph.expert.capture.decompose.losses import (
     bce_with_logits,
     binary_cross_entropy,
@@ -96,34 +96,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if len(tensors) > MOST_PARTS:
         return NotImplemented
     return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
-
-
-def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Tensor:
-    """Contract two operands by one batched matrix product; keep the operator in all other cases."""
-    inputs, arrow, output = equation.replace(" ", "").partition("->")
-    labels = inputs.split(",")
-    if len(labels) != 2 or not arrow or "." in equation or any(len(set(t)) < len(t) for t in (*labels, output)):
-        return NotImplemented
-    left, right = labels
-    batch = [c for c in left if c in right and c in output]
-    summed = [c for c in left if c in right and c not in output]
-    rows = [c for c in left if c not in right]
-    cols = [c for c in right if c not in left]
-    if not summed or any(c not in output for c in (*rows, *cols)):
-        return NotImplemented
-    a, b = operands
-    size = {**dict(zip(left, a.shape, strict=True)), **dict(zip(right, b.shape, strict=True))}
-
-    def joined(x: Tensor, own: str, *parts: list[str]) -> Tensor:
-        order = [own.index(c) for part in parts for c in part]
-        x = x if order == list(range(x.dim())) else x.permute(order)
-        return x.reshape([math.prod(size[c] for c in part) for part in parts if part or part is not batch])
-
-    product = joined(a, left, batch, rows, summed) @ joined(b, right, batch, summed, cols)
-    found = [*batch, *rows, *cols]
-    product = product.reshape([size[c] for c in found])
-    order = [found.index(c) for c in output]
-    return product if order == list(range(len(found))) else product.permute(order)
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
