@@ -262,8 +262,9 @@ def full_size_page(results: FullSizeResults) -> str:
     ]
     if told["geometric_mean"] is not None and told["geometric_mean_pytorch_kept"] is not None:
         lines += [
-            f"Ratio to the better of eager and torch.compile: geometric mean {told['geometric_mean']:.3f} of the timed, "
-            f"{told['geometric_mean_pytorch_kept']:.3f} where PyTorch is kept for a slower kernel.",
+            "Ratio to the better of eager and torch.compile: geometric mean "
+            f"{told['geometric_mean']:.3f} of the timed, {told['geometric_mean_pytorch_kept']:.3f} where PyTorch is "
+            "kept for a slower kernel.",
             "",
         ]
     return "\n".join([*lines, *markdown_table(header, rows)]) + "\n"
