@@ -68,3 +68,9 @@ def test_a_gpu_that_others_filled_is_not_the_fault_of_a_reference():
         load_reference(CONSTRUCTOR.format("out of memory")).model(0)
     with pytest.raises(BadInput, match="illegal address"):
         load_reference(CONSTRUCTOR.format("illegal address")).model(0)
+
+
+def test_unsigned_inputs_that_pytorch_cannot_add_are_refused_with_a_cure():
+    reference = load_reference(CONSTRUCTOR.replace("torch.ones(4)", "torch.ones(4), torch.ones(4).to(torch.uint32)"))
+    with pytest.raises(BadInput, match=r"input 1 of get_inputs\(\) has dtype torch.uint32.*return int64"):
+        reference.inputs(0)
