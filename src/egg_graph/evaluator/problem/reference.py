@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from egg_graph.evaluator.problem.randint_ends import RandintEnds
 
-HALF_SUPPORTED = frozenset({"torch.uint16", "torch.uint32", "torch.uint64"})
+UNJUDGED_DTYPES = frozenset({"torch.uint16", "torch.uint32", "torch.uint64"})
 """Dtypes that PyTorch can hold, and neither add nor compare."""
 NO_MEMORY = "CUDA error: out of memory"
 """What CUDA itself says where a process finds no memory to begin with; PyTorch's allocator says it otherwise."""
@@ -120,7 +120,7 @@ class Reference:
         if not isinstance(answer, list | tuple):
             raise BadInput(f"reference: get_inputs() must return a list, it returned {type(answer).__name__}")
         for number, x in enumerate(answer):
-            if str(getattr(x, "dtype", "")) in HALF_SUPPORTED:
+            if str(getattr(x, "dtype", "")) in UNJUDGED_DTYPES:
                 raise BadInput(
                     f"reference: input {number} of get_inputs() has dtype {x.dtype}, for which PyTorch lacks most "
                     "operators, so it cannot be judged; return int64 and convert it in forward"

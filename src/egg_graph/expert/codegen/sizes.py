@@ -1,8 +1,8 @@
 """Turn numbers of several captures back into expressions over tensor shapes, so that generated code fits any shape.
 
 A number that differs between captures is a vector, one entry each: `(8192, 64, 37)`. It is matched against atoms
-(`x.shape[0]`, `self.num_heads`, …) and small combinations of them, simplest first. Captures at unrelated sizes, one of
-them odd, make a coincidence unlikely; the evaluator's further shapes would expose one.
+(`x.shape[0]`, `self.num_heads`, …) and small combinations of them, simplest first. Captures at unrelated sizes make a
+coincidence unlikely; the evaluator's further shapes would expose one.
 """
 
 from collections.abc import Iterable
