@@ -64,6 +64,8 @@ def _quiet() -> Iterator[None]:
 def export_graph(source: str, precision: Precision) -> CapturedGraph:
     """Capture a reference at its full shape, at the evaluator's two smaller shapes and at some that tell sizes apart.
 
+    A large one is captured at one or two of the latter alone where it has them.
+
     Args:
         source: The reference's source.
         precision: The precision policy; bf16 and fp16 cast parameters and floating inputs.

@@ -1,7 +1,7 @@
 """A reference as an ATen graph: plain data, readable without torch.
 
-The graph was captured at several shapes (`shapes[0]` is the full one, then smaller ones, or where it is large, ones whose
-sizes are multiplied by primes), so that everything that depends on a size is a vector with one entry per capture:
+The graph was captured at several shapes (`shapes[0]` is the full one, then smaller ones, or for a large graph ones
+whose sizes are multiplied by primes), so that everything that depends on a size is a vector with one entry per capture:
 `{"sizes": [8192, 64, 37]}`.
 `egg_graph.expert.codegen.sizes` turns such a vector back into an expression over tensor shapes.
 
