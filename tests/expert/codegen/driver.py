@@ -1,6 +1,7 @@
 """Run as a script with TRITON_INTERPRET=1: write each case's module and hold it against the reference in fp64.
 
-Each is called at the two smallest of its captured shapes.
+Each is called at the two smallest of its captured shapes and the evaluator's; a large graph is captured at larger
+shapes than its own.
 
 Prints one JSON object: case -> {"playbooks", "left", "errors", "problem"}.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from egg_graph.evaluator import load_reference, shape_knobs
+from egg_graph.evaluator import choose_shapes, load_reference, shape_knobs
 from egg_graph.expert.capture.export import export_graph
 from egg_graph.expert.capture.folds import fold_linear_steps
 from egg_graph.expert.capture.graph import CapturedGraph
@@ -47,7 +48,8 @@ def examine(name: str, case: Case, folder: Path) -> dict[str, Any]:
     candidate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(candidate)
     sizes = shape_knobs(case.source)
-    first, other = sorted(graph.knobs, key=lambda knobs: math.prod({**sizes, **knobs}.values()))[:2]
+    shapes = {json.dumps(knobs, sort_keys=True): knobs for knobs in (*graph.knobs, *choose_shapes(case.source))}
+    first, other = sorted(shapes.values(), key=lambda knobs: math.prod({**sizes, **knobs}.values()))[:2]
     folded = bool(graph.proofs)
     errors = compare(case, candidate, first, keeps_weights=folded or "packed_weights" in text)
     errors += compare(case, candidate, other, keeps_weights=folded)
