@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 UNJUDGED_DTYPES = frozenset({"torch.uint16", "torch.uint32", "torch.uint64"})
 """Dtypes that PyTorch can hold, and neither add nor compare."""
 NO_MEMORY = "CUDA error: out of memory"
-"""What CUDA itself says where a process finds no memory to begin with; PyTorch's allocator says it otherwise."""
+"""CUDA's message where a process has no memory for its context; PyTorch's allocator words its own otherwise."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Reference:
             raise
         except Exception as error:
             if isinstance(error, torch.AcceleratorError) and NO_MEMORY in str(error):
-                raise torch.OutOfMemoryError(one_line(error)) from error  # CUDA itself found none to start with
+                raise torch.OutOfMemoryError(one_line(error)) from error  # no memory for the context
             raise BadInput(f"reference: {what} fails{where_in(error, *self.paths)}: {one_line(error)}") from error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.merge import ShapeCapture
+from egg_graph.expert.capture.rewrite import renamed
 
 KEPT = "aten._native_batch_norm_legit_functional.default"
 ANSWER, MEAN, VAR = 0, 3, 4
@@ -23,7 +24,7 @@ def write_out_batch_norms(capture: ShapeCapture) -> None:
     for node in capture.nodes:
         if node["op"] == "getitem" and tensors[node["args"][0]["node"]]["op"] == KEPT:
             read.setdefault(node["args"][0]["node"], {})[node["args"][1]] = node["name"]
-    renamed: dict[str, str] = {}
+    names: dict[str, str] = {}
     nodes: list[dict[str, Any]] = []
     count = 0
     for node in capture.nodes:
@@ -32,17 +33,17 @@ def write_out_batch_norms(capture: ShapeCapture) -> None:
             prefix = f"norm_{count}" if count else "norm"
             while any(name.startswith(f"{prefix}_") or name == prefix for name in tensors):
                 prefix += "_"
-            made = list(_written_out(prefix, _renamed(node["args"], renamed), tensors))
+            made = list(_written_out(prefix, renamed(node["args"], names), tensors))
             tensors.update((entry["name"], entry) for entry in made)
             wanted = {ANSWER: prefix, MEAN: f"{prefix}_running_mean", VAR: f"{prefix}_running_var"}
-            renamed.update({name: wanted[which] for which, name in results.items()})
+            names.update({name: wanted[which] for which, name in results.items()})
             nodes += _needed(made, {wanted[which] for which in results})
             count += 1
-        elif node["name"] not in renamed:
-            nodes.append({**node, "args": _renamed(node["args"], renamed), "kwargs": _renamed(node["kwargs"], renamed)})
+        elif node["name"] not in names:
+            nodes.append({**node, "args": renamed(node["args"], names), "kwargs": renamed(node["kwargs"], names)})
     capture.nodes = nodes
-    capture.outputs = _renamed(capture.outputs, renamed)
-    capture.mutations = {buffer: renamed.get(name, name) for buffer, name in capture.mutations.items()}
+    capture.outputs = renamed(capture.outputs, names)
+    capture.mutations = {buffer: names.get(name, name) for buffer, name in capture.mutations.items()}
 
 
 def _written_out(prefix: str, args: list[Any], tensors: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -90,9 +91,3 @@ def _needed(made: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]
             found.append(node)
             wanted.update(arg["node"] for arg in node["args"] if isinstance(arg, dict))
     return found[::-1]
-
-
-def _renamed(tree: Any, names: dict[str, str]) -> Any:
-    if isinstance(tree, dict):
-        return {k: names.get(v, v) if k == "node" else _renamed(v, names) for k, v in tree.items()}
-    return [_renamed(v, names) for v in tree] if isinstance(tree, list) else tree

@@ -1,7 +1,5 @@
 """Steps that do the same at all places of a channel: an average over places passes through each of them."""
 
-from pydantic import JsonValue
-
 from egg_graph.expert.capture.graph import CapturedGraph, Node, node_name
 
 STEPS = ("mul.Tensor", "div.Tensor", "add.Tensor", "sub.Tensor")
@@ -20,10 +18,3 @@ def source_of_step(graph: CapturedGraph, step: Node) -> Node | None:
         first, second = second, first
     constant = all(set(shape[-(step.rank - 2) :]) <= {1} for shape in second.shapes)
     return first if first.shapes == step.shapes and constant and second.dtype == "float32" else None
-
-
-def renamed(arg: JsonValue, names: dict[str, str]) -> JsonValue:
-    """Return an argument with the new name of what it reads."""
-    if isinstance(arg, dict) and arg.get("node") in names:
-        return {"node": names[node_name(arg)]}
-    return arg

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from egg_graph.expert.capture.channel_steps import renamed, source_of_step
+from egg_graph.expert.capture.channel_steps import source_of_step
 from egg_graph.expert.capture.graph import CapturedGraph, Node
-from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
+from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, renamed, replace
 
 VIEWS = ("view", "reshape")
 

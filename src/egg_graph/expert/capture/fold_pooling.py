@@ -24,9 +24,9 @@ from pydantic import JsonValue
 
 from egg_graph.expert.capture.average import Average, Numbers, average_at, times
 from egg_graph.expert.capture.averaged_axis import averaged_axis
-from egg_graph.expert.capture.channel_steps import renamed, source_of_step
+from egg_graph.expert.capture.channel_steps import source_of_step
 from egg_graph.expert.capture.graph import CapturedGraph, Derived, Node, by_dimension, node_name
-from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, replace
+from egg_graph.expert.capture.rewrite import Shapes, are_new, is_private, new_node, number, refer, renamed, replace
 
 PLAIN = ("x", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = ("x", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")

@@ -1,6 +1,7 @@
 """What every fold of a captured graph needs: whose value may go, new nodes, and the graph with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -18,6 +19,13 @@ def is_private(graph: CapturedGraph, node: Node) -> bool:
 def refer(node: Node) -> JsonValue:
     """Write a node as an argument."""
     return {"node": node.name}
+
+
+def renamed(tree: Any, names: Mapping[str, str]) -> Any:
+    """Return an argument, or a list or dict of them, with the new name of each node that it reads."""
+    if isinstance(tree, dict):
+        return {k: names.get(v, v) if k == "node" else renamed(v, names) for k, v in tree.items()}
+    return [renamed(v, names) for v in tree] if isinstance(tree, list) else tree
 
 
 def number(values: tuple[int, ...]) -> JsonValue:

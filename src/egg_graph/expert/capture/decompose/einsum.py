@@ -48,7 +48,7 @@ def einsum(equation: str, operands: Sequence[Tensor], *, path: Any = None) -> Te
 
 
 def _steps(labels: Sequence[str], output: str) -> list[Step] | None:
-    """Return the order of contractions: scale by what has no labels of its own first, then sum over a pair's own."""
+    """Return the steps: multiply operands by those that have no further labels, and then contract pairs."""
     left = list(labels)
     steps: list[Step] = []
     while len(left) > 1:
@@ -59,7 +59,7 @@ def _steps(labels: Sequence[str], output: str) -> list[Step] | None:
         steps.append(step)
         left[step.first] = step.labels
         del left[step.second]
-    return steps if steps else None
+    return steps or None
 
 
 def _scaling(labels: Sequence[str]) -> Step | None:
