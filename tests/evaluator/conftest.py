@@ -21,7 +21,7 @@ FAULTY = [
     "everyone_stores", "shift_in_place",
     "lanes_collide", "off_by_one_mask", "max_of_undefined", "unknown_libdevice", "unknown_assembly", "missing_import",
     "no_such_function", "uncovered", "unknown_option", "huge_grid", "branch_on_block", "while_on_block", "asks_python",
-    "chain_of_comparisons", "counts_down", "numbers_in_words", "waits_for_the_next",
+    "chain_of_comparisons", "counts_down", "numbers_in_words", "waits_for_the_next", "everyone_waits_first", "reads_before_all_arrive",
 ]  # fmt: skip
 FAKE = {
     "matmul": ("matmuls.py", "matmul_tf32", [MATRIX, MATRIX]),

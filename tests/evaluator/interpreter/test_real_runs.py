@@ -16,7 +16,7 @@ TOLERANCES = {
     "dropout": 1e-6, "softmax": 1e-6, "layer_norm": 1e-6, "max": 0.0, "argmax": 0.0, "log_sum_exp": 1e-6,
     "cumsum": 1e-6, "reverse_cumsum": 1e-6, "cumprod": 1e-6, "sort": 0.0, "cross_entropy": 1e-6, "column_sum": 1e-6,
     "persistent": 1e-6,
-    "matmul_ieee": 1e-6, "matmul_tf32": 1e-3, "matmul_tf32_rounded": 6e-5, "matmul_tf32x3": 2e-6, "matmul_bf16": 4e-3,
+    "everyone_waits": 1e-6, "matmul_ieee": 1e-6, "matmul_tf32": 1e-3, "matmul_tf32_rounded": 6e-5, "matmul_tf32x3": 2e-6, "matmul_bf16": 4e-3,
     "matmul_fp16": 5e-4, "bmm": 1e-6, "host_descriptor": 1e-4, "device_descriptor": 1e-4, "conv": 1e-6,
     "attention": 1e-6, "attention_bf16": 1e-2, "atomic_sum": 1e-6, "histogram": 0.0, "last_block": 1e-6, "tuned": 0.0,
     "block_pointer": 0.0, "interleave": 0.0, "flip": 0.0, "gather": 0.0, "histogram_of_block": 0.0, "int8_dot": 0.0,
@@ -40,8 +40,10 @@ FAULTS = {
     "counts_down": ("unsupported_in_kernel", "a loop with the step -1"),
     "numbers_in_words": ("unsupported_in_kernel", "`not` of a tensor"),
     "waits_for_the_next": ("timeout", "program (0, 0, 0) waits"),
+    "everyone_waits_first": ("timeout", "all that have not ended wait for each other"),
 }
-RACES = ["no_barrier", "wrote_after_its_ticket", "accumulate", "everyone_stores", "shift_in_place", "lanes_collide"]
+RACES = ["no_barrier", "wrote_after_its_ticket", "accumulate", "everyone_stores", "shift_in_place", "lanes_collide",
+         "reads_before_all_arrive"]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", TOLERANCES)

@@ -60,8 +60,23 @@ def wide_row(body: str, sizes: str = "R, N = 16, 4194304") -> str:
     return module(body, sizes, "torch.randn(R, N)")
 
 
+def recurrence(cell: str, options: str, directions: int = 1, layers: int = 2) -> str:
+    """A recurrence whose results are all looked at."""
+    cells = cell == "LSTM"
+    last, first = ("(h, c)", "(h0, c0)") if cells else ("h", "h0")
+    state = f"torch.rand({directions * layers}, B, H)"
+    return module(
+        f"y, {last} = self.cell(x, {first}); return torch.cat([y.flatten(), h.flatten(){', c.flatten()' * cells}])",
+        "B, T, I, H = 10, 512, 128, 256",
+        f"torch.rand({'B, T' if 'batch_first' in options else 'T, B'}, I), {state}{f', {state}' * cells}",
+        f"x, h0{', c0' * cells}",
+        init=f"i, h; self.cell = nn.{cell}(i, h, {layers}{options})", init_args="I, H",
+    )  # fmt: skip
+
+
 GEMM_SHAPES = ({"M": 37, "K": 50, "N": 71}, {"M": 64, "K": 96, "N": 48})
 ATTENTION_SHAPES = ({"B": 2, "H": 4, "T": 77}, {"B": 1, "H": 2, "T": 128})
+RECURRENCE_SHAPES = ({"B": 3, "T": 5, "I": 7, "H": 19}, {"B": 17, "T": 3, "I": 16, "H": 16})
 SCAN_SHAPES = ({"B": 5, "N": 1237, "I": 19}, {"B": 3, "N": 2048, "I": 32})
 AB = "torch.randn(M, K), torch.randn(K, N)"
 
@@ -75,6 +90,16 @@ CASES: dict[str, Case] = {
         GEMM_SHAPES,
         ("tf32/tma",),
     ),
+    "recurrence_lstm": Case(
+        recurrence("LSTM", ", batch_first=True", layers=3), ("tf32/", "ieee/", "bf16/"), RECURRENCE_SHAPES
+    ),
+    "recurrence_gru": Case(recurrence("GRU", ""), ("tf32/",), RECURRENCE_SHAPES),
+    "recurrence_gru_both_ways": Case(
+        recurrence("GRU", ", batch_first=True, bidirectional=True", 2), ("tf32/", "fp16/"), RECURRENCE_SHAPES, ("tf32/",)
+    ),
+    "recurrence_lstm_both_ways": Case(recurrence("LSTM", ", bias=False, bidirectional=True", 2, 4), ("tf32/",), RECURRENCE_SHAPES),
+    "recurrence_tanh": Case(recurrence("RNN", ""), ("tf32/",), RECURRENCE_SHAPES),
+    "recurrence_relu": Case(recurrence("RNN", ", nonlinearity='relu', bias=False"), ("ieee/",), RECURRENCE_SHAPES),
     "linear_relu": Case(  # compiled in a third of the time of a GELU
         module(
             "return F.relu(self.linear(x))", "M, K, N = 1024, 2048, 8192", "torch.randn(M, K)",

@@ -37,6 +37,10 @@ class Region:
     """Bytes that the current launch has loaded, repeats included."""
     store_bytes: int = 0
     """Bytes that the current launch has stored, repeats included."""
+    touched_from: int = 0
+    """First byte that the current launch has touched; `nbytes` if it has touched none."""
+    touched_to: int = 0
+    """Byte behind the last one that it has touched; 0 if it has touched none."""
     shadow: Any = None
     """Shadow memory of the race detector for the current launch (real run)."""
     upper_bound: dict[str, float] = field(default_factory=lambda: {"load": 0.0, "store": 0.0})
@@ -82,7 +86,8 @@ class AddressSpace:
         key = storage._cdata
         if key not in self.by_storage:
             number = len(self.regions) + 1
-            region = Region(number, int(storage.nbytes()), 0 if fake else storage.data_ptr(), storage)
+            nbytes, address = int(storage.nbytes()), 0 if fake else storage.data_ptr()
+            region = Region(number, nbytes, address, storage, touched_from=nbytes)
             self.regions[number] = self.by_storage[key] = region
         region = self.by_storage[key]
         if not fake:  # resizing a storage moves it
@@ -121,6 +126,7 @@ class AddressSpace:
         """Reset the counters of each region and its shadow memory."""
         for region in self.regions.values():
             region.viewed_bytes = region.load_bytes = region.store_bytes = 0
+            region.touched_from, region.touched_to = region.nbytes, 0
             region.shadow = None
 
 

@@ -57,8 +57,14 @@ def check_bounds(run: RunState, pointers: np.ndarray, mask: np.ndarray, itemsize
     if low < region.base or high + itemsize > region.base + region.nbytes:
         _raise_out_of_bounds(run, region, pointers, mask, itemsize, verb)
     count_bytes(run, region, active * itemsize, verb)
+    note_touched(region, low - region.base, high + itemsize - region.base)
     offsets = pointers - np.uint64(region.base)
     return Access(region, offsets, offsets + np.uint64(region.address), mask, active)
+
+
+def note_touched(region: Region, start: int, end: int) -> None:
+    """Note that the current launch touched bytes from `start` to before `end`."""
+    region.touched_from, region.touched_to = min(region.touched_from, start), max(region.touched_to, end)
 
 
 def count_bytes(run: RunState, region: Region, nbytes: int, verb: str) -> None:

@@ -12,7 +12,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 
 from egg_graph.evaluator.interpreter import memory_ops, number_formats
 from egg_graph.evaluator.interpreter.address_space import WINDOW_BITS
-from egg_graph.evaluator.interpreter.bounds_check import count_bytes
+from egg_graph.evaluator.interpreter.bounds_check import count_bytes, note_touched
 from egg_graph.evaluator.interpreter.handles import make, numpy_dtype, repeated
 from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault
@@ -109,6 +109,7 @@ def _count_clipped(descriptor: Any, indices: list[Any], itemsize: int, verb: str
             "Give the descriptor the tensor's own shape and strides.",
         )
     count_bytes(run, region, elements * itemsize, verb)
+    note_touched(region, 0, region.nbytes)  # at most
 
 
 def install(builder: type[InterpreterBuilder]) -> None:

@@ -81,12 +81,14 @@ def run_fake(
     from egg_graph.evaluator.interpreter.coverage import reaches, with_written_outputs
     from egg_graph.evaluator.interpreter.cuda_mode import FakeTensorCudaMode
     from egg_graph.evaluator.interpreter.library_calls import LibraryRecorder
+    from egg_graph.evaluator.interpreter.repeated import RepeatedLaunches
     from egg_graph.evaluator.interpreter.run_state import RunState, running
 
     started = time.perf_counter()
     simulate_gpu(hardware)
     path = Path(module_path).resolve()
     run = RunState("fake", str(path), AddressSpace(), sample, budget_seconds)
+    run.repeated = RepeatedLaunches()
     run.load_rng = np.random.default_rng(0) if random_loads else None
     recorder = LibraryRecorder()
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)

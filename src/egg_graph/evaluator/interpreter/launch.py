@@ -97,7 +97,17 @@ def launch_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **keyw
     }
     with _launching(run, self.__name__, describe_configuration(special.constexprs, options)) as launch:
         launch.num_warps = int(options.get("num_warps", launch.num_warps))
-        counts = run_programs(run, launch, lambda: function(**device), shape)
+        launch.cooperative = bool(options.get("launch_cooperative_grid"))
+
+        def interpreted() -> ProgramCounts:
+            return run_programs(run, launch, lambda: function(**device), shape)
+
+        if run.repeated is not None:
+            alike = (self.__name__, form["line"], shape, repr(special.constexprs), repr(options))
+            tensors = [value for name, value in bound.items() if name not in special.constexprs]
+            counts = run.repeated.counts(run, launch, alike, tensors, interpreted)
+        else:
+            counts = interpreted()
     _record(run, launch, counts, form, time.perf_counter() - started)
     return CompiledKernelStub(self, options)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from triton.runtime import interpreter
 
+from egg_graph.evaluator.interpreter.cooperative import CooperativeLaunch, TakesTurns
 from egg_graph.evaluator.interpreter.run_state import LaunchState, RunState
 from egg_graph.evaluator.interpreter.while_loops import Waiting
 
@@ -104,10 +105,15 @@ def run_programs(
     of_run = run.started + LAUNCH_BUDGETS * run.budget_seconds
     deadline = min(of_run, time.perf_counter() + run.budget_seconds)
     counts = ProgramCounts(total)
+    if launch.cooperative and not run.fake:
+        together = CooperativeLaunch(launch, body, lambda program: builder.set_grid_idx(*program))
+        for linear in together.run([TakesTurns(linear, _place(linear, grid)) for linear in range(total)]):
+            counts.add(linear, _launch_counts(run, launch))
+        return counts
     for linear in _chosen(run, total):
         if run.fake and len(counts.programs) >= LEAST_SAMPLE and time.perf_counter() > deadline:
             break
-        program = (linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
+        program = _place(linear, grid)
         launch.program, launch.linear, launch.acquired = program, linear, False
         launch.loaded_values = []
         launch.barrier()
@@ -118,6 +124,11 @@ def run_programs(
             continue  # for a program that is left out
         counts.add(linear, _launch_counts(run, launch))
     return counts
+
+
+def _place(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the program id of a linear index; x varies fastest."""
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
 def _chosen(run: RunState, total: int) -> Iterable[int]:

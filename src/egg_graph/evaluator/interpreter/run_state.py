@@ -7,15 +7,18 @@ import math
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Knob
+
+if TYPE_CHECKING:
+    from egg_graph.evaluator.interpreter.repeated import RepeatedLaunches
 
 
 @dataclass
@@ -46,6 +49,10 @@ class LaunchState:
     """Stores and atomics that changed memory."""
     incomplete: bool = False
     """Whether programs are left out, so that those interpreted may wait for them."""
+    cooperative: bool = False
+    """Whether all programs start together (`launch_cooperative_grid=True`), so that they may wait for each other."""
+    wait_for_others: Callable[[], bool] | None = None
+    """In a cooperative launch: lets other programs run, and tells whether one of them may end a wait."""
     dot_flops: dict[str, float] = field(default_factory=dict)
     """Operand type and precision (`fp32/tf32`) -> floating-point operations of `tl.dot`."""
     loaded_values: list[Any] = field(default_factory=list)
@@ -103,6 +110,8 @@ class RunState:
     """Race findings by kernel, line, argument and kind of race: each is reported once."""
     launch: LaunchState | None = None
     """The launch being interpreted; None between launches."""
+    repeated: "RepeatedLaunches | None" = None
+    """Sampled launches that tell what later ones do (fake run)."""
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the next launch."""
     alternatives: list[Launch] = field(default_factory=list)

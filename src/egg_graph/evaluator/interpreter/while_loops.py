@@ -1,8 +1,9 @@
 """`while` loops, which may wait for what another program writes: spin locks, decoupled look-back, barriers of a grid.
 
 Programs are interpreted one after the other, in order. So a program finds what earlier programs have published, and
-waits for ever for what later ones would. It waits for ever, too, in a fake run, where loads give zeros. Such a loop is
-known by an iteration that changes nothing: neither memory nor a local of the kernel.
+waits for ever for what later ones would, unless the launch is a cooperative one, whose programs take turns. It waits
+for ever, too, in a fake run, where loads give zeros. Such a loop is known by an iteration that changes nothing: neither
+memory nor a local of the kernel.
 """
 
 import sys
@@ -12,12 +13,14 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from egg_graph.evaluator.interpreter.cooperative import WAIT
 from egg_graph.evaluator.interpreter.conditions import refuse, truth_of_tensor, unwrap
 from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 
 PATIENCE = 32
-"""Iterations before the first look at whether one changes anything; then after twice as many, and so on."""
+"""Iterations before the first look at whether one changes anything; then after twice as many, and so on. In a
+cooperative launch the first iteration is looked at: most of its loops wait."""
 State = tuple[int, dict[str, Any]]
 
 
@@ -29,8 +32,9 @@ class WhileLoop:
     """One execution of a `while` loop."""
 
     def __init__(self) -> None:
+        launch = current_run().launch
         self.iterations = 0
-        self.next_look = PATIENCE
+        self.next_look = 1 if launch is not None and launch.cooperative else PATIENCE
         self.seen: State | None = None
         self.began = time.perf_counter()
 
@@ -74,15 +78,25 @@ class WhileLoop:
         assert run.launch is not None
         if run.fake:
             return False
+        if run.launch.wait_for_others is not None:
+            self.seen, self.next_look = None, self.iterations + 1
+            if run.launch.wait_for_others():
+                return True
+            raise _timeout(WAIT, "Let every program publish what others wait for before it waits itself.")
         if run.launch.incomplete:
             raise Waiting
-        raise KernelFault(
-            "timeout",
-            f"program {run.launch.program} waits in a loop for what no program before it has written; the interpreter"
-            " runs programs in order, and a GPU, too, may start the later ones only when the earlier ones have ended",
-            run.where(),
-            "Let programs wait only for programs of a lower number, or split the work into two launches.",
+        raise _timeout(
+            "waits in a loop for what no program before it has written; the interpreter runs programs in order, and a"
+            " GPU, too, may start the later ones only when the earlier ones have ended",
+            "Let programs wait only for programs of a lower number, launch with launch_cooperative_grid=True, which"
+            " starts all of them together, or split the work into two launches.",
         )
+
+
+def _timeout(what: str, cure: str) -> KernelFault:
+    run = current_run()
+    assert run.launch is not None
+    return KernelFault("timeout", f"program {run.launch.program} {what}", run.where(), cure)
 
 
 def _state(local: dict[str, Any]) -> State:

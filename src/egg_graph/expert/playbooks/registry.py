@@ -16,6 +16,7 @@ from egg_graph.expert.playbooks.gemm.playbook import GemmPlaybook
 from egg_graph.expert.playbooks.playbook import Playbook
 from egg_graph.expert.playbooks.pointwise import PointwisePlaybook
 from egg_graph.expert.playbooks.pooling.playbook import PoolingPlaybook
+from egg_graph.expert.playbooks.recurrence.playbook import RecurrencePlaybook
 from egg_graph.expert.playbooks.row import RowPlaybook
 from egg_graph.expert.playbooks.scan.playbook import ScanPlaybook
 from egg_graph.expert.playbooks.scatter import ScatterPlaybook
@@ -26,6 +27,7 @@ PLAYBOOKS: tuple[Playbook, ...] = (
     PackedPlaybook(),
     GemmPlaybook(),
     ConvolutionPlaybook(),
+    RecurrencePlaybook(),
     ScanPlaybook(),
     StatisticsPlaybook(),
     JoinPlaybook(),

@@ -205,13 +205,32 @@ def waits_for_the_next(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.atomic_add(out_ptr, 1.0)
 
 
+@triton.jit
+def everyone_waits_first(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    while tl.atomic_add(out_ptr, 0.0) < tl.num_programs(0):  # fault: everyone_waits_first
+        pass
+    tl.atomic_add(out_ptr, 1.0)
+
+
+@triton.jit
+def reads_before_all_arrive(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(out_ptr + 1 + pid, tl.load(x_ptr + pid))  # fault: reads_before_all_arrive
+    tl.debug_barrier()
+    tl.atomic_add(out_ptr, 1.0)
+    while tl.atomic_add(out_ptr, 0.0) < 2:
+        pass
+    tl.store(out_ptr + 4 + pid, tl.load(out_ptr + 1 + (pid + 1) % 3))
+
+
 KERNELS = {k.__name__: k for k in (
     no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores,
     shift_in_place, lanes_collide,
     off_by_one_mask, max_of_undefined, unknown_libdevice, unknown_assembly, missing_import, break_in_loop,
     no_such_function, uncovered, branch_on_block, while_on_block, asks_python, chain_of_comparisons, counts_down,
-    numbers_in_words, waits_for_the_next,
+    numbers_in_words, waits_for_the_next, everyone_waits_first, reads_before_all_arrive,
 )}  # fmt: skip
+TOGETHER = {"everyone_waits_first", "reads_before_all_arrive"}
 SCALARS = {"accumulate", "everyone_stores", "max_of_undefined", "break_in_loop"}
 
 
@@ -226,8 +245,10 @@ class ModelNew(nn.Module):
             out = torch.empty_like(x)
             overflow[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
             return out
-        if self.case in ("accumulate", "waits_for_the_next"):
+        if self.case in ("accumulate", "waits_for_the_next", "everyone_waits_first"):
             out = torch.zeros((), device=x.device)
+        elif self.case == "reads_before_all_arrive":
+            out = torch.zeros(7, device=x.device)
         elif self.case == "wrote_after_its_ticket":
             out = torch.zeros(2, device=x.device)
         elif self.case == "shift_in_place":
@@ -241,5 +262,6 @@ class ModelNew(nn.Module):
         elif self.case == "uncovered":
             uncovered[(n // 64,)](x, out, n, BLOCK=64)
         else:
-            KERNELS[self.case][(triton.cdiv(n, 64),)](x, out, n, BLOCK=64)
+            together = {"launch_cooperative_grid": True} if self.case in TOGETHER else {}
+            KERNELS[self.case][(triton.cdiv(n, 64),)](x, out, n, BLOCK=64, **together)
         return out

@@ -28,6 +28,23 @@ def last_block_kernel(x_ptr, partial_ptr, ticket_ptr, out_ptr, n, PROGRAMS: tl.c
         tl.store(out_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS)), 0))
 
 
+@triton.jit
+def everyone_waits_kernel(
+    x_ptr, parts_ptr, arrived_ptr, out_ptr, n, ROUNDS, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr
+):
+    pid = tl.program_id(0)
+    offsets = pid * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    for i in range(ROUNDS):
+        tl.store(parts_ptr + i * PROGRAMS + pid, tl.sum(x, 0))
+        tl.debug_barrier()
+        tl.atomic_add(arrived_ptr, 1, sem="release")
+        while tl.atomic_add(arrived_ptr, 0, sem="acquire") < PROGRAMS * (i + 1):
+            pass
+        x += tl.sum(tl.load(parts_ptr + i * PROGRAMS + tl.arange(0, PROGRAMS), cache_modifier=".cg"), 0)
+    tl.store(out_ptr + offsets, x, mask=offsets < n)
+
+
 @triton.autotune(
     configs=[triton.Config({"BLOCK": 256}, num_warps=2), triton.Config({"BLOCK": 1024}, num_warps=4)], key=["n"]
 )
@@ -79,6 +96,22 @@ def last_block(x):
     out = torch.empty((), device=x.device)
     last_block_kernel[(8,)](x, partial, ticket, out, x.numel(), PROGRAMS=8, BLOCK=256)
     return out
+
+
+def everyone_waits(x):
+    parts, out = torch.empty(3, 8, device=x.device), torch.empty_like(x)
+    arrived = torch.zeros(1, device=x.device, dtype=torch.int32)
+    everyone_waits_kernel[(8,)](
+        x, parts, arrived, out, x.numel(), 3, PROGRAMS=8, BLOCK=256, launch_cooperative_grid=True
+    )
+    return out
+
+
+def sums_of_all(x):
+    padded = torch.cat([x, x.new_zeros(2048 - x.numel())])
+    for _ in range(3):
+        padded = padded + padded.sum()
+    return padded[: x.numel()]
 
 
 def tuned(x):
@@ -137,6 +170,7 @@ CASES = {
         0.0,
     ),
     "last_block": (last_block, numbers(2000), torch.sum, 1e-6),
+    "everyone_waits": (everyone_waits, numbers(2000), sums_of_all, 1e-6),
     "tuned": (tuned, numbers(), twice, 0.0),
     "heuristic": (heuristic, numbers(), twice, 0.0),
     "tuples": (tuples, lambda: (torch.rand(10, 33),), twice, 0.0),

@@ -1,0 +1,1 @@
+"""LSTM, GRU and RNN: all steps of several layers in one cooperative launch."""
