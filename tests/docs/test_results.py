@@ -169,6 +169,10 @@ def test_what_the_readme_says_of_whole_networks_follows_from_the_rows():
     )
     mean, kept = told["geometric_mean"], told["geometric_mean_pytorch_kept"]
     assert f"{mean:.2f} over\nthe better of" in README and f"{kept:.2f} where PyTorch is kept" in README
+    ratios = {row.problem: call.ratio for row in results.rows for call in row.calls if call.ratio}
+    recurrences = sorted(ratio for problem, ratio in ratios.items() if "LSTM" in problem or "GRU" in problem)
+    assert len(recurrences) == 7, "all that can be judged"
+    assert f"gain most, {recurrences[0]:.1f} to {recurrences[-1]:.1f}:" in README
 
 
 def test_the_figures_of_the_page_on_trust_are_those_that_were_written():

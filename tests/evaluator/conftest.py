@@ -21,7 +21,8 @@ FAULTY = [
     "everyone_stores", "shift_in_place",
     "lanes_collide", "off_by_one_mask", "max_of_undefined", "unknown_libdevice", "unknown_assembly", "missing_import",
     "no_such_function", "uncovered", "unknown_option", "huge_grid", "branch_on_block", "while_on_block", "asks_python",
-    "chain_of_comparisons", "counts_down", "numbers_in_words", "waits_for_the_next", "everyone_waits_first", "reads_before_all_arrive",
+    "chain_of_comparisons", "counts_down", "numbers_in_words", "waits_for_the_next",
+    "everyone_waits_first", "reads_before_all_arrive",
 ]  # fmt: skip
 FAKE = {
     "matmul": ("matmuls.py", "matmul_tf32", [MATRIX, MATRIX]),
@@ -41,6 +42,8 @@ FAKE = {
     "overflow": ("faulty.py", "overflow", [{"shape": [70_000, 40_000]}]),
     "break_in_loop": ("faulty.py", "break_in_loop", [{"shape": [100]}]),  # the interpreter comes to no break
     "uncovered": ("faulty.py", "uncovered", [{"shape": [130]}]),
+    "in_slices": ("launching.py", "in_slices", [{"shape": [2**20]}]),
+    "last_slice": ("faulty.py", "last_slice", [{"shape": [130]}]),
     "library": ("library.py", "mixed", [MATRIX, MATRIX]),
     "needs_values": ("library.py", "needs_values", [MATRIX]),
 }

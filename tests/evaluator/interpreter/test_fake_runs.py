@@ -53,6 +53,20 @@ def test_a_persistent_kernel_is_bounded_by_its_true_work(interpreted):
     assert launch.compulsory_bytes == 4 * (1024 * 512 + 512 * 512 + 1024 * 512)
 
 
+def test_a_launch_that_differs_in_its_tensors_alone_is_sampled_once_and_counted_each_time(interpreted):
+    run = run_of(interpreted, "in_slices")
+    first, *others = run.launches
+    assert len(others) == 3 and max(launch.seconds for launch in others) < first.seconds / 3
+    for launch in run.launches:
+        assert launch.load_bytes == launch.store_bytes == 2**20 and launch.executed == 2
+    assert {(reach.tensor, reach.most) for reach in run.reaches} == {("input", 2**22), ("output", 2**22)}
+
+
+def test_a_launch_that_would_reach_out_of_its_own_tensor_is_told_though_one_like_it_did_not(interpreted, fault_lines):
+    fault = interpreted["fake"]["last_slice"]["fault"]
+    assert fault["kind"] == "out_of_bounds" and f"line {fault_lines['last_slice']}" in fault["where"]
+
+
 def test_signature_is_the_launchers(interpreted):
     (launch,) = run_of(interpreted, "host_descriptor").launches
     assert launch.signature["a_desc"] == "tensordesc<fp32[64, 32]>"

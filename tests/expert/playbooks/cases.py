@@ -95,9 +95,12 @@ CASES: dict[str, Case] = {
     ),
     "recurrence_gru": Case(recurrence("GRU", ""), ("tf32/",), RECURRENCE_SHAPES),
     "recurrence_gru_both_ways": Case(
-        recurrence("GRU", ", batch_first=True, bidirectional=True", 2), ("tf32/", "fp16/"), RECURRENCE_SHAPES, ("tf32/",)
+        recurrence("GRU", ", batch_first=True, bidirectional=True", 2), ("tf32/", "fp16/"), RECURRENCE_SHAPES,
+        ("tf32/",),
     ),
-    "recurrence_lstm_both_ways": Case(recurrence("LSTM", ", bias=False, bidirectional=True", 2, 4), ("tf32/",), RECURRENCE_SHAPES),
+    "recurrence_lstm_both_ways": Case(
+        recurrence("LSTM", ", bias=False, bidirectional=True", 2, 4), ("tf32/",), RECURRENCE_SHAPES
+    ),
     "recurrence_tanh": Case(recurrence("RNN", ""), ("tf32/",), RECURRENCE_SHAPES),
     "recurrence_relu": Case(recurrence("RNN", ", nonlinearity='relu', bias=False"), ("ieee/",), RECURRENCE_SHAPES),
     "linear_relu": Case(  # compiled in a third of the time of a GELU

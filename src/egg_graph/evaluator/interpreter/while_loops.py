@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from egg_graph.evaluator.interpreter.cooperative import WAIT
 from egg_graph.evaluator.interpreter.conditions import refuse, truth_of_tensor, unwrap
+from egg_graph.evaluator.interpreter.cooperative import WAIT
 from egg_graph.evaluator.interpreter.run_state import current_run
 from egg_graph.evaluator.wire.faults import KernelFault, Unfakeable
 

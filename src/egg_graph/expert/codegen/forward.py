@@ -167,7 +167,7 @@ class ForwardWriter:
             return
         self.in_place.update(code.in_place)
         targets = ", ".join(self._fresh(name) for name in code.returns)
-        self.lines.append(f"{targets}{' = ' if targets else ''}{code.function}({', '.join(arguments)})")
+        self.lines += call(f"{targets}{' = ' if targets else ''}{code.function}", arguments, indent=8)
 
     def _place_in_joint(self, code: KernelCode) -> str | None:
         """Return the slice that a part is written to, and have the whole allocated; None where it is a tensor apart."""

@@ -223,6 +223,12 @@ def reads_before_all_arrive(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + 4 + pid, tl.load(out_ptr + 1 + (pid + 1) % 3))
 
 
+@triton.jit
+def whole_blocks(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))  # fault: last_slice
+
+
 KERNELS = {k.__name__: k for k in (
     no_barrier, wrote_after_its_ticket, load_past_end, store_past_end, load_before_start, accumulate, everyone_stores,
     shift_in_place, lanes_collide,
@@ -244,6 +250,11 @@ class ModelNew(nn.Module):
         if self.case == "overflow":
             out = torch.empty_like(x)
             overflow[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+            return out
+        if self.case == "last_slice":
+            out = torch.empty(192, device=x.device)
+            for start in range(0, n, 64):
+                whole_blocks[(1,)](x[start:], out[start:], BLOCK=64)
             return out
         if self.case in ("accumulate", "waits_for_the_next", "everyone_waits_first"):
             out = torch.zeros((), device=x.device)

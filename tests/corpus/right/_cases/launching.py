@@ -153,6 +153,13 @@ def warmed_up(x):
     return out
 
 
+def in_slices(x):
+    out, quarter = torch.empty_like(x), x.numel() // 4
+    for start in range(0, x.numel(), quarter):
+        strided_kernel[(2,)](x[start:], out[start:], quarter, PROGRAMS=2, BLOCK=64)
+    return out
+
+
 def numbers(n=1000):
     return lambda: (torch.rand(n),)
 
@@ -175,6 +182,7 @@ CASES = {
     "heuristic": (heuristic, numbers(), twice, 0.0),
     "tuples": (tuples, lambda: (torch.rand(10, 33),), twice, 0.0),
     "by_property": (by_property, numbers(), twice, 0.0),
+    "in_slices": (in_slices, numbers(), twice, 0.0),
     "warmed_up": (warmed_up, numbers(), twice, 0.0),
 }
 

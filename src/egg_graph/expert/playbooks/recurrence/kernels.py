@@ -61,7 +61,7 @@ def {name}_kernel(
     start = (chain * B + b)[:, None] * H
     state = tl.load(hidden_ptr + start + k[None, :], mask=whole, other=0.0)
 {load_own}
-    out_ptr += chain * out_c  # one base and 32-bit places: pointers to the whole state would take a third of the registers
+    out_ptr += chain * out_c  # one base and 32-bit places: as many pointers would take a third of the registers
     of_state = b[:, None] * out_b + k[None, :]
     gates = gates_ptr + b[:, None] * gates_b + weight_row[None, :]
     gated = (b < B)[:, None] & (unit < H)[None, :]{of_input}
@@ -96,7 +96,8 @@ def {name}_kernel(
         if STACKED:
             while tl.atomic_add(arrived_below + t_next, 0, sem="acquire") < of_below:
                 pass
-            h = tl.load(out_ptr - out_c + t_next * out_t + of_state, mask=whole & (chain > 0), other=0.0, cache_modifier=".cg")
+            below = out_ptr - out_c + t_next * out_t + of_state
+            h = tl.load(below, mask=whole & (chain > 0), other=0.0, cache_modifier=".cg")
             x = tl.dot(h, below_weight, x{options})
         while tl.atomic_add(arrived + t, 0, sem="acquire") < slices:
             pass
@@ -105,8 +106,9 @@ def {name}_kernel(
 {store_last}
 '''
 
-BIAS = """    bias = tl.load(input_bias_ptr + chain * {GATES} * H + weight_row, mask=(unit < H){of_input_row}, other=0.0)
-    bias += tl.load(state_bias_ptr + chain * {GATES} * H + weight_row, mask=(unit < H){of_state_row}, other=0.0)
+BIAS = """    row_here = chain * {GATES} * H + weight_row
+    bias = tl.load(input_bias_ptr + row_here, mask=(unit < H){of_input_row}, other=0.0)
+    bias += tl.load(state_bias_ptr + row_here, mask=(unit < H){of_state_row}, other=0.0)
     bias = bias.to(tl.float32)[None, :]"""
 
 QUARTERS = """        even, odd = tl.split(tl.permute(tl.reshape(product, (BLOCK_B, 2, 2, UNITS)), (0, 3, 2, 1)))
@@ -124,10 +126,10 @@ STEPS = {
     "rnn_relu": "        own = propagate_max(product, 0.0)",
 }  # fmt: skip
 
-WRAPPER = '''def {name}({tensors}, *weights):
+WRAPPER = '''def {name}(x, {states}, *weights):
     """{doc}"""
     {sizes} = x.shape[:2]
-    H = {first}.shape[2]
+    H = hidden.shape[2]
     units, warps = CONFIG["{name}_UNITS"], CONFIG["{name}_num_warps"]
     slices = triton.cdiv(H, units)
     block_k = max(16, triton.next_power_of_2(H))
@@ -135,7 +137,7 @@ WRAPPER = '''def {name}({tensors}, *weights):
 {body}
 '''
 
-LAYERS = """    layers = {first}.shape[0]
+LAYERS = """    layers = hidden.shape[0]
     resident = CONFIG["{name}_PROGRAMS"] * 4 // warps
     together = max(1, min(layers, CONFIG["{name}_LAYERS"], resident // slices))
     state_weight = torch.stack(weights[1::{per_layer}])
@@ -149,14 +151,15 @@ LAYERS = """    layers = {first}.shape[0]
         for first_b in range(0, B, 16):
             arrived = torch.zeros((chains, T), device=x.device, dtype=torch.int32)
             {name}_kernel[(chains * slices,)](
-                gates, input_weight[bottom:], state_weight[bottom:], {biases_from}
-                {states_from}, out[bottom:], {last_from}, arrived, T, B, first_b, H, slices, *strides, T * B * H, B * H, H,
+                gates, input_weight[bottom:], state_weight[bottom:]{biases_from},
+                {states_from}, out[bottom:], {last_from}, arrived,
+                T, B, first_b, H, slices, *strides, T * B * H, B * H, H,
                 STACKED=together > 1, UNITS=units, BLOCK_B=16, BLOCK_K=block_k,
                 num_warps=warps, num_stages=1, launch_cooperative_grid=True,
             )
     return {results}"""
 
-DIRECTIONS = """    layers = {first}.shape[0] // 2
+DIRECTIONS = """    layers = hidden.shape[0] // 2
     out = x
 {empty_last}
     for layer in range(layers):
@@ -169,8 +172,9 @@ DIRECTIONS = """    layers = {first}.shape[0] // 2
         for first_b in range(0, B, 16):
             arrived = torch.zeros((2, T), device=x.device, dtype=torch.int32)
             {name}_kernel[(2 * slices,)](
-                gates, state_weight, state_weight, {biases}
-                {states_of_both}, out, {last_of_both}, arrived, T, B, first_b, H, slices, *strides, H, B * 2 * H, 2 * H,
+                gates, state_weight, state_weight{biases},
+                {states_of_both}, out, {last_of_both}, arrived,
+                T, B, first_b, H, slices, *strides, H, B * 2 * H, 2 * H,
                 STACKED=False, UNITS=units, BLOCK_B=16, BLOCK_K=block_k,
                 num_warps=warps, num_stages=1, launch_cooperative_grid=True,
             )

@@ -9,16 +9,17 @@ from egg_graph.schema import Hardware, Precision
 
 
 class RecurrencePlaybook(Playbook):
-    """lstm, gru and rnn of up to 512 numbers of state and 64 samples."""
+    """lstm, gru, rnn: up to 256 numbers of state in fp32 (512 in 16 bits), up to 64 samples; PyTorch beyond."""
 
     name = "recurrence"
     guidance = (
-        "LSTM, GRU, RNN: a step is a small product, and its price is the launch and the trip of the weights. Keep "
+        "LSTM, GRU, RNN: a step is a small product, its price the launch and the weights' trip. Keep "
         "them: one cooperative launch (launch_cooperative_grid=True), a program a slice of the state, its rows of "
         "the weights in registers for all steps. After each step store the slice, barrier, count it (atomic, "
         "release), spin until all slices are counted (atomic, acquire), load the state past L1. Layers run side by "
-        "side, each a step behind the one below; take the product with the layer below before waiting. On an H100 "
-        "6 layers of 256, 512 steps: 2.5 ms, cuDNN 34."
+        "side, each a step behind the one below; take the product with the layer below before waiting. fp32 takes "
+        "three TF32 products: roundings come back in every step. 6 layers of 256, 512 steps of 10 on an H100: 4 ms, "
+        "cuDNN's LSTM 17 to 25, its GRU 37."
     )
     operators = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
     complexity = 7

@@ -43,7 +43,7 @@ class RecurrenceWriter:
         )
 
     def _summary(self) -> str:
-        kind = "in both directions" if self.found.bidirectional else "of layers side by side"
+        kind = "of both directions of a layer" if self.found.bidirectional else "of layers side by side"
         return f"{self.found.cell} of {self.found.layers} layers, all steps {kind} in one cooperative launch"
 
     def _project(self) -> str:
@@ -92,15 +92,14 @@ class RecurrenceWriter:
         biases = ["input_bias", "state_bias"] if found.has_biases else []
         body = (DIRECTIONS if found.bidirectional else LAYERS).format(
             name=name,
-            first="hidden",
             per_layer=4 if found.has_biases else 2,
             stack_biases=self._stacked("weights", "    "),
             stack_own_biases=self._stacked("own", "        "),
             empty_last="\n".join(f"    last_{state} = torch.empty_like({state})" for state in states),
             strides_of_first=" if bottom else gates.stride()[1::-1]" if found.batch_first else "",
             strides_of_first_layer=" if layer else gates.stride()[1::-1]" if found.batch_first else "",
-            biases="".join(f"{bias}, " for bias in biases),
-            biases_from="".join(f"{bias}[bottom:], " for bias in biases),
+            biases="".join(f", {bias}" for bias in biases),
+            biases_from="".join(f", {bias}[bottom:]" for bias in biases),
             states_from=", ".join(f"{state}[bottom:]" for state in states),
             states_of_both=", ".join(f"{state}[both]" for state in states),
             last_from=", ".join(f"last_{state}[bottom:]" for state in states),
@@ -109,10 +108,9 @@ class RecurrenceWriter:
         )
         return WRAPPER.format(
             name=name,
-            tensors=", ".join(["x", *states]),
-            doc=self._summary().capitalize() + ".",
+            states=", ".join(states),
+            doc=f"{self._summary()[0].upper()}{self._summary()[1:]}.",
             sizes="B, T" if found.batch_first else "T, B",
-            first="hidden",
             contiguous="\n".join(f"    {state} = {state}.contiguous()" for state in states),
             body=body,
         )
