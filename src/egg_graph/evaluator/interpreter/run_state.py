@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from egg_graph.evaluator.interpreter.address_space import AddressSpace
 from egg_graph.evaluator.wire.launches import Launch
 from egg_graph.schema import Finding, Knob
-
-if TYPE_CHECKING:
-    from egg_graph.evaluator.interpreter.repeated import RepeatedLaunches
 
 
 @dataclass
@@ -110,8 +107,8 @@ class RunState:
     """Race findings by kernel, line, argument and kind of race: each is reported once."""
     launch: LaunchState | None = None
     """The launch being interpreted; None between launches."""
-    repeated: "RepeatedLaunches | None" = None
-    """Sampled launches that tell what later ones do (fake run)."""
+    repeated: Any = None
+    """`RepeatedLaunches`: sampled launches that tell what later ones do (fake run); None where each is sampled."""
     configs: tuple[dict[str, Knob], ...] = ()
     """Autotune configurations of the next launch."""
     alternatives: list[Launch] = field(default_factory=list)
