@@ -86,6 +86,13 @@ def test_structure_is_kept() -> None:
     assert families.families_of([torch.rand(50) > 0.5]) == ()
 
 
+def test_offsets_stay_in_order() -> None:
+    offsets = torch.randint(0, 9, (40,)).cumsum(0)
+    for name in families.families_of([offsets]):
+        (moved,) = families.apply(name, [offsets], 5)
+        assert not torch.equal(moved, offsets) and bool((moved.diff() >= 0).all())
+
+
 def test_infinities_stay_where_they_are_while_the_rest_moves() -> None:
     x = torch.randn(16, 32)
     x[3, 4], x[5, 6] = torch.inf, -torch.inf

@@ -1,5 +1,6 @@
 """Other uses of a module: inputs that change in a few elements keep what the reference's own inputs promise."""
 
+import pytest
 import torch
 
 from egg_graph.evaluator.problem.problem import Problem
@@ -33,3 +34,41 @@ def test_what_was_chosen_without_putting_back_stays_so_in_every_row() -> None:
             assert torch.equal(before.sort(-1).values, now.sort(-1).values), "a row holds an element twice"
             seen += not torch.equal(before, now)
     assert seen, "the chosen elements never changed"
+
+
+SEGMENTS = """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, offsets):
+        total = torch.cat([x.new_zeros(1, 8), x.cumsum(0)])
+        return total[offsets[1:]] - total[offsets[:-1]]
+
+def get_inputs():
+    return [torch.rand(200, 8), OFFSETS]
+
+def get_init_inputs():
+    return []
+"""
+OFFSETS = {
+    "lengths that differ": "torch.cat([torch.zeros(1).long(), torch.randint(0, 9, (32,)).cumsum(0).clamp(max=200)])",
+    "lengths of one or more": "torch.cat([torch.zeros(1).long(), torch.randint(1, 7, (32,)).cumsum(0)])",
+    "equal lengths": "torch.arange(33, dtype=torch.int32) * 6",
+}
+
+
+@pytest.mark.parametrize("drawn", OFFSETS.values(), ids=OFFSETS)
+def test_offsets_stay_in_order_and_between_their_ends(drawn: str) -> None:
+    """Nor does a segment become empty, or longer than the longest, where the lengths as drawn tell that."""
+    task = KernelTask(reference=SEGMENTS.replace("OFFSETS", drawn), name="segments", target=load_hardware("h200"))
+    seen = 0
+    for seed in range(4):
+        problem = Problem(task, seed, torch.device("cpu"))
+        first = problem.cases("shrunk")[0]
+        for case in problem.uses("shrunk").changed_inputs:
+            before, now = first.inputs[1], case.inputs[1]
+            assert (now[0], now[-1]) == (before[0], before[-1])
+            assert now.diff().min() >= min(1, before.diff().min())
+            assert now.diff().max() <= before.diff().max() or before.diff().min() == before.diff().max()
+            seen += not torch.equal(before, now)
+    assert seen, "the offsets never changed"

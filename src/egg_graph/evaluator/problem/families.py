@@ -3,7 +3,7 @@
 Benchmarks draw almost everything from [0, 1). There a ReLU is the identity, a softmax without its maximum does not
 overflow, and an fp16 accumulator is good enough. Each family moves the drawn inputs to where such shortcuts fail. It
 keeps the form of every input, its visible structure, its infinities, and boolean tensors; families of their own change
-integers. PyTorch decides whether a problem can be judged on a family (see `family_case`).
+integers, and leave those in order that are. PyTorch decides whether a problem can be judged on a family (see `family_case`).
 
 To add a family, add one row to `FAMILIES`.
 
@@ -19,6 +19,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from egg_graph.evaluator.problem.orders import is_ordered
 from egg_graph.evaluator.problem.ties import Ties, keep_ties
 
 AS_GIVEN = "as given"
@@ -287,7 +288,8 @@ def apply(name: str, inputs: list[Any], seed: int, ties: Sequence[Ties] = ()) ->
         if kind not in family.changes:
             return x.clone()
         if kind == "whole":
-            return torch.empty_like(x).copy_(family.change(x, generator))
+            changed = family.change(x, generator)
+            return torch.empty_like(x).copy_(changed.sort().values if is_ordered(x) else changed)
         finite = torch.isfinite(x)
         filled = x.double() if bool(finite.all()) else torch.where(finite, x.double(), x[finite].double().mean())
         changed = family.change(filled, generator).to(x.dtype)

@@ -22,6 +22,7 @@ from egg_graph.evaluator.problem.families import structure
 from egg_graph.evaluator.problem.forward_form import forward_form
 from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.model_copy import copy_of
+from egg_graph.evaluator.problem.orders import is_ordered, move_within_order
 from egg_graph.evaluator.problem.reference import load_reference
 from egg_graph.evaluator.problem.tie_search import tied_positions
 from egg_graph.schema import BadInput
@@ -142,9 +143,12 @@ def _change_weights(problem: CaseStore, name: str, first: Case, uses: Uses) -> N
 def _change_elements(x: torch.Tensor, count: int, scale: float, generator: torch.Generator) -> torch.Tensor:
     """Copy a tensor and overwrite a few elements with other elements, times a factor if they are floating.
 
-    Integers that are all different, or are so in every row, change places there: they may be a permutation, or what was
-    chosen without putting back.
+    Integers in order stay in order. Integers that are all different, or are so in every row, change places there: they
+    may be a permutation, or what was chosen without putting back.
     """
+    if is_ordered(x):
+        places = torch.randint(x.numel(), (count,), generator=generator)
+        return torch.empty_like(x).copy_(move_within_order(x, places.tolist(), generator))
     flat = x.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     positions = torch.randint(flat.numel(), (2, count), generator=generator).to(flat.device)
     if x.is_floating_point():
