@@ -60,6 +60,46 @@ def test_an_integer_next_to_a_half_may_be_rounded_to_either_side() -> None:
     assert not is_right(leaf.expected + 1, leaf)
 
 
+STEPPED = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x, gradient, average):
+        return x - 1e-2 * torch.sign(0.9 * average + (1 - 0.9) * gradient)
+
+
+def get_inputs():
+    x, gradient, average = torch.randn(3, 64, 128)
+    average[:BALANCED, 5] = gradient[:BALANCED, 5] * (-1 / 9 - 1.6e-8)
+    return [x, gradient, average]
+"""
+"""A step by the sign of an update, which at the first rows is some 1e-8 beside numbers near 0.1."""
+
+
+def test_the_sign_of_a_rounding_error_may_be_either() -> None:
+    case = case_of(STEPPED.replace("BALANCED", "6"), "ieee")
+    (leaf,), (x, gradient, average), one = case.leaves, case.inputs, torch.ones(())
+    in_another_way = x - 1e-2 * torch.sign(0.9 * average + (one - torch.tensor(0.9)) * gradient)
+    flipped = (in_another_way - leaf.expected).abs() > 1e-3
+    assert flipped.any() and not flipped[6:].any()
+    assert is_right(in_another_way, leaf)
+    assert not is_right(torch.where(flipped, x, in_another_way), leaf), "it is one of the two values"
+    assert not is_right(2 * x - in_another_way, leaf)
+    other = in_another_way.clone()
+    other[40, 7] += 2 * (x - other)[40, 7]
+    assert not is_right(other, leaf), "no other element may"
+
+
+@pytest.mark.parametrize(("balanced", "either"), [(6, True), (60, False)])
+def test_where_many_signs_hang_on_rounding_none_may_be_either(balanced: int, either: bool) -> None:
+    source = STEPPED.replace("BALANCED", str(balanced)).replace("1.6e-8", "5e-8")
+    (leaf,) = case_of(source, "ieee").leaves
+    assert leaf.slack < 1e-5
+    assert (leaf.jumps is not None) is either
+
+
 def test_what_is_drawn_in_half_precision_beside_fp32_is_meant_so() -> None:
     both = [torch.randn(4).bfloat16(), torch.randn(4), torch.arange(4)]
     assert [x.dtype for x in cast_as_policy_says(both, "bf16")] == [torch.bfloat16, torch.float32, torch.int64]

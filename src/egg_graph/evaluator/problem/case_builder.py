@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egg_graph.evaluator.problem.budgets import calibrate_leaf
 from egg_graph.evaluator.problem.case import Case, Unevaluable, Update
+from egg_graph.evaluator.problem.either_side import with_either_side
 from egg_graph.evaluator.problem.error_sums import NO_ERRORS, ErrorSums, relative_error, sum_errors
 from egg_graph.evaluator.problem.expected_leaf import ExpectedLeaf
 from egg_graph.evaluator.problem.families import AS_GIVEN
@@ -34,11 +35,6 @@ FEW_DRAWS = 8
 SELECTED_DRAWS, MOST_SELECTED = 6, 1 << 20
 """Other roundings that are run to set the budget of an answer that a selection makes, and its most elements: the errors
 that are left are those of the numbers selected, which may be small by chance, all of them together."""
-WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
-"""Types of the integers that a number may be rounded to."""
-ROUNDED_DRAWS, ROUNDED_ULPS, MOST_ROUNDED = 8, 8, 1 << 24
-"""Nearby inputs that show which integers of an answer hang on rounding, how far off they are [ulp of fp32], and the
-most elements of such an answer."""
 FP32_ULP, TF32_ULP = 2.0**-23, 2.0**-10
 """Relative changes of the inputs that show how much a problem amplifies rounding, as a softmax of large scores does.
 TF32's applies if products read operands that are rounded to TF32."""
@@ -339,30 +335,7 @@ def _calibrate(
         )
         for i, (a, e) in enumerate(zip(answer, exact.leaves, strict=True))
     ]
-    return _with_rounded_integers(runner, leaves) if exact.against == "fp64" else leaves
-
-
-def _with_rounded_integers(runner: ReferenceRunner, leaves: list[ExpectedLeaf]) -> list[ExpectedLeaf]:
-    """The leaves; integers that a number next to a half was rounded to may be those of its other side, too."""
-    places = [i for i, leaf in enumerate(leaves) if _may_be_rounded(leaf)]
-    if not places or not any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in tree_leaves(runner.inputs)):
-        return leaves
-    expected = [leaf.expected for leaf in leaves]
-    bounds = {i: (expected[i], expected[i]) for i in places}
-    for near in runner.nearby(expected, ROUNDED_ULPS * FP32_ULP, ROUNDED_DRAWS):
-        bounds = {i: (torch.minimum(a, near[i]), torch.maximum(b, near[i])) for i, (a, b) in bounds.items()}
-    made = list(leaves)
-    for i, (least, greatest) in bounds.items():
-        next_to = greatest - least <= 1  # else it is no rounding that decides
-        if bool((least != greatest).any()):
-            sides = torch.where(next_to, least, expected[i]), torch.where(next_to, greatest, expected[i])
-            made[i] = replace(leaves[i], rounded=sides)
-    return made
-
-
-def _may_be_rounded(leaf: ExpectedLeaf) -> bool:
-    countable = leaf.dtype in WHOLE and leaf.selection is None
-    return countable and 0 < leaf.expected.numel() <= MOST_ROUNDED
+    return with_either_side(runner, leaves, exact.operators) if exact.against == "fp64" else leaves
 
 
 def _errors(answer: list[torch.Tensor], exact: list[torch.Tensor]) -> list[ErrorSums]:

@@ -3,7 +3,8 @@
 Benchmarks draw almost everything from [0, 1). There a ReLU is the identity, a softmax without its maximum does not
 overflow, and an fp16 accumulator is good enough. Each family moves the drawn inputs to where such shortcuts fail. It
 keeps the form of every input, its visible structure, its infinities, and boolean tensors; families of their own change
-integers, and leave those in order that are. PyTorch decides whether a problem can be judged on a family (see `family_case`).
+integers, and leave those in order that are. PyTorch decides whether a problem can be judged on a family (see
+`family_case`).
 
 To add a family, add one row to `FAMILIES`.
 

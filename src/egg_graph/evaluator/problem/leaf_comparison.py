@@ -89,7 +89,7 @@ def compare_leaf(
         return LeafComparison(float("inf"), float("inf"), (wrong_form,))
     if leaf.exact:
         return _compare_exact(got, leaf, where)
-    expected = leaf.expected
+    got, expected = leaf.settled(got), leaf.expected
     if _any_strange(got, expected):
         return LeafComparison(float("inf"), float("inf"), (_non_finite(got, _strange(got, expected), expected, where),))
     sums = sum_errors(got, expected)
@@ -116,6 +116,7 @@ def is_right(got: Any, leaf: ExpectedLeaf) -> bool:
         return False
     if leaf.exact:
         return leaf.share_of_wrong(got) <= leaf.budget
+    got = leaf.settled(got)
     if _any_strange(got, leaf.expected):
         return False
     sums = sum_errors(got, leaf.expected)

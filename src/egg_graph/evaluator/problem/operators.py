@@ -52,6 +52,9 @@ SELECTS = frozenset(
     | {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"}
 )
 """Operators that answer with some of the numbers that they are given: the errors of all others are lost."""
+_STEPS = ("sign", "sgn", "round", "floor", "ceil", "trunc", "frac", "heaviside", "floor_divide", "remainder", "fmod")
+JUMPS = frozenset(name + place for name in _STEPS for place in ("", "_"))
+"""Operators whose answer jumps where a number crosses zero, a half or a whole number."""
 READS_ALL = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "gelu"}
     | {"silu", "elu", "leaky_relu", "softplus", "hardtanh", "hardswish", "hardsigmoid", "selu", "mish", "erf", "pow"}
