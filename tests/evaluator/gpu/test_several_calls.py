@@ -15,7 +15,7 @@ from egg_graph.evaluator.problem.outcome import Outcome
 from egg_graph.evaluator.problem.plan import first_group, repeat_group, seed_group
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.schema import Finding, Hardware, KernelTask
-from tests.evaluator.gpu.stand_ins import InProcess
+from tests.evaluator.gpu.stand_ins import REFERENCE, InProcess
 
 Open = Callable[..., object]
 RIGHT = "return torch.relu(self.linear(x))"
@@ -201,6 +201,20 @@ def test_a_candidate_that_takes_powers_of_two_alone_is_judged_at_those(session_o
     assert outcomes["other_inputs"] == outcomes["other_uses"] == "passed"
     wrong = "assert x.shape[1] & (x.shape[1] - 1) == 0\n" + RIGHT + " * (1.0 if x.shape[0] == 64 else 1.1)"
     assert climb_of(session_of, problem, wrong).failed
+
+
+def test_where_no_shape_is_awkward_a_refusal_of_the_shrunk_one_is_noted(session_of: Open, h200: Hardware) -> None:
+    reference = REFERENCE.replace("m = 64\nk = 32\nn = 48", "m = 512\nk = 256\nn = 512")
+    problem = Problem(KernelTask(name="linear", reference=reference, target=h200, precision="ieee"), 7)
+    problem.shapes = {"shrunk": problem.shapes["shrunk"]}
+    assert problem.sizes("shrunk")["k"] % 32
+    refuses = "assert x.shape[1] % 32 == 0, 'k must be a multiple of 32'\n"
+    builder = climb_of(session_of, problem, refuses + RIGHT)
+    assert not builder.failed, builder.findings
+    outcomes = {rung.name: rung.outcome for rung in builder.rungs}
+    assert outcomes["correctness_shrunk"] == "skipped"
+    assert outcomes["correctness_aligned_0"] == outcomes["other_inputs"] == outcomes["other_uses"] == "passed"
+    assert climb_of(session_of, problem, RIGHT + " * (1.0 if x.shape[1] == 512 else 1.1)").failed
 
 
 def test_a_shape_that_the_hardware_cannot_align_is_refused_if_the_interpreter_says_so(

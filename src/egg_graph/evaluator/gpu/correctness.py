@@ -46,8 +46,11 @@ AT_FULL_SHAPE = ("outlier", "negated", "large", "tiny")
 
 
 def reduced_names(problem: Problem) -> list[str]:
-    """Names of the reduced shapes at which a kernel is judged on a GPU."""
-    return [name for name in problem.shapes if name != "shrunk" and not name.startswith(FURTHER)]
+    """Name of the reduced shape at which a kernel is judged on a GPU: the awkward one, or the shrunk one where there is
+    no other; none where that is the full one."""
+    if "awkward" in problem.shapes:
+        return ["awkward"]
+    return ["shrunk"] if problem.shapes["shrunk"] else []
 
 
 @dataclass
