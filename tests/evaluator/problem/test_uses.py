@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from egg_graph.evaluator.problem.case import Unevaluable
 from egg_graph.evaluator.problem.problem import Problem
 from egg_graph.knowledge import load_hardware
 from egg_graph.schema import KernelTask
@@ -72,3 +73,39 @@ def test_offsets_stay_in_order_and_between_their_ends(drawn: str) -> None:
             assert now.diff().max() <= before.diff().max() or before.diff().min() == before.diff().max()
             seen += not torch.equal(before, now)
     assert seen, "the offsets never changed"
+
+
+PAGED = """import torch
+import torch.nn as nn
+
+PAGES = 64
+ROWS = 512
+
+class Model(nn.Module):
+    def forward(self, pages, table):
+        return pages[table].cumsum(0)
+
+def get_inputs():
+    return [torch.randn(PAGES, 8), torch.randint(0, 48, (ROWS,))]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_no_shape_at_which_an_index_is_out_of_range_is_built_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it would be a device's assertion, after which the process can compute no more."""
+    task = KernelTask(reference=PAGED, name="paged", target=load_hardware("h200"))
+    problem = Problem(task, 0, torch.device("cpu"))
+    name, built = list(problem.shapes)[-1], []
+
+    def build(name: str, overrides: dict[str, int], index: int) -> None:
+        built.append(overrides)
+        raise Unevaluable("there is no GPU here")
+
+    problem.cases(name)
+    monkeypatch.setattr(problem, "device", torch.device("cuda"))
+    monkeypatch.setattr(problem, "build", build)
+    assert problem.uses(name).resized is None
+    assert built and all(sizes.get("PAGES", 64) >= 48 for sizes in built)
+    assert any(sizes["ROWS"] < problem.sizes(name)["ROWS"] for sizes in built)

@@ -7,6 +7,7 @@ under it or its answer does not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from egg_graph.evaluator.problem.knobs import shape_knobs
 from egg_graph.evaluator.problem.model_copy import copy_of
 from egg_graph.evaluator.problem.orders import is_ordered, move_within_order
 from egg_graph.evaluator.problem.reference import load_reference
+from egg_graph.evaluator.problem.shape_trials import MAX_ELEMENTS, ShapeTrials
 from egg_graph.evaluator.problem.tie_search import tied_positions
 from egg_graph.schema import BadInput
 
@@ -43,6 +45,10 @@ DIVISORS = (4, 2)
 MOST_BUDGET_GROWTH = 4.0
 """Leave out one tensor for several inputs if a budget grows by more than this factor: differences of equal tensors are
 rounding alone."""
+
+
+MOST_TRIED, MOST_TRIED_FLOPS = 64 * MAX_ELEMENTS, 2e10
+"""Elements of any one tensor, and flops, up to which a shape is tried on the CPU before the GPU: about a second."""
 
 
 @dataclass
@@ -211,10 +217,21 @@ def _is_smaller(case: Case, first: Case) -> bool:
 
 
 def _try_build(problem: CaseStore, name: str, overrides: dict[str, int]) -> Case | None:
+    """Build a case; on a GPU only where the reference runs on the CPU: an index out of range would end its context."""
+    if problem.device.type != "cpu" and not _runs_on_the_cpu(problem.task.reference, overrides):
+        return None
     try:
         return problem.build(name, overrides, 0)
     except (Unevaluable, BadInput):
         return None
+
+
+def _runs_on_the_cpu(source: str, overrides: dict[str, int]) -> bool:
+    """Whether the reference runs on real tensors of a shape; False for one at which that takes too long."""
+    trials = ShapeTrials(source, math.inf, answer_must_move=False)
+    size = trials.size(overrides)
+    cheap = size is not None and size.largest <= MOST_TRIED and size.flops <= MOST_TRIED_FLOPS
+    return cheap and trials.runs(overrides)
 
 
 def _has_same_weights(a: Case, b: Case) -> bool:
