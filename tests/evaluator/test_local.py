@@ -142,7 +142,7 @@ def test_a_candidate_that_never_ends_is_ended(own: LocalEvaluator, h200: Hardwar
     evaluation = own.evaluate(task, candidate(read_source(f"faults/{name}")))
     assert (evaluation.status, evaluation.findings[0].kind) == ("timeout", "timeout")
     assert "line" in evaluation.findings[0].where
-    assert evaluation.seconds < 8
+    assert evaluation.seconds < 12, "the limit of 5 s, and what a busy host takes to begin and end the processes"
     assert own.evaluate(task, candidate(RIGHT)).status == "correct"
 
 
