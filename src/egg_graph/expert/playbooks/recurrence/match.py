@@ -1,20 +1,18 @@
 """Recognise an LSTM, GRU or RNN that stands in the graph as one operator."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import JsonValue
 
 from egg_graph.expert.capture.graph import CapturedGraph, Node
 from egg_graph.expert.codegen.group import Group
 
-Cell = Literal["lstm", "gru", "rnn_tanh", "rnn_relu"]
 GATES: dict[str, int] = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Rows of the weights for each number of the state."""
 WIDEST = {"float32": 256, "float16": 512, "bfloat16": 512}
 """Largest state whose weights the multiprocessors hold in their registers, by dtype."""
 LARGEST_BATCH = 64
-"""Largest batch of one launch; larger ones would take their turns, where the library takes them together."""
+"""Largest batch: a launch takes 16 samples and the next launch waits for it, where the library takes all together."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Recurrence:
 
 
 def recurrence_at(graph: CapturedGraph, start: str) -> Recurrence | None:
-    """Return the recurrence at `start`, or None: also where it drops states out, projects them, or is too large."""
+    """Return the recurrence at `start`, or None: also where it has dropout or a projection, or is too large."""
     node = graph[start]
     if graph.is_placeholder(start) or node.base not in GATES or not node.op.endswith(".input") or len(node.args) != 9:
         return None

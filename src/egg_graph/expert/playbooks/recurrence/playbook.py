@@ -3,7 +3,7 @@
 from egg_graph.expert.capture.graph import CapturedGraph
 from egg_graph.expert.codegen.group import Group, KernelCode
 from egg_graph.expert.playbooks.playbook import Playbook
-from egg_graph.expert.playbooks.recurrence.match import group_of, recurrence_at
+from egg_graph.expert.playbooks.recurrence.match import GATES, group_of, recurrence_at
 from egg_graph.expert.playbooks.recurrence.writer import RecurrenceWriter
 from egg_graph.schema import Hardware, Precision
 
@@ -21,7 +21,7 @@ class RecurrencePlaybook(Playbook):
         "three TF32 products: roundings come back in every step. 6 layers of 256, 512 steps of 10 on an H100: 4 ms, "
         "cuDNN's LSTM 17 to 25, its GRU 37."
     )
-    operators = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+    operators = frozenset(GATES)
     complexity = 7
     register_knobs = ("UNITS",)
 
